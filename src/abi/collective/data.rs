@@ -1,0 +1,418 @@
+//! Sections 6.3 to 6.8: operations that move data.
+
+use std::ffi::{c_int, c_void};
+
+use super::{
+    BUFFER, How, Part, RECEIVE, SEND, buffer, collectives, in_place, nothing, operand_in_place, part,
+    vbuffer, wbuffer,
+};
+use crate::abi::objects::{Integer, communicator};
+use crate::abi::procedure::mpi;
+use crate::abi::types::*;
+use crate::collective;
+use crate::error::Result;
+
+collectives! {
+    /// Section 6.3.
+    small fn MPI_Barrier, fn MPI_Ibarrier(comm: MPI_Comm) comm(comm) = barrier;
+
+    /// Section 6.4.
+    large fn MPI_Bcast, fn MPI_Ibcast(buffer: *mut c_void, count: Count, datatype: MPI_Datatype, root: c_int,
+        comm: MPI_Comm) comm(comm) = bcast;
+
+    /// Section 6.5.
+    large fn MPI_Gather, fn MPI_Igather(sendbuf: *const c_void, sendcount: Count, sendtype: MPI_Datatype,
+        recvbuf: *mut c_void, recvcount: Count, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm)
+        comm(comm) = gather;
+
+    /// Section 6.5.
+    large fn MPI_Gatherv, fn MPI_Igatherv(sendbuf: *const c_void, sendcount: Count, sendtype: MPI_Datatype,
+        recvbuf: *mut c_void, recvcounts: *const Count, displs: *const Displ, recvtype: MPI_Datatype, root: c_int,
+        comm: MPI_Comm) comm(comm) = gatherv;
+
+    /// Section 6.6.
+    large fn MPI_Scatter, fn MPI_Iscatter(sendbuf: *const c_void, sendcount: Count, sendtype: MPI_Datatype,
+        recvbuf: *mut c_void, recvcount: Count, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm)
+        comm(comm) = scatter;
+
+    /// Section 6.6.
+    large fn MPI_Scatterv, fn MPI_Iscatterv(sendbuf: *const c_void, sendcounts: *const Count,
+        displs: *const Displ, sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcount: Count,
+        recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm) comm(comm) = scatterv;
+
+    /// Section 6.7.
+    large fn MPI_Allgather, fn MPI_Iallgather(sendbuf: *const c_void, sendcount: Count, sendtype: MPI_Datatype,
+        recvbuf: *mut c_void, recvcount: Count, recvtype: MPI_Datatype, comm: MPI_Comm) comm(comm) = allgather;
+
+    /// Section 6.7.
+    large fn MPI_Allgatherv, fn MPI_Iallgatherv(sendbuf: *const c_void, sendcount: Count,
+        sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcounts: *const Count, displs: *const Displ,
+        recvtype: MPI_Datatype, comm: MPI_Comm) comm(comm) = allgatherv;
+
+    /// Section 6.8.
+    large fn MPI_Alltoall, fn MPI_Ialltoall(sendbuf: *const c_void, sendcount: Count, sendtype: MPI_Datatype,
+        recvbuf: *mut c_void, recvcount: Count, recvtype: MPI_Datatype, comm: MPI_Comm) comm(comm) = alltoall;
+
+    /// Section 6.8.
+    large fn MPI_Alltoallv, fn MPI_Ialltoallv(sendbuf: *const c_void, sendcounts: *const Count,
+        sdispls: *const Displ, sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcounts: *const Count,
+        rdispls: *const Displ, recvtype: MPI_Datatype, comm: MPI_Comm) comm(comm) = alltoallv;
+
+    /// Section 6.8.
+    large fn MPI_Alltoallw, fn MPI_Ialltoallw(sendbuf: *const c_void, sendcounts: *const Count,
+        sdispls: *const Displ, sendtypes: *const MPI_Datatype, recvbuf: *mut c_void, recvcounts: *const Count,
+        rdispls: *const Displ, recvtypes: *const MPI_Datatype, comm: MPI_Comm) comm(comm) = alltoallw;
+}
+
+/// # Safety
+/// The arguments are as the standard asks for, as in all that follow.
+unsafe fn barrier(comm: MPI_Comm, how: impl How) -> Result<()> {
+    let comm = communicator(comm)?;
+    let run = |operation| async move { collective::barrier(&operation).await };
+    // SAFETY: there is no memory.
+    unsafe { how.run(&comm, run) }
+}
+
+/// # Safety
+/// See `barrier`.
+unsafe fn bcast(
+    buffer: *mut c_void,
+    count: impl Integer,
+    datatype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+    how: impl How,
+) -> Result<()> {
+    let comm = communicator(comm)?;
+    let Some(Part { root, .. }) = part(root, &comm)? else {
+        // SAFETY: there is no memory.
+        return unsafe { how.run(&comm, nothing) };
+    };
+    let buffer = self::buffer(buffer, count.wide(), datatype, 1, BUFFER)?;
+    let run = move |operation| async move { collective::bcast(&operation, root, buffer).await };
+    // SAFETY: the caller's promise.
+    unsafe { how.run(&comm, run) }
+}
+
+/// # Safety
+/// See `barrier`.
+unsafe fn gather(
+    sendbuf: *const c_void,
+    sendcount: impl Integer,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: impl Integer,
+    recvtype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+    how: impl How,
+) -> Result<()> {
+    let comm = communicator(comm)?;
+    let Some(Part {
+        root,
+        at_root,
+        beside,
+    }) = part(root, &comm)?
+    else {
+        // SAFETY: there is no memory.
+        return unsafe { how.run(&comm, nothing) };
+    };
+    let send = match !beside || (at_root && in_place(sendbuf)) {
+        true => None,
+        false => Some(buffer(sendbuf, sendcount.wide(), sendtype, 1, SEND)?),
+    };
+    let receive = match at_root {
+        true => Some(buffer(
+            recvbuf,
+            recvcount.wide(),
+            recvtype,
+            comm.peers().size(),
+            RECEIVE,
+        )?),
+        false => None,
+    };
+    let run = move |operation| async move { collective::gather(&operation, root, send, receive).await };
+    // SAFETY: the caller's promise.
+    unsafe { how.run(&comm, run) }
+}
+
+/// # Safety
+/// See `barrier`.
+unsafe fn gatherv<C: Integer>(
+    sendbuf: *const c_void,
+    sendcount: C,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const C,
+    displs: *const impl Integer,
+    recvtype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+    how: impl How,
+) -> Result<()> {
+    let comm = communicator(comm)?;
+    let Some(Part {
+        root,
+        at_root,
+        beside,
+    }) = part(root, &comm)?
+    else {
+        // SAFETY: there is no memory.
+        return unsafe { how.run(&comm, nothing) };
+    };
+    let send = match !beside || (at_root && in_place(sendbuf)) {
+        true => None,
+        false => Some(buffer(sendbuf, sendcount.wide(), sendtype, 1, SEND)?),
+    };
+    let receive = match at_root {
+        // SAFETY: the caller's promise.
+        true => Some(unsafe {
+            vbuffer(
+                recvbuf,
+                recvcounts,
+                displs,
+                recvtype,
+                comm.peers().size(),
+                RECEIVE.with_displs(),
+            )
+        }?),
+        false => None,
+    };
+    let run = move |operation| async move { collective::gatherv(&operation, root, send, receive).await };
+    // SAFETY: the caller's promise.
+    unsafe { how.run(&comm, run) }
+}
+
+/// # Safety
+/// See `barrier`.
+unsafe fn scatter(
+    sendbuf: *const c_void,
+    sendcount: impl Integer,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: impl Integer,
+    recvtype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+    how: impl How,
+) -> Result<()> {
+    let comm = communicator(comm)?;
+    let Some(Part {
+        root,
+        at_root,
+        beside,
+    }) = part(root, &comm)?
+    else {
+        // SAFETY: there is no memory.
+        return unsafe { how.run(&comm, nothing) };
+    };
+    let send = match at_root {
+        true => Some(buffer(
+            sendbuf,
+            sendcount.wide(),
+            sendtype,
+            comm.peers().size(),
+            SEND,
+        )?),
+        false => None,
+    };
+    let receive = match !beside || (at_root && in_place(recvbuf)) {
+        true => None,
+        false => Some(buffer(recvbuf, recvcount.wide(), recvtype, 1, RECEIVE)?),
+    };
+    let run = move |operation| async move { collective::scatter(&operation, root, send, receive).await };
+    // SAFETY: the caller's promise.
+    unsafe { how.run(&comm, run) }
+}
+
+/// # Safety
+/// See `barrier`.
+unsafe fn scatterv<C: Integer>(
+    sendbuf: *const c_void,
+    sendcounts: *const C,
+    displs: *const impl Integer,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: C,
+    recvtype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+    how: impl How,
+) -> Result<()> {
+    let comm = communicator(comm)?;
+    let Some(Part {
+        root,
+        at_root,
+        beside,
+    }) = part(root, &comm)?
+    else {
+        // SAFETY: there is no memory.
+        return unsafe { how.run(&comm, nothing) };
+    };
+    let send = match at_root {
+        // SAFETY: the caller's promise.
+        true => Some(unsafe {
+            vbuffer(
+                sendbuf,
+                sendcounts,
+                displs,
+                sendtype,
+                comm.peers().size(),
+                SEND.with_displs(),
+            )
+        }?),
+        false => None,
+    };
+    let receive = match !beside || (at_root && in_place(recvbuf)) {
+        true => None,
+        false => Some(buffer(recvbuf, recvcount.wide(), recvtype, 1, RECEIVE)?),
+    };
+    let run = move |operation| async move { collective::scatterv(&operation, root, send, receive).await };
+    // SAFETY: the caller's promise.
+    unsafe { how.run(&comm, run) }
+}
+
+/// # Safety
+/// See `barrier`.
+unsafe fn allgather(
+    sendbuf: *const c_void,
+    sendcount: impl Integer,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: impl Integer,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+    how: impl How,
+) -> Result<()> {
+    let comm = communicator(comm)?;
+    let send = match operand_in_place(sendbuf, SEND.buffer, &comm)? {
+        true => None,
+        false => Some(buffer(sendbuf, sendcount.wide(), sendtype, 1, SEND)?),
+    };
+    let receive = buffer(recvbuf, recvcount.wide(), recvtype, comm.peers().size(), RECEIVE)?;
+    let run = move |operation| async move { collective::allgather(&operation, send, receive).await };
+    // SAFETY: the caller's promise.
+    unsafe { how.run(&comm, run) }
+}
+
+/// # Safety
+/// See `barrier`.
+unsafe fn allgatherv<C: Integer>(
+    sendbuf: *const c_void,
+    sendcount: C,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const C,
+    displs: *const impl Integer,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+    how: impl How,
+) -> Result<()> {
+    let comm = communicator(comm)?;
+    let send = match operand_in_place(sendbuf, SEND.buffer, &comm)? {
+        true => None,
+        false => Some(buffer(sendbuf, sendcount.wide(), sendtype, 1, SEND)?),
+    };
+    // SAFETY: the caller's promise.
+    let receive = unsafe {
+        vbuffer(
+            recvbuf,
+            recvcounts,
+            displs,
+            recvtype,
+            comm.peers().size(),
+            RECEIVE.with_displs(),
+        )
+    }?;
+    let run = move |operation| async move { collective::allgatherv(&operation, send, receive).await };
+    // SAFETY: the caller's promise.
+    unsafe { how.run(&comm, run) }
+}
+
+/// # Safety
+/// See `barrier`.
+unsafe fn alltoall(
+    sendbuf: *const c_void,
+    sendcount: impl Integer,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: impl Integer,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+    how: impl How,
+) -> Result<()> {
+    let comm = communicator(comm)?;
+    let size = comm.peers().size();
+    let send = match operand_in_place(sendbuf, SEND.buffer, &comm)? {
+        true => None,
+        false => Some(buffer(sendbuf, sendcount.wide(), sendtype, size, SEND)?),
+    };
+    let receive = buffer(recvbuf, recvcount.wide(), recvtype, size, RECEIVE)?;
+    let run = move |operation| async move { collective::alltoall(&operation, send, receive).await };
+    // SAFETY: the caller's promise.
+    unsafe { how.run(&comm, run) }
+}
+
+/// # Safety
+/// See `barrier`.
+unsafe fn alltoallv<C: Integer, D: Integer>(
+    sendbuf: *const c_void,
+    sendcounts: *const C,
+    sdispls: *const D,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const C,
+    rdispls: *const D,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+    how: impl How,
+) -> Result<()> {
+    let comm = communicator(comm)?;
+    let size = comm.peers().size();
+    // SAFETY: the caller's promise.
+    let (send, receive) = unsafe {
+        let send = match operand_in_place(sendbuf, SEND.buffer, &comm)? {
+            true => None,
+            false => Some(vbuffer(sendbuf, sendcounts, sdispls, sendtype, size, SEND)?),
+        };
+        (
+            send,
+            vbuffer(recvbuf, recvcounts, rdispls, recvtype, size, RECEIVE)?,
+        )
+    };
+    let run = move |operation| async move { collective::alltoallv(&operation, send, receive).await };
+    // SAFETY: the caller's promise.
+    unsafe { how.run(&comm, run) }
+}
+
+/// # Safety
+/// See `barrier`.
+unsafe fn alltoallw<C: Integer, D: Integer>(
+    sendbuf: *const c_void,
+    sendcounts: *const C,
+    sdispls: *const D,
+    sendtypes: *const MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const C,
+    rdispls: *const D,
+    recvtypes: *const MPI_Datatype,
+    comm: MPI_Comm,
+    how: impl How,
+) -> Result<()> {
+    let comm = communicator(comm)?;
+    let size = comm.peers().size();
+    // SAFETY: the caller's promise.
+    let (send, receive) = unsafe {
+        let send = match operand_in_place(sendbuf, SEND.buffer, &comm)? {
+            true => None,
+            false => Some(wbuffer(sendbuf, sendcounts, sdispls, sendtypes, size, SEND)?),
+        };
+        (
+            send,
+            wbuffer(recvbuf, recvcounts, rdispls, recvtypes, size, RECEIVE)?,
+        )
+    };
+    let run = move |operation| async move { collective::alltoallw(&operation, send, receive).await };
+    // SAFETY: the caller's promise.
+    unsafe { how.run(&comm, run) }
+}

@@ -1,0 +1,377 @@
+//! Chapter 6: collective operations. Each is declared once, with its blocking and its nonblocking procedure, and its
+//! arguments are checked in one place; [`How`] is all in which the two differ.
+//!
+//! - `data`: barrier, broadcast, gathers, scatters, all-to-all
+//! - `reduction`: reductions and scans
+
+mod data;
+mod reduction;
+
+use std::ffi::{c_int, c_void};
+use std::future::Future;
+use std::sync::Arc;
+
+use super::constants::*;
+use super::objects::{self, Found, Integer, array, committed, count, give};
+use super::request;
+use super::types::*;
+use crate::collective::{Address, Buffer, Root, VBuffer, WBuffer};
+use crate::communicator::{Collective, Communicator};
+use crate::datatype::Datatype;
+use crate::engine::request::Outcome;
+use crate::err;
+use crate::error::{Error, Result};
+
+/// How an operation is run.
+trait How {
+    /// Runs or starts the operation that `make` makes of its messages.
+    ///
+    /// # Safety
+    /// What the operation describes stays valid until it has ended.
+    unsafe fn run<F>(
+        self,
+        comm: &Arc<Communicator>,
+        make: impl FnOnce(Collective) -> F + Send + 'static,
+    ) -> Result<()>
+    where
+        F: Future<Output = Result<()>> + Send + 'static;
+}
+
+/// To its end.
+struct Blocking;
+
+impl How for Blocking {
+    #[inline]
+    unsafe fn run<F>(
+        self,
+        comm: &Arc<Communicator>,
+        make: impl FnOnce(Collective) -> F + Send + 'static,
+    ) -> Result<()>
+    where
+        F: Future<Output = Result<()>> + Send + 'static,
+    {
+        comm.instance().block_on(make(comm.collective()))
+    }
+}
+
+/// Beside the caller, with a request that is written there.
+struct Nonblocking(*mut MPI_Request);
+
+impl How for Nonblocking {
+    unsafe fn run<F>(
+        self,
+        comm: &Arc<Communicator>,
+        make: impl FnOnce(Collective) -> F + Send + 'static,
+    ) -> Result<()>
+    where
+        F: Future<Output = Result<()>> + Send + 'static,
+    {
+        if self.0.is_null() {
+            return Err(err!(Arg, "request is a null pointer"));
+        }
+        let operation = make(comm.collective());
+        let id = comm.instance().spawn(Box::pin(async move {
+            operation.await?;
+            Ok(Outcome::EMPTY)
+        }));
+        comm.instance().engine().set_context(id, comm.context());
+        // SAFETY: a handle of the user's.
+        unsafe { give(self.0, request::handle_of(comm.instance(), id)?, "request") }
+    }
+}
+
+/// ```text
+/// collectives! {
+///     /// Section 6.4.
+///     large fn MPI_Bcast, fn MPI_Ibcast(buffer: *mut c_void, …, comm: MPI_Comm) comm(comm) = bcast;
+/// }
+/// ```
+/// The function takes the arguments and a [`How`].
+macro_rules! collectives {
+    ($($(#[$meta:meta])* $width:ident fn $blocking:ident, fn $nonblocking:ident
+        ($($arg:ident: $type:ty),* $(,)?) comm($comm:ident) = $run:path;)+) => {
+        mpi! {
+            $(
+                $(#[$meta])*
+                $width fn $blocking($($arg: $type),*) comm($comm) {
+                    // SAFETY: the arguments are as the standard asks for.
+                    unsafe { $run($($arg),*, $crate::abi::collective::Blocking) }
+                }
+
+                $(#[$meta])*
+                $width fn $nonblocking($($arg: $type),*, request: *mut MPI_Request) comm($comm) {
+                    // SAFETY: the arguments are as the standard asks for, until the request has ended.
+                    unsafe { $run($($arg),*, $crate::abi::collective::Nonblocking(request)) }
+                }
+            )+
+        }
+    };
+}
+use collectives;
+
+/// An object that an operation holds while it runs.
+fn hold<T>(found: Found<T>) -> Arc<T> {
+    match found {
+        Found::Static(object) => object.clone(),
+        Found::Users(object) => object,
+    }
+}
+
+fn address(buffer: *const c_void) -> Address {
+    Address::new(buffer.cast_mut().cast())
+}
+
+fn in_place(buffer: *const c_void) -> bool {
+    buffer == MPI_IN_PLACE
+}
+
+/// Whether the result takes the place of the operand, which on an intercommunicator it can't.
+fn operand_in_place(buffer: *const c_void, name: &str, comm: &Communicator) -> Result<bool> {
+    if comm.is_inter() {
+        placed(buffer, name)?;
+    }
+    Ok(in_place(buffer))
+}
+
+/// The part of this process in an operation with a root.
+struct Part {
+    root: Root,
+    /// It is the root.
+    at_root: bool,
+    /// It is one of those from or to whom the root's data goes; on an intracommunicator the root is, too.
+    beside: bool,
+}
+
+/// This process's part by its root argument; `None` where the root is another process of its group of an
+/// intercommunicator, and no other argument matters.
+fn part(root: c_int, comm: &Communicator) -> Result<Option<Part>> {
+    Ok(match root {
+        MPI_PROC_NULL if comm.is_inter() => None,
+        MPI_ROOT if comm.is_inter() => Some(Part {
+            root: Root::Here,
+            at_root: true,
+            beside: false,
+        }),
+        _ => {
+            let root = objects::root(root, comm)?;
+            Some(Part {
+                root: Root::Rank(root),
+                at_root: !comm.is_inter() && comm.rank() == root,
+                beside: true,
+            })
+        }
+    })
+}
+
+/// What a process does that has no part in an operation.
+async fn nothing(_: Collective) -> Result<()> {
+    Ok(())
+}
+
+/// A buffer that can't be `MPI_IN_PLACE`.
+fn placed(buffer: *const c_void, name: &str) -> Result<*const c_void> {
+    match in_place(buffer) {
+        true => Err(err!(Buffer, "{name} can't be MPI_IN_PLACE here")),
+        false => Ok(buffer),
+    }
+}
+
+/// The names of a block's arguments: buffer, count or counts, displacements.
+#[derive(Clone, Copy)]
+struct Names {
+    buffer: &'static str,
+    count: &'static str,
+    counts: &'static str,
+    displs: &'static str,
+    types: &'static str,
+}
+
+impl Names {
+    /// Where only one side has displacements, their argument has no letter in front.
+    const fn with_displs(self) -> Names {
+        Names {
+            displs: "displs",
+            ..self
+        }
+    }
+}
+
+const BUFFER: Names = Names {
+    buffer: "buffer",
+    count: "count",
+    counts: "counts",
+    displs: "displs",
+    types: "types",
+};
+const SEND: Names = Names {
+    buffer: "sendbuf",
+    count: "sendcount",
+    counts: "sendcounts",
+    displs: "sdispls",
+    types: "sendtypes",
+};
+const RECEIVE: Names = Names {
+    buffer: "recvbuf",
+    count: "recvcount",
+    counts: "recvcounts",
+    displs: "rdispls",
+    types: "recvtypes",
+};
+
+/// Checks `count` elements for each of `blocks` ranks, and that there is a buffer for them.
+fn elements(
+    buffer: *const c_void,
+    count_: i64,
+    datatype: &Arc<Datatype>,
+    blocks: u32,
+    name: &str,
+    count_name: &str,
+) -> Result<u64> {
+    let number = count(count_, count_name)?;
+    let bytes = number
+        .checked_mul(blocks.into())
+        .and_then(|number| number.checked_mul(datatype.size()))
+        .and_then(|bytes| isize::try_from(bytes).ok());
+    if bytes.is_none() {
+        return Err(err!(
+            Count,
+            "{count_name} is {number}: with {} bytes each, so much is beyond any memory",
+            datatype.size()
+        ));
+    }
+    objects::memory(placed(buffer, name)?, number, datatype, name)?;
+    Ok(number)
+}
+
+/// The same number of elements for each of `blocks` ranks.
+fn buffer(
+    at: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    blocks: u32,
+    names: Names,
+) -> Result<Buffer> {
+    let datatype = committed(datatype).map_err(|error| about(names.buffer, error))?;
+    let count = elements(at, count, &datatype, blocks, names.buffer, names.count)?;
+    Ok(Buffer {
+        address: address(at),
+        count,
+        datatype: hold(datatype),
+    })
+}
+
+/// Says of which of two buffers a datatype is.
+#[cold]
+fn about(buffer: &str, error: Error) -> Error {
+    Error::new(error.class, format!("{error} (of {buffer})"))
+}
+
+/// The counts for `size` ranks.
+///
+/// # Safety
+/// The pointer is null or valid for `size` counts.
+unsafe fn counts<C: Integer>(from: *const C, size: u32, name: &str) -> Result<Arc<[u64]>> {
+    // SAFETY: the caller's promise.
+    let counts = unsafe { array(from, size as usize, name) }?;
+    counts
+        .iter()
+        .enumerate()
+        .map(|(rank, count)| {
+            u64::try_from(count.wide()).map_err(|_| {
+                err!(
+                    Count,
+                    "{name}[{rank}] is {}, but must not be negative",
+                    count.wide()
+                )
+            })
+        })
+        .collect()
+}
+
+/// The displacements for `size` ranks.
+///
+/// # Safety
+/// The pointer is null or valid for `size` displacements.
+unsafe fn displacements<D: Integer>(from: *const D, size: u32, name: &str) -> Result<Arc<[i64]>> {
+    // SAFETY: the caller's promise.
+    let displacements = unsafe { array(from, size as usize, name) }?;
+    Ok(displacements
+        .iter()
+        .map(|displacement| displacement.wide())
+        .collect())
+}
+
+/// A number of elements of its own for each of `size` ranks.
+///
+/// # Safety
+/// The pointers are null or valid for `size` entries.
+unsafe fn vbuffer<C: Integer, D: Integer>(
+    at: *const c_void,
+    counts: *const C,
+    displs: *const D,
+    datatype: MPI_Datatype,
+    size: u32,
+    names: Names,
+) -> Result<VBuffer> {
+    let datatype = committed(datatype).map_err(|error| about(names.buffer, error))?;
+    // SAFETY: the caller's promise.
+    let (counts, displs) = unsafe {
+        (
+            self::counts(counts, size, names.counts)?,
+            displacements(displs, size, names.displs)?,
+        )
+    };
+    placed(at, names.buffer)?;
+    for (rank, (&count, &displ)) in counts.iter().zip(&*displs).enumerate() {
+        if count > 0 && displ == 0 {
+            let name = format_args!("{}[{rank}]", names.counts).to_string();
+            elements(at, count as i64, &datatype, 1, names.buffer, &name)?;
+        }
+    }
+    Ok(VBuffer {
+        address: address(at),
+        counts,
+        displs,
+        datatype: hold(datatype),
+    })
+}
+
+/// A number of elements and a datatype of its own for each of `size` ranks. The datatype of no elements is not looked
+/// at. The buffer may be `MPI_BOTTOM`, with addresses as displacements.
+///
+/// # Safety
+/// The pointers are null or valid for `size` entries.
+unsafe fn wbuffer<C: Integer, D: Integer>(
+    at: *const c_void,
+    counts: *const C,
+    displs: *const D,
+    datatypes: *const MPI_Datatype,
+    size: u32,
+    names: Names,
+) -> Result<WBuffer> {
+    // SAFETY: the caller's promise.
+    let (counts, displs, handles) = unsafe {
+        (
+            self::counts(counts, size, names.counts)?,
+            displacements(displs, size, names.displs)?,
+            array(datatypes, size as usize, names.types)?,
+        )
+    };
+    placed(at, names.buffer)?;
+    let datatypes = handles
+        .iter()
+        .enumerate()
+        .map(|(rank, &handle)| match counts[rank] {
+            0 => Ok(Datatype::byte().clone()),
+            _ => committed(handle)
+                .map(hold)
+                .map_err(|error| about(&format!("{}[{rank}]", names.types), error)),
+        })
+        .collect::<Result<_>>()?;
+    Ok(WBuffer {
+        address: address(at),
+        counts,
+        displs,
+        datatypes,
+    })
+}

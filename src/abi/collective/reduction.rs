@@ -1,0 +1,306 @@
+//! Section 6.9 and 6.10 to 6.12: reductions and scans.
+
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+use super::{
+    BUFFER, How, Part, address, collectives, counts, elements, hold, in_place, nothing, operand_in_place,
+    part,
+};
+use crate::abi::constants::MPI_IN_PLACE;
+use crate::abi::objects::{self, Integer, committed, communicator, intracommunicator};
+use crate::abi::procedure::mpi;
+use crate::abi::types::*;
+use crate::collective::{self, Address};
+use crate::datatype::Datatype;
+use crate::err;
+use crate::error::Result;
+use crate::op::Op;
+
+collectives! {
+    /// Section 6.9.1.
+    large fn MPI_Reduce, fn MPI_Ireduce(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count,
+        datatype: MPI_Datatype, op: MPI_Op, root: c_int, comm: MPI_Comm) comm(comm) = reduce;
+
+    /// Section 6.9.6.
+    large fn MPI_Allreduce, fn MPI_Iallreduce(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count,
+        datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm) comm(comm) = allreduce;
+
+    /// Section 6.10.1.
+    large fn MPI_Reduce_scatter_block, fn MPI_Ireduce_scatter_block(sendbuf: *const c_void,
+        recvbuf: *mut c_void, recvcount: Count, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm)
+        comm(comm) = reduce_scatter_block;
+
+    /// Section 6.10.2.
+    large fn MPI_Reduce_scatter, fn MPI_Ireduce_scatter(sendbuf: *const c_void, recvbuf: *mut c_void,
+        recvcounts: *const Count, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm)
+        comm(comm) = reduce_scatter;
+
+    /// Section 6.11.1.
+    large fn MPI_Scan, fn MPI_Iscan(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count,
+        datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm) comm(comm) = scan;
+
+    /// Section 6.11.2.
+    large fn MPI_Exscan, fn MPI_Iexscan(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count,
+        datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm) comm(comm) = exscan;
+}
+
+/// What every reduction has, checked.
+struct Operands {
+    send: Option<Address>,
+    receive: Option<Address>,
+    count: u64,
+    datatype: Arc<Datatype>,
+    op: Arc<Op>,
+}
+
+impl Operands {
+    /// `blocks`: how many times `count` elements there are in the longer buffer. `receives`: whether the receive
+    /// buffer matters at this process.
+    fn check(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: i64,
+        count_name: &str,
+        (datatype, op): (MPI_Datatype, MPI_Op),
+        blocks: u32,
+        receives: bool,
+    ) -> Result<Operands> {
+        let datatype = committed(datatype)?;
+        let op = objects::op(op)?;
+        op.check(&datatype)?;
+        if op.is_accumulate_only() {
+            return Err(err!(Op, "{} is for one-sided communication only", op.name()));
+        }
+        let mut number = 0;
+        if !in_place(sendbuf) {
+            number = elements(sendbuf, count, &datatype, blocks, "sendbuf", count_name)?;
+        }
+        if receives || in_place(sendbuf) {
+            number = elements(recvbuf, count, &datatype, blocks, "recvbuf", count_name)?;
+            if sendbuf == recvbuf.cast_const() && !sendbuf.is_null() && number > 0 {
+                return Err(err!(
+                    Buffer,
+                    "sendbuf and recvbuf are the same; MPI_IN_PLACE as sendbuf says so"
+                ));
+            }
+        }
+        Ok(Operands {
+            send: (!in_place(sendbuf)).then(|| address(sendbuf)),
+            receive: receives.then(|| address(recvbuf)),
+            count: number,
+            datatype: hold(datatype),
+            op: hold(op),
+        })
+    }
+}
+
+/// # Safety
+/// The arguments are as the standard asks for, as in all that follow.
+unsafe fn reduce(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: impl Integer,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    root: c_int,
+    comm: MPI_Comm,
+    how: impl How,
+) -> Result<()> {
+    let comm = communicator(comm)?;
+    let Some(Part {
+        root,
+        at_root,
+        beside,
+    }) = part(root, &comm)?
+    else {
+        // SAFETY: there is no memory.
+        return unsafe { how.run(&comm, nothing) };
+    };
+    // Across an intercommunicator the root has no operand, as with MPI_IN_PLACE.
+    let sendbuf = if beside { sendbuf } else { MPI_IN_PLACE };
+    if in_place(sendbuf) && beside && !at_root {
+        return Err(err!(Buffer, "sendbuf can be MPI_IN_PLACE at the root only"));
+    }
+    let all = Operands::check(
+        sendbuf,
+        recvbuf,
+        count.wide(),
+        BUFFER.count,
+        (datatype, op),
+        1,
+        at_root,
+    )?;
+    let run = move |operation| async move {
+        collective::reduce(
+            &operation,
+            root,
+            all.send,
+            all.receive,
+            all.count,
+            all.datatype,
+            all.op,
+        )
+        .await
+    };
+    // SAFETY: the caller's promise.
+    unsafe { how.run(&comm, run) }
+}
+
+/// # Safety
+/// See `reduce`.
+unsafe fn allreduce(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: impl Integer,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+    how: impl How,
+) -> Result<()> {
+    let comm = communicator(comm)?;
+    operand_in_place(sendbuf, "sendbuf", &comm)?;
+    let all = Operands::check(
+        sendbuf,
+        recvbuf,
+        count.wide(),
+        BUFFER.count,
+        (datatype, op),
+        1,
+        true,
+    )?;
+    let receive = address(recvbuf);
+    let run = move |operation| async move {
+        collective::allreduce(&operation, all.send, receive, all.count, all.datatype, all.op).await
+    };
+    // SAFETY: the caller's promise.
+    unsafe { how.run(&comm, run) }
+}
+
+/// # Safety
+/// See `reduce`.
+unsafe fn scan(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: impl Integer,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+    how: impl How,
+) -> Result<()> {
+    let comm = intracommunicator(comm, "comm")?;
+    let all = Operands::check(
+        sendbuf,
+        recvbuf,
+        count.wide(),
+        BUFFER.count,
+        (datatype, op),
+        1,
+        true,
+    )?;
+    let receive = address(recvbuf);
+    let run = move |operation| async move {
+        collective::scan(&operation, all.send, receive, all.count, all.datatype, all.op).await
+    };
+    // SAFETY: the caller's promise.
+    unsafe { how.run(&comm, run) }
+}
+
+/// # Safety
+/// See `reduce`.
+unsafe fn exscan(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: impl Integer,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+    how: impl How,
+) -> Result<()> {
+    let comm = intracommunicator(comm, "comm")?;
+    // Rank 0 receives nothing.
+    let receives = comm.rank() > 0;
+    let all = Operands::check(
+        sendbuf,
+        recvbuf,
+        count.wide(),
+        BUFFER.count,
+        (datatype, op),
+        1,
+        receives,
+    )?;
+    let receive = address(recvbuf);
+    let run = move |operation| async move {
+        collective::exscan(&operation, all.send, receive, all.count, all.datatype, all.op).await
+    };
+    // SAFETY: the caller's promise.
+    unsafe { how.run(&comm, run) }
+}
+
+/// # Safety
+/// See `reduce`.
+unsafe fn reduce_scatter_block(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcount: impl Integer,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+    how: impl How,
+) -> Result<()> {
+    let comm = communicator(comm)?;
+    operand_in_place(sendbuf, "sendbuf", &comm)?;
+    let all = Operands::check(
+        sendbuf,
+        recvbuf,
+        recvcount.wide(),
+        "recvcount",
+        (datatype, op),
+        comm.size(),
+        true,
+    )?;
+    let receive = address(recvbuf);
+    let run = move |operation| async move {
+        collective::reduce_scatter_block(&operation, all.send, receive, all.count, all.datatype, all.op).await
+    };
+    // SAFETY: the caller's promise.
+    unsafe { how.run(&comm, run) }
+}
+
+/// # Safety
+/// See `reduce`.
+unsafe fn reduce_scatter<C: Integer>(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcounts: *const C,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+    how: impl How,
+) -> Result<()> {
+    let comm = communicator(comm)?;
+    operand_in_place(sendbuf, "sendbuf", &comm)?;
+    // SAFETY: the caller's promise.
+    let counts = unsafe { counts(recvcounts, comm.size(), "recvcounts") }?;
+    let total = counts
+        .iter()
+        .try_fold(0u64, |sum, &count| sum.checked_add(count))
+        .and_then(|sum| i64::try_from(sum).ok())
+        .ok_or_else(|| err!(Count, "the sum of recvcounts does not fit in 63 bits"))?;
+    let all = Operands::check(
+        sendbuf,
+        recvbuf,
+        total,
+        "the sum of recvcounts",
+        (datatype, op),
+        1,
+        // A process may receive nothing, and then needs no buffer.
+        counts[comm.rank() as usize] > 0,
+    )?;
+    let receive = address(recvbuf);
+    let run = move |operation| async move {
+        collective::reduce_scatter(&operation, all.send, receive, counts, all.datatype, all.op).await
+    };
+    // SAFETY: the caller's promise.
+    unsafe { how.run(&comm, run) }
+}

@@ -1,0 +1,281 @@
+//! Chapters 9 and 11: starting and ending, error handlers, error codes and classes, memory, names.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use super::constants::*;
+use super::errors;
+use super::objects::{self, communicator, give, give_text, read};
+use super::procedure::mpi;
+use super::process::{self, Stage};
+use super::types::*;
+use crate::allocation::{self, Allocation};
+use crate::err;
+use crate::errhandler::{Errhandler, Object, UserHandler};
+use crate::error::{Class, Error, Result};
+
+/// The thread levels that may be asked for, and what is given for them.
+fn thread_level(required: c_int) -> Result<c_int> {
+    match required {
+        MPI_THREAD_SINGLE | MPI_THREAD_FUNNELED | MPI_THREAD_SERIALIZED | MPI_THREAD_MULTIPLE => Ok(required),
+        _ => Err(err!(
+            Arg,
+            "required is {required}, which is none of MPI_THREAD_SINGLE ({MPI_THREAD_SINGLE}), \
+             MPI_THREAD_FUNNELED ({MPI_THREAD_FUNNELED}), MPI_THREAD_SERIALIZED ({MPI_THREAD_SERIALIZED}) and \
+             MPI_THREAD_MULTIPLE ({MPI_THREAD_MULTIPLE})"
+        )),
+    }
+}
+
+mpi! {
+    /// Section 11.2.1. The arguments are left alone: everything comes from the environment.
+    small fn MPI_Init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) always {
+        process::initialise(MPI_THREAD_SINGLE)
+    }
+
+    /// Section 11.6.2.
+    small fn MPI_Init_thread(
+        _argc: *mut c_int,
+        _argv: *mut *mut *mut c_char,
+        required: c_int,
+        provided: *mut c_int,
+    ) always {
+        let level = thread_level(required)?;
+        process::initialise(level)?;
+        // SAFETY: null or an `int` of the user's.
+        unsafe { give(provided, level, "provided") }
+    }
+
+    /// Section 11.6.2.
+    small fn MPI_Query_thread(provided: *mut c_int) local {
+        // SAFETY: null or an `int` of the user's.
+        unsafe { give(provided, process::world()?.thread_level, "provided") }
+    }
+
+    /// Section 11.6.2.
+    small fn MPI_Is_thread_main(flag: *mut c_int) local {
+        let is_main = process::world()?.main_thread == std::thread::current().id();
+        // SAFETY: null or an `int` of the user's.
+        unsafe { give(flag, is_main.into(), "flag") }
+    }
+
+    /// Section 11.4.
+    small fn MPI_Initialized(flag: *mut c_int) always {
+        // SAFETY: null or an `int` of the user's.
+        unsafe { give(flag, (process::stage() != Stage::Before).into(), "flag") }
+    }
+
+    /// Section 11.4.
+    small fn MPI_Finalized(flag: *mut c_int) always {
+        // SAFETY: null or an `int` of the user's.
+        unsafe { give(flag, (process::stage() == Stage::Finalized).into(), "flag") }
+    }
+
+    /// Section 11.2.2.
+    small fn MPI_Finalize() local {
+        process::finalise()
+    }
+
+    /// Section 11.4.2. It ends the process at any time, for whoever calls it does not want to go on.
+    small fn MPI_Abort(comm: MPI_Comm, errorcode: c_int) always {
+        let place = match (communicator(comm), process::stage()) {
+            (Ok(comm), _) => format!("on {}", objects::name_of_communicator(&comm)),
+            (Err(_), Stage::Before) => "before MPI_Init".into(),
+            (Err(_), Stage::Running) => "on an invalid communicator".into(),
+            (Err(_), Stage::Finalized) => "after MPI_Finalize".into(),
+        };
+        process::end_job(errorcode, &format!("MPI_Abort with code {errorcode} {place}"))
+    }
+
+    /// Section 9.1.2.
+    small fn MPI_Get_processor_name(name: *mut c_char, resultlen: *mut c_int) local {
+        let mut bytes = [0u8; MPI_MAX_PROCESSOR_NAME as usize];
+        // SAFETY: `bytes` is that long; the last byte stays zero.
+        let failed = unsafe { libc::gethostname(bytes.as_mut_ptr().cast(), bytes.len() - 1) } != 0;
+        let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(0);
+        let host = if failed { "localhost".into() } else { String::from_utf8_lossy(&bytes[..end]) };
+        // SAFETY: the standard asks for MPI_MAX_PROCESSOR_NAME bytes.
+        unsafe { give_text(name, MPI_MAX_PROCESSOR_NAME as usize, resultlen, &host, "name") }
+    }
+
+    /// Section 9.2.
+    small fn MPI_Alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: *mut c_void) local {
+        let asked = objects::optional_info(info)?;
+        let bytes = usize::try_from(size).map_err(|_| err!(Arg, "size is {size}, but must not be negative"))?;
+        if baseptr.is_null() {
+            return Err(err!(Arg, "baseptr is a null pointer"));
+        }
+        let memory = Allocation::new(bytes, asked.as_deref())?.into_raw();
+        // SAFETY: `baseptr` is the address of a pointer of the user's.
+        unsafe { give(baseptr.cast::<*mut c_void>(), memory, "baseptr") }
+    }
+
+    /// Section 9.2.
+    small fn MPI_Free_mem(base: *mut c_void) local {
+        // SAFETY: the user got it from MPI_Alloc_mem, or it is null.
+        unsafe { allocation::free(base) };
+        Ok(())
+    }
+
+    /// Section 9.3.1.
+    small fn MPI_Comm_create_errhandler(function: Callback, errhandler: *mut MPI_Errhandler) local {
+        // SAFETY: null or a handle of the user's.
+        unsafe { create_errhandler(function, Object::Communicator, errhandler) }
+    }
+
+    /// Section 9.3.2.
+    small fn MPI_Win_create_errhandler(function: Callback, errhandler: *mut MPI_Errhandler) local {
+        // SAFETY: null or a handle of the user's.
+        unsafe { create_errhandler(function, Object::Window, errhandler) }
+    }
+
+    /// Section 9.3.3.
+    small fn MPI_File_create_errhandler(function: Callback, errhandler: *mut MPI_Errhandler) local {
+        // SAFETY: null or a handle of the user's.
+        unsafe { create_errhandler(function, Object::File, errhandler) }
+    }
+
+    /// Section 9.3.4.
+    small fn MPI_Session_create_errhandler(function: Callback, errhandler: *mut MPI_Errhandler) always {
+        // SAFETY: null or a handle of the user's.
+        unsafe { create_errhandler(function, Object::Session, errhandler) }
+    }
+
+    /// Section 9.3.1.
+    small fn MPI_Comm_set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhandler) comm(comm) {
+        let comm = communicator(comm)?;
+        *comm.errhandler().lock() = objects::errhandler(errhandler, Object::Communicator)?;
+        Ok(())
+    }
+
+    /// Section 9.3.1.
+    small fn MPI_Comm_get_errhandler(comm: MPI_Comm, errhandler: *mut MPI_Errhandler) comm(comm) {
+        let handler = communicator(comm)?.errhandler().lock().clone();
+        // SAFETY: null or a handle of the user's.
+        unsafe { give(errhandler, objects::handle_of_errhandler(&handler)?, "errhandler") }
+    }
+
+    /// Section 9.3.2.
+    small fn MPI_Win_set_errhandler(win: MPI_Win, errhandler: MPI_Errhandler) win(win) {
+        let window = objects::window(win)?;
+        *window.errhandler().lock() = objects::errhandler(errhandler, Object::Window)?;
+        Ok(())
+    }
+
+    /// Section 9.3.2.
+    small fn MPI_Win_get_errhandler(win: MPI_Win, errhandler: *mut MPI_Errhandler) win(win) {
+        let handler = objects::window(win)?.errhandler().lock().clone();
+        // SAFETY: null or a handle of the user's.
+        unsafe { give(errhandler, objects::handle_of_errhandler(&handler)?, "errhandler") }
+    }
+
+    /// Section 9.3.3. Of `MPI_FILE_NULL` it is the default for new files.
+    small fn MPI_File_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) file(file) {
+        let known = (file != MPI_FILE_NULL).then(|| objects::file(file)).transpose()?;
+        let place = known.as_ref().map_or(&process::FILE_ERRHANDLER, |file| file.errhandler());
+        *place.lock() = objects::errhandler(errhandler, Object::File)?;
+        Ok(())
+    }
+
+    /// Section 9.3.3.
+    small fn MPI_File_get_errhandler(file: MPI_File, errhandler: *mut MPI_Errhandler) file(file) {
+        let handler = file_errhandler(file)?;
+        // SAFETY: null or a handle of the user's.
+        unsafe { give(errhandler, objects::handle_of_errhandler(&handler)?, "errhandler") }
+    }
+
+    /// Section 9.3.5.
+    small fn MPI_Errhandler_free(errhandler: *mut MPI_Errhandler) always {
+        // SAFETY: null or a handle of the user's.
+        let handle = unsafe { read(errhandler, "errhandler") }?;
+        match handle {
+            MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT | MPI_ERRORS_RETURN => {}
+            _ => {
+                let handler = objects::ERRHANDLERS
+                    .get(handle)
+                    .ok_or_else(|| err!(Errhandler, "the error handler {handle:#x} is not valid"))?;
+                if handler.references.fetch_sub(1, Ordering::Relaxed) == 1 {
+                    objects::ERRHANDLERS.remove(handle);
+                }
+            }
+        }
+        // SAFETY: read from above.
+        unsafe { errhandler.write(MPI_ERRHANDLER_NULL) };
+        Ok(())
+    }
+
+    /// Section 9.5.
+    small fn MPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) comm(comm) {
+        let comm = communicator(comm)?;
+        let handler = comm.errhandler().lock().clone();
+        process::call(&handler, objects::handle_of_communicator(&comm), "MPI_Comm_call_errhandler", errorcode);
+        Ok(())
+    }
+
+    /// Section 9.5.
+    small fn MPI_Win_call_errhandler(win: MPI_Win, errorcode: c_int) win(win) {
+        let handler = objects::window(win)?.errhandler().lock().clone();
+        process::call(&handler, win, "MPI_Win_call_errhandler", errorcode);
+        Ok(())
+    }
+
+    /// Section 9.5.
+    small fn MPI_File_call_errhandler(fh: MPI_File, errorcode: c_int) file(fh) {
+        process::call(&file_errhandler(fh)?, fh, "MPI_File_call_errhandler", errorcode);
+        Ok(())
+    }
+
+    /// Section 9.4.
+    small fn MPI_Error_class(errorcode: c_int, errorclass: *mut c_int) always {
+        let class = errors::class_of(errorcode).ok_or_else(|| unknown_code(errorcode))?;
+        // SAFETY: null or an `int` of the user's.
+        unsafe { give(errorclass, class, "errorclass") }
+    }
+
+    /// Section 9.4.
+    small fn MPI_Error_string(errorcode: c_int, string: *mut c_char, resultlen: *mut c_int) always {
+        let text = errors::text_of(errorcode).ok_or_else(|| unknown_code(errorcode))?;
+        // SAFETY: the standard asks for MPI_MAX_ERROR_STRING bytes.
+        unsafe { give_text(string, MPI_MAX_ERROR_STRING as usize, resultlen, &text, "string") }
+    }
+}
+
+/// The error handler of a file, or of `MPI_FILE_NULL`.
+fn file_errhandler(handle: MPI_File) -> Result<Errhandler> {
+    Ok(match handle {
+        MPI_FILE_NULL => process::FILE_ERRHANDLER.lock().clone(),
+        _ => objects::file(handle)?.errhandler().lock().clone(),
+    })
+}
+
+#[cold]
+fn unknown_code(code: c_int) -> Error {
+    Error::new(Class::Arg, format!("errorcode {code} is no error code"))
+}
+
+/// # Safety
+/// The pointer is null or valid for writing.
+unsafe fn create_errhandler(
+    function: Callback,
+    object: Object,
+    errhandler: *mut MPI_Errhandler,
+) -> Result<()> {
+    if function == 0 {
+        return Err(err!(Arg, "the error handler function is a null pointer"));
+    }
+    let handler = Arc::new(UserHandler {
+        function,
+        object,
+        handle: AtomicUsize::new(0),
+        references: AtomicU32::new(0),
+    });
+    // SAFETY: the caller's promise.
+    unsafe {
+        give(
+            errhandler,
+            objects::handle_of_errhandler(&Errhandler::User(handler))?,
+            "errhandler",
+        )
+    }
+}

@@ -1,0 +1,795 @@
+//! Sections 3.7.3 to 3.7.5 and 3.8.4: waiting for requests and testing them, freeing and cancelling.
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use super::constants::*;
+use super::errors;
+use super::generalized;
+use super::handle;
+use super::objects::{PERSISTENT, array, array_mut, count, give, present, read};
+use super::persistent::Partitions;
+use super::procedure::mpi;
+use super::process;
+use super::short;
+use super::status;
+use super::types::*;
+use crate::engine::Engine;
+use crate::engine::request::{Outcome, RequestId};
+use crate::err;
+use crate::error::{Error, Result};
+use crate::instance::{Instance, Looked};
+
+/// The handle of a new request.
+#[inline]
+pub fn handle_of(instance: &Arc<Instance>, id: RequestId) -> Result<MPI_Request> {
+    match handle::of_request(id) {
+        Some(handle) => Ok(handle),
+        None => Err(too_many(&mut instance.engine(), id)),
+    }
+}
+
+/// As [`handle_of`], for who has locked the engine.
+#[inline(always)]
+pub fn handle_in(engine: &mut Engine, id: RequestId) -> Result<MPI_Request> {
+    match handle::of_request(id) {
+        Some(handle) => Ok(handle),
+        None => Err(too_many(engine, id)),
+    }
+}
+
+/// There is no handle for a request.
+#[cold]
+fn too_many(engine: &mut Engine, id: RequestId) -> Error {
+    engine.release(id);
+    err!(Other, "there are too many requests at once (more than 16777216)")
+}
+
+/// The request of a handle; `None` is `MPI_REQUEST_NULL` and any that is inactive: both count as ended, with an empty
+/// status.
+#[inline]
+fn lookup(engine: &Engine, request: MPI_Request) -> Result<Option<RequestId>> {
+    if request == MPI_REQUEST_NULL {
+        return Ok(None);
+    }
+    match handle::request_place(request) {
+        Some((index, generation)) => engine
+            .find_request(index, generation, handle::REQUEST_GENERATION_MASK)
+            .map(Some)
+            .ok_or_else(|| invalid(request)),
+        None => match PERSISTENT.get(request) {
+            Some(found) => Ok(found.active()),
+            None => match generalized::find(request) {
+                Some(found) => Ok(Some(found.request())),
+                None => Err(invalid(request)),
+            },
+        },
+    }
+}
+
+/// The handle stands for a request.
+pub fn check(request: MPI_Request) -> Result<()> {
+    lookup(&process::instance()?.engine(), request).map(|_| ())
+}
+
+/// What a call that ended a request does with the handle: a persistent one becomes inactive, others are gone. What became
+/// of a generalized one, its own functions tell.
+///
+/// # Safety
+/// The pointer is a valid handle of the user's.
+#[inline]
+unsafe fn retire(request: *mut MPI_Request, outcome: Outcome) -> Outcome {
+    // SAFETY: the caller's promise.
+    let handle = unsafe { request.read() };
+    let mut outcome = outcome;
+    if handle::request_place(handle).is_none() {
+        if let Some(found) = PERSISTENT.get(handle) {
+            found.deactivate();
+            return outcome;
+        }
+        match generalized::find(handle) {
+            Some(found) => outcome = found.finish(handle),
+            // Null.
+            None => return outcome,
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { request.write(MPI_REQUEST_NULL) };
+    outcome
+}
+
+/// How a request that stays ended, if it is generalized: its query function tells.
+fn queried(request: MPI_Request, outcome: Outcome) -> Outcome {
+    if handle::request_place(request).is_some() {
+        return outcome;
+    }
+    generalized::find(request).map_or(outcome, |found| found.query())
+}
+
+#[cold]
+fn invalid(request: MPI_Request) -> Error {
+    err!(
+        Request,
+        "the request {request:#x} is not valid: it has ended, or never was one"
+    )
+}
+
+/// The requests of an array of handles, all checked before anything is done with any.
+fn lookup_all(instance: &Instance, requests: &[MPI_Request]) -> Result<Vec<Option<RequestId>>> {
+    let engine = instance.engine();
+    requests
+        .iter()
+        .enumerate()
+        .map(|(at, &request)| {
+            lookup(&engine, request)
+                .map_err(|error| Error::new(error.class, format!("array_of_requests[{at}]: {error}")))
+        })
+        .collect()
+}
+
+/// The end of a single request: status, handle, error.
+///
+/// # Safety
+/// The pointers are the user's.
+unsafe fn end(outcome: Outcome, request: *mut MPI_Request, to_status: *mut MPI_Status) -> Result<()> {
+    // SAFETY: the caller's promise.
+    let outcome = unsafe { retire(request, outcome) };
+    // SAFETY: the caller's promise.
+    unsafe { status::write(to_status, &outcome) };
+    outcome.error.map_or(Ok(()), |error| Err(*error))
+}
+
+/// The array of statuses, or none.
+///
+/// # Safety
+/// The pointer is `MPI_STATUSES_IGNORE` or valid for `len` statuses.
+unsafe fn status_at(statuses: *mut MPI_Status, at: usize) -> *mut MPI_Status {
+    if statuses.is_null() {
+        return statuses;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { statuses.add(at) }
+}
+
+/// Ends some requests of an array: handles, statuses and their error codes. An error of any gives
+/// `MPI_ERR_IN_STATUS`.
+///
+/// # Safety
+/// The pointers are the user's.
+unsafe fn end_some(
+    name: &'static str,
+    outcomes: Vec<(usize, Outcome)>,
+    requests: &mut [MPI_Request],
+    statuses: *mut MPI_Status,
+    status_place: impl Fn(usize, usize) -> usize,
+) -> Result<()> {
+    let mut failed: Option<(usize, Error)> = None;
+    for (nth, (at, outcome)) in outcomes.into_iter().enumerate() {
+        // SAFETY: an element of the user's array.
+        let outcome = unsafe { retire(&mut requests[at], outcome) };
+        // SAFETY: the caller's promise; each ended request has its status.
+        let place = unsafe { status_at(statuses, status_place(nth, at)) };
+        // SAFETY: as above.
+        unsafe { tell(name, &outcome, place) };
+        if let Some(error) = outcome.error {
+            failed.get_or_insert((at, *error));
+        }
+    }
+    match failed {
+        None => Ok(()),
+        Some((at, error)) => Err(in_status(at, error)),
+    }
+}
+
+/// Which of these have ended, in the order of the array.
+fn ended(engine: &Engine, ids: &[Option<RequestId>]) -> Vec<usize> {
+    let has_ended = |id: &RequestId| engine.is_complete(*id) == Some(true);
+    (0..ids.len())
+        .filter(|&at| ids[at].as_ref().is_some_and(has_ended))
+        .collect()
+}
+
+fn take_all(engine: &mut Engine, ids: &[Option<RequestId>], which: Vec<usize>) -> Vec<(usize, Outcome)> {
+    which
+        .into_iter()
+        .map(|at| {
+            let id = ids[at].expect("not null");
+            (at, engine.take(id).unwrap_or(Outcome::EMPTY))
+        })
+        .collect()
+}
+
+/// Waits for the end of a request.
+///
+/// # Safety
+/// The pointers are the user's.
+#[inline(never)]
+unsafe fn wait(request: *mut MPI_Request, to_status: *mut MPI_Status) -> Result<()> {
+    // SAFETY: null or a handle of the user's.
+    let handle = unsafe { read(request, "request") }?;
+    let instance = process::instance()?;
+    let id = lookup(&instance.engine(), handle)?;
+    match id {
+        Some(id) => {
+            let outcome = instance.wait(id);
+            // SAFETY: the pointers are the user's.
+            unsafe { end(outcome, request, to_status) }
+        }
+        None => {
+            // SAFETY: the status is ignored or the user's.
+            unsafe { status::write_empty(to_status) };
+            Ok(())
+        }
+    }
+}
+
+/// Waits for requests of which none is persistent or generalized; otherwise `None`, and nothing was done.
+///
+/// # Safety
+/// The pointers are the user's.
+unsafe fn wait_all_own(
+    instance: &Instance,
+    requests: &mut [MPI_Request],
+    statuses: *mut MPI_Status,
+    name: &'static str,
+) -> Option<Result<()>> {
+    // `None`: no request of the engine's.
+    let has_ended = |engine: &Engine, request| {
+        let (index, generation) = handle::request_place(request)?;
+        engine.has_ended(index, generation, handle::REQUEST_GENERATION_MASK)
+    };
+    let mut engine = instance.engine();
+    // How many have ended from the first one on.
+    let mut next = 0;
+    for (at, &request) in requests.iter().enumerate() {
+        match has_ended(&engine, request) {
+            Some(false) => {}
+            None if request != MPI_REQUEST_NULL => return None,
+            _ if next == at => next += 1,
+            _ => {}
+        }
+    }
+    if next < requests.len() {
+        drop(engine);
+        instance.wait_for(|engine| {
+            let under_way = |&request: &MPI_Request| has_ended(engine, request) == Some(false);
+            next += requests[next..]
+                .iter()
+                .take_while(|request| !under_way(request))
+                .count();
+            (next == requests.len()).then_some(())
+        });
+        engine = instance.engine();
+    }
+    let mut failed = None;
+    for (at, request) in requests.iter_mut().enumerate() {
+        // The same handle twice in one array: the second finds nothing.
+        let outcome = handle::request_place(*request).and_then(|(index, generation)| {
+            let mask = handle::REQUEST_GENERATION_MASK;
+            let well = engine.take_well_ended(index, generation, mask);
+            well.or_else(|| {
+                let id = engine.find_request(index, generation, mask)?;
+                engine.take(id)
+            })
+        });
+        *request = MPI_REQUEST_NULL;
+        let outcome = outcome.unwrap_or(Outcome::EMPTY);
+        if !statuses.is_null() {
+            // SAFETY: the caller's promise; each request has its status.
+            unsafe { tell(name, &outcome, status_at(statuses, at)) };
+        }
+        if let Some(error) = outcome.error {
+            failed.get_or_insert((at, *error));
+        }
+    }
+    Some(failed.map_or(Ok(()), |(at, error)| Err(in_status(at, error))))
+}
+
+/// The error of a call that ended several requests, one of them with this error.
+#[cold]
+fn in_status(at: usize, error: Error) -> Error {
+    Error {
+        context: error.context,
+        ..err!(InStatus, "array_of_requests[{at}] failed: {error}")
+    }
+}
+
+/// Takes the outcome of a request if it has ended; `None`: it is null or inactive.
+#[inline(always)]
+fn test(request: MPI_Request) -> Result<Option<Option<Outcome>>> {
+    let instance = process::hold_instance()?;
+    let mut engine = instance.engine();
+    let Some(id) = lookup(&engine, request)? else {
+        return Ok(None);
+    };
+    let looked = instance.look_into(&mut engine, |engine| engine.take(id));
+    drop(engine);
+    Ok(Some(match looked {
+        Looked::Found(outcome) => Some(outcome),
+        Looked::Nothing => None,
+        Looked::Tasks => {
+            let shared = instance.clone();
+            drop(instance);
+            shared.run_ready_tasks();
+            shared.engine().take(id)
+        }
+    }))
+}
+
+mpi! {
+    /// Section 3.7.3.
+    small fn MPI_Wait(request: *mut MPI_Request, status: *mut MPI_Status) local {
+        // SAFETY: the pointers are the user's.
+        unsafe {
+            if short::wait(request, status) {
+                return Ok(());
+            }
+            wait(request, status)
+        }
+    }
+
+    /// Section 3.7.3.
+    small fn MPI_Test(request: *mut MPI_Request, flag: *mut c_int, status: *mut MPI_Status) local {
+        // SAFETY: null or a handle of the user's.
+        let handle = unsafe { read(request, "request") }?;
+        present(flag, "flag")?;
+        // SAFETY: each is ignored, null or the user's.
+        unsafe {
+            match test(handle)? {
+                None => {
+                    status::write_empty(status);
+                    give(flag, 1, "flag")
+                }
+                Some(None) => give(flag, 0, "flag"),
+                Some(Some(outcome)) => {
+                    give(flag, 1, "flag")?;
+                    end(outcome, request, status)
+                }
+            }
+        }
+    }
+
+    /// Section 3.7.3.
+    small fn MPI_Request_free(request: *mut MPI_Request) local {
+        // SAFETY: null or a handle of the user's.
+        let handle = unsafe { read(request, "request") }?;
+        let instance = process::instance()?;
+        if let Some(found) = generalized::find(handle) {
+            // SAFETY: read from above.
+            unsafe { request.write(MPI_REQUEST_NULL) };
+            return found.release(handle);
+        }
+        let mut engine = instance.engine();
+        match lookup(&engine, handle)? {
+            Some(id) => {
+                if engine.is_complete(id) == Some(false) {
+                    not_partitioned(handle, "freed")?;
+                }
+                engine.release(id);
+            }
+            None if handle == MPI_REQUEST_NULL => return Err(err!(Request, "the request is MPI_REQUEST_NULL")),
+            None => {}
+        }
+        drop(engine);
+        // A started operation goes on.
+        PERSISTENT.remove(handle);
+        // SAFETY: read from above.
+        unsafe { request.write(MPI_REQUEST_NULL) };
+        Ok(())
+    }
+
+    /// Section 3.7.6.
+    small fn MPI_Request_get_status(request: MPI_Request, flag: *mut c_int, status: *mut MPI_Status) local {
+        let instance = process::instance()?;
+        let found = lookup(&instance.engine(), request)?;
+        let Some(id) = found else {
+            // SAFETY: each is ignored, null or the user's.
+            return unsafe {
+                status::write_empty(status);
+                give(flag, 1, "flag")
+            };
+        };
+        instance.step();
+        let outcome = instance.engine().outcome(id).cloned();
+        // SAFETY: null or an `int` of the user's.
+        unsafe { give(flag, outcome.is_some().into(), "flag") }?;
+        match outcome {
+            None => Ok(()),
+            // SAFETY: the status is ignored or the user's.
+            Some(outcome) => unsafe { tell_query(request, outcome, status) },
+        }
+    }
+
+    /// Section 3.8.4.
+    small fn MPI_Cancel(request: *mut MPI_Request) local {
+        // SAFETY: null or a handle of the user's.
+        let handle = unsafe { read(request, "request") }?;
+        let instance = process::instance()?;
+        if let Some(found) = generalized::find(handle) {
+            return found.cancel();
+        }
+        let mut engine = instance.engine();
+        let id = lookup(&engine, handle)?.ok_or_else(|| match handle {
+            MPI_REQUEST_NULL => err!(Request, "the request is MPI_REQUEST_NULL"),
+            _ => err!(Request, "the request {handle:#x} is inactive: there is nothing to cancel"),
+        })?;
+        not_partitioned(handle, "cancelled")?;
+        engine.cancel(id);
+        Ok(())
+    }
+
+    /// Section 3.8.4.
+    small fn MPI_Test_cancelled(status: *const MPI_Status, flag: *mut c_int) local {
+        // SAFETY: null or a status of the user's.
+        let status = unsafe { read(status, "status") }?;
+        // SAFETY: null or an `int` of the user's.
+        unsafe { give(flag, status.cancelled().into(), "flag") }
+    }
+
+    /// Section 3.7.5.
+    small fn MPI_Waitall(number: c_int, requests: *mut MPI_Request, statuses: *mut MPI_Status) local {
+        let number = count(number, "count")? as usize;
+        // SAFETY: an array of the user's.
+        let requests = unsafe { array_mut(requests, number, "array_of_requests") }?;
+        let instance = process::instance()?;
+        // SAFETY: the pointers are the user's.
+        if let Some(result) = unsafe { wait_all_own(&instance, requests, statuses, "MPI_Waitall") } {
+            return result;
+        }
+        let ids = lookup_all(&instance, requests)?;
+        let mut next = 0;
+        instance.wait_for(|engine| {
+            while let Some(id) = ids.get(next) {
+                if id.is_some_and(|id| engine.is_complete(id) == Some(false)) {
+                    return None;
+                }
+                next += 1;
+            }
+            Some(())
+        });
+        // SAFETY: the pointers are the user's.
+        unsafe { end_all(&instance, &ids, requests, statuses, "MPI_Waitall") }
+    }
+
+    /// Section 3.7.5.
+    small fn MPI_Testall(number: c_int, requests: *mut MPI_Request, flag: *mut c_int, statuses: *mut MPI_Status)
+        local {
+        let number = count(number, "count")? as usize;
+        // SAFETY: an array of the user's.
+        let requests = unsafe { array_mut(requests, number, "array_of_requests") }?;
+        present(flag, "flag")?;
+        let instance = process::instance()?;
+        let ids = lookup_all(&instance, requests)?;
+        let pending = || {
+            let engine = instance.engine();
+            ids.iter().flatten().any(|&id| engine.is_complete(id) == Some(false))
+        };
+        let mut all = !pending();
+        if !all {
+            instance.step();
+            all = !pending();
+        }
+        // SAFETY: null or an `int` of the user's.
+        unsafe { give(flag, all.into(), "flag") }?;
+        if !all {
+            return Ok(());
+        }
+        // SAFETY: the pointers are the user's.
+        unsafe { end_all(&instance, &ids, requests, statuses, "MPI_Testall") }
+    }
+
+    /// Section 3.7.5.
+    small fn MPI_Waitany(number: c_int, requests: *mut MPI_Request, index: *mut c_int, status: *mut MPI_Status)
+        local {
+        let number = count(number, "count")? as usize;
+        // SAFETY: an array of the user's.
+        let requests = unsafe { array_mut(requests, number, "array_of_requests") }?;
+        present(index, "index")?;
+        let instance = process::instance()?;
+        let ids = lookup_all(&instance, requests)?;
+        let first = match ids.iter().any(Option::is_some) {
+            false => None,
+            true => Some(instance.wait_for(|engine| first_ended(engine, &ids))),
+        };
+        // SAFETY: the pointers are the user's.
+        unsafe { end_any(&instance, &ids, first, requests, index, status) }
+    }
+
+    /// Section 3.7.5.
+    small fn MPI_Testany(number: c_int, requests: *mut MPI_Request, index: *mut c_int, flag: *mut c_int,
+        status: *mut MPI_Status) local {
+        let number = count(number, "count")? as usize;
+        // SAFETY: an array of the user's.
+        let requests = unsafe { array_mut(requests, number, "array_of_requests") }?;
+        present(index, "index")?;
+        present(flag, "flag")?;
+        let instance = process::instance()?;
+        let ids = lookup_all(&instance, requests)?;
+        let none = ids.iter().all(Option::is_none);
+        let mut first = first_ended(&instance.engine(), &ids);
+        if first.is_none() && !none {
+            instance.step();
+            first = first_ended(&instance.engine(), &ids);
+        }
+        // SAFETY: null or an `int` of the user's.
+        unsafe { give(flag, (none || first.is_some()).into(), "flag") }?;
+        if first.is_none() && !none {
+            // SAFETY: null or an `int` of the user's.
+            return unsafe { give(index, MPI_UNDEFINED, "index") };
+        }
+        // SAFETY: the pointers are the user's.
+        unsafe { end_any(&instance, &ids, first, requests, index, status) }
+    }
+
+    /// Section 3.7.5.
+    small fn MPI_Waitsome(incount: c_int, requests: *mut MPI_Request, outcount: *mut c_int, indices: *mut c_int,
+        statuses: *mut MPI_Status) local {
+        // SAFETY: the pointers are the user's.
+        unsafe { some(incount, requests, outcount, indices, statuses, true, "MPI_Waitsome") }
+    }
+
+    /// Section 3.7.5.
+    small fn MPI_Testsome(incount: c_int, requests: *mut MPI_Request, outcount: *mut c_int, indices: *mut c_int,
+        statuses: *mut MPI_Status) local {
+        // SAFETY: the pointers are the user's.
+        unsafe { some(incount, requests, outcount, indices, statuses, false, "MPI_Testsome") }
+    }
+
+    /// Section 3.7.6.
+    small fn MPI_Request_get_status_all(number: c_int, requests: *const MPI_Request, flag: *mut c_int,
+        statuses: *mut MPI_Status) local {
+        let number = count(number, "count")? as usize;
+        // SAFETY: an array of the user's.
+        let requests = unsafe { array(requests, number, "array_of_requests") }?;
+        let instance = process::instance()?;
+        let ids = lookup_all(&instance, requests)?;
+        instance.step();
+        let outcomes: Option<Vec<Outcome>> = {
+            let engine = instance.engine();
+            let outcome = |id: &Option<RequestId>| match id {
+                Some(id) => engine.outcome(*id).cloned(),
+                None => Some(Outcome::EMPTY),
+            };
+            ids.iter().map(outcome).collect()
+        };
+        // SAFETY: null or an `int` of the user's.
+        unsafe { give(flag, outcomes.is_some().into(), "flag") }?;
+        let outcomes = outcomes.into_iter().flatten().enumerate();
+        // SAFETY: the pointers are the user's.
+        unsafe { tell_queries("MPI_Request_get_status_all", requests, outcomes, statuses, |_, at| at) }
+    }
+
+    /// Section 3.7.6.
+    small fn MPI_Request_get_status_any(number: c_int, requests: *const MPI_Request, index: *mut c_int,
+        flag: *mut c_int, status: *mut MPI_Status) local {
+        let number = count(number, "count")? as usize;
+        // SAFETY: an array of the user's.
+        let requests = unsafe { array(requests, number, "array_of_requests") }?;
+        let instance = process::instance()?;
+        let ids = lookup_all(&instance, requests)?;
+        instance.step();
+        let none = ids.iter().all(Option::is_none);
+        let first = {
+            let engine = instance.engine();
+            first_ended(&engine, &ids)
+                .and_then(|at| Some((at, engine.outcome(ids[at].expect("not null"))?.clone())))
+        };
+        let at = first.as_ref().map_or(MPI_UNDEFINED, |(at, _)| *at as c_int);
+        // SAFETY: each is null or an `int` of the user's.
+        unsafe {
+            give(index, at, "index")?;
+            give(flag, (first.is_some() || none).into(), "flag")?;
+        }
+        match first {
+            // SAFETY: the status is ignored or the user's.
+            Some((at, outcome)) => unsafe { tell_query(requests[at], outcome, status) }?,
+            // SAFETY: the status is ignored or the user's.
+            None if none => unsafe { status::write_empty(status) },
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Section 3.7.6.
+    small fn MPI_Request_get_status_some(incount: c_int, requests: *const MPI_Request, outcount: *mut c_int,
+        indices: *mut c_int, statuses: *mut MPI_Status) local {
+        let number = count(incount, "incount")? as usize;
+        // SAFETY: an array of the user's.
+        let requests = unsafe { array(requests, number, "array_of_requests") }?;
+        present(outcount, "outcount")?;
+        let instance = process::instance()?;
+        let ids = lookup_all(&instance, requests)?;
+        if ids.iter().all(Option::is_none) {
+            // SAFETY: null or an `int` of the user's.
+            return unsafe { give(outcount, MPI_UNDEFINED, "outcount") };
+        }
+        present(indices, "array_of_indices")?;
+        instance.step();
+        let outcomes: Vec<(usize, Outcome)> = {
+            let engine = instance.engine();
+            let ended = ended(&engine, &ids).into_iter();
+            ended.filter_map(|at| Some((at, engine.outcome(ids[at]?)?.clone()))).collect()
+        };
+        // SAFETY: an array of the user's.
+        let indices = unsafe { array_mut(indices, outcomes.len(), "array_of_indices") }?;
+        for (nth, (at, _)) in outcomes.iter().enumerate() {
+            indices[nth] = *at as c_int;
+        }
+        // SAFETY: null or an `int` of the user's.
+        unsafe { give(outcount, outcomes.len() as c_int, "outcount") }?;
+        let outcomes = outcomes.into_iter();
+        // SAFETY: the pointers are the user's.
+        unsafe { tell_queries("MPI_Request_get_status_some", requests, outcomes, statuses, |nth, _| nth) }
+    }
+}
+
+/// An active request of partitioned communication is neither freed nor cancelled (section 4.2.1).
+fn not_partitioned(request: MPI_Request, done: &str) -> Result<()> {
+    match PERSISTENT.get(request) {
+        Some(found) if !matches!(found.partitions(), Partitions::None) => Err(Error {
+            context: found.communicator().context(),
+            ..err!(
+                Request,
+                "the request {request:#x} is of partitioned communication and active: it must not be {done}"
+            )
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The status of a request that has ended and stays. Only an error of a query function is one of the call.
+///
+/// # Safety
+/// The pointer is `MPI_STATUS_IGNORE` or valid for writing.
+unsafe fn tell_query(request: MPI_Request, outcome: Outcome, to: *mut MPI_Status) -> Result<()> {
+    let before = outcome.error.is_some();
+    let outcome = queried(request, outcome);
+    // SAFETY: the caller's promise.
+    unsafe { status::write(to, &outcome) };
+    match outcome.error {
+        Some(error) if !before => Err(*error),
+        _ => Ok(()),
+    }
+}
+
+/// The same of some requests of an array, with error codes in the statuses.
+///
+/// # Safety
+/// The pointer is the user's.
+unsafe fn tell_queries(
+    name: &'static str,
+    requests: &[MPI_Request],
+    outcomes: impl Iterator<Item = (usize, Outcome)>,
+    statuses: *mut MPI_Status,
+    status_place: impl Fn(usize, usize) -> usize,
+) -> Result<()> {
+    let mut result = Ok(());
+    for (nth, (at, outcome)) in outcomes.enumerate() {
+        let before = outcome.error.is_some();
+        let outcome = queried(requests[at], outcome);
+        // SAFETY: the caller's promise; each ended request has its status.
+        unsafe { tell(name, &outcome, status_at(statuses, status_place(nth, at))) };
+        match outcome.error {
+            Some(error) if !before && result.is_ok() => {
+                result = Err(err!(InStatus, "array_of_requests[{at}]: {error}"));
+            }
+            _ => {}
+        }
+    }
+    result
+}
+
+/// One status of an array, with its error code.
+///
+/// # Safety
+/// The pointer is `MPI_STATUS_IGNORE` or valid for writing.
+unsafe fn tell(name: &'static str, outcome: &Outcome, to: *mut MPI_Status) {
+    let code = outcome
+        .error
+        .as_deref()
+        .map_or(MPI_SUCCESS, |error| errors::code_of(name, error));
+    // SAFETY: the caller's promise.
+    unsafe {
+        status::write(to, outcome);
+        status::write_error(to, code);
+    }
+}
+
+fn first_ended(engine: &Engine, ids: &[Option<RequestId>]) -> Option<usize> {
+    ids.iter()
+        .position(|id| id.is_some_and(|id| engine.is_complete(id) == Some(true)))
+}
+
+/// # Safety
+/// The pointers are the user's.
+unsafe fn end_any(
+    instance: &Instance,
+    ids: &[Option<RequestId>],
+    first: Option<usize>,
+    requests: &mut [MPI_Request],
+    index: *mut c_int,
+    to_status: *mut MPI_Status,
+) -> Result<()> {
+    match first {
+        None => {
+            // SAFETY: the caller's promise.
+            unsafe {
+                status::write_empty(to_status);
+                give(index, MPI_UNDEFINED, "index")
+            }
+        }
+        Some(at) => {
+            let outcome = instance
+                .engine()
+                .take(ids[at].expect("not null"))
+                .unwrap_or(Outcome::EMPTY);
+            // SAFETY: the caller's promise.
+            unsafe {
+                give(index, at as c_int, "index")?;
+                end(outcome, &mut requests[at], to_status)
+            }
+        }
+    }
+}
+
+/// # Safety
+/// The pointers are the user's.
+unsafe fn end_all(
+    instance: &Instance,
+    ids: &[Option<RequestId>],
+    requests: &mut [MPI_Request],
+    statuses: *mut MPI_Status,
+    name: &'static str,
+) -> Result<()> {
+    let outcomes: Vec<(usize, Outcome)> = {
+        let mut engine = instance.engine();
+        ids.iter()
+            .enumerate()
+            // The same handle twice in one array: the second finds nothing.
+            .map(|(at, id)| (at, id.and_then(|id| engine.take(id)).unwrap_or(Outcome::EMPTY)))
+            .collect()
+    };
+    // SAFETY: the caller's promise.
+    unsafe { end_some(name, outcomes, requests, statuses, |_, at| at) }
+}
+
+/// # Safety
+/// The pointers are the user's.
+unsafe fn some(
+    incount: c_int,
+    requests: *mut MPI_Request,
+    outcount: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut MPI_Status,
+    wait: bool,
+    name: &'static str,
+) -> Result<()> {
+    let number = count(incount, "incount")? as usize;
+    // SAFETY: an array of the user's.
+    let requests = unsafe { array_mut(requests, number, "array_of_requests") }?;
+    present(outcount, "outcount")?;
+    let instance = process::instance()?;
+    let ids = lookup_all(&instance, requests)?;
+    if ids.iter().all(Option::is_none) {
+        // SAFETY: null or an `int` of the user's.
+        return unsafe { give(outcount, MPI_UNDEFINED, "outcount") };
+    }
+    present(indices, "array_of_indices")?;
+    let which = if wait {
+        instance.wait_for(|engine| Some(ended(engine, &ids)).filter(|which| !which.is_empty()))
+    } else {
+        instance.step();
+        ended(&instance.engine(), &ids)
+    };
+    let outcomes = take_all(&mut instance.engine(), &ids, which);
+    // SAFETY: an array of the user's.
+    let indices = unsafe { array_mut(indices, outcomes.len(), "array_of_indices") }?;
+    for (nth, (at, _)) in outcomes.iter().enumerate() {
+        indices[nth] = *at as c_int;
+    }
+    // SAFETY: the pointers are the user's.
+    unsafe {
+        give(outcount, outcomes.len() as c_int, "outcount")?;
+        end_some(name, outcomes, requests, statuses, |nth, _| nth)
+    }
+}

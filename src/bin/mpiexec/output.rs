@@ -1,0 +1,349 @@
+//! What ranks write, forwarded line by line: no line is mixed with another.
+//!
+//! A [`Stream`] is one rank's standard output or error. It hands on whole lines; the beginning of a line only when it is
+//! very long, at the end, or when it looks like a prompt: nothing followed for a while ([`IDLE`]), and it was not cut
+//! off by a buffer of the C library, which writes full blocks and the rest of the line perhaps much later. A [`Sink`] is the launcher's own
+//! standard output or error. It remembers whose line is open: if another stream's line comes, the open one is ended
+//! first.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::stat::{SFlag, fstat};
+
+/// How long the beginning of a line waits for its end.
+pub const IDLE: Duration = Duration::from_millis(50);
+/// The longest line that is sure to stay in one piece (bytes).
+pub const LINE_MAX: usize = 64 * 1024;
+/// So much may wait for a slow reader before ranks have to wait (bytes).
+const PENDING_MAX: usize = 1024 * 1024;
+/// What a pipe that is ready for writing takes without blocking (bytes).
+const PIPE_CHUNK: usize = 4096;
+
+/// Full buffers of the C library, and of others, are multiples of this (bytes).
+const BUFFER_BLOCK: u64 = 4096;
+
+/// Names a stream among all of the job.
+pub type StreamId = usize;
+/// The launcher's own messages.
+pub const OWN: StreamId = usize::MAX;
+
+/// What an attempt to read or write came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// All was done that could be.
+    Done,
+    /// There may be more at once.
+    More,
+    /// The other side is gone.
+    Ended,
+}
+
+/// A rank's standard output or error.
+pub struct Stream {
+    id: StreamId,
+    file: File,
+    prefix: Vec<u8>,
+    /// The beginning of a line.
+    partial: Vec<u8>,
+    /// When something was read last.
+    read_at: Instant,
+    /// Bytes read in all.
+    total: u64,
+}
+
+impl Stream {
+    /// Reads from `fd`, which must not block. Each line gets `prefix` in front.
+    pub fn new(id: StreamId, fd: OwnedFd, prefix: String) -> Stream {
+        let prefix = prefix.into_bytes();
+        Stream {
+            id,
+            file: File::from(fd),
+            prefix,
+            partial: Vec::new(),
+            read_at: Instant::now(),
+            total: 0,
+        }
+    }
+
+    /// Reads once, and hands whole lines to `sink`.
+    pub fn read(&mut self, sink: &mut Sink) -> Progress {
+        let start = self.partial.len();
+        self.partial.resize(start + LINE_MAX, 0);
+        let received = self.file.read(&mut self.partial[start..]);
+        self.partial
+            .truncate(start + received.as_ref().map_or(0, |&count| count));
+        match received {
+            Ok(0) => {
+                self.flush(sink);
+                Progress::Ended
+            }
+            Ok(count) => {
+                self.read_at = Instant::now();
+                self.total += count as u64;
+                let lines = match self.partial[start..].iter().rposition(|&byte| byte == b'\n') {
+                    Some(last) => start + last + 1,
+                    None if self.partial.len() >= LINE_MAX => self.partial.len(),
+                    None => 0,
+                };
+                sink.put(self.id, &self.prefix, &self.partial[..lines]);
+                self.partial.drain(..lines);
+                Progress::More
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Progress::More,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Progress::Done,
+            Err(_) => {
+                self.flush(sink);
+                Progress::Ended
+            }
+        }
+    }
+
+    /// Whether it ends in what may be a prompt.
+    pub fn is_prompt(&self) -> bool {
+        !self.partial.is_empty() && !self.total.is_multiple_of(BUFFER_BLOCK)
+    }
+
+    /// Hands on a prompt if nothing has followed it until `now`; `Some`: it may be one, so ask again then.
+    pub fn flush_if_idle(&mut self, now: Instant, sink: &mut Sink) -> Option<Instant> {
+        let idle_at = self.read_at + IDLE;
+        if !self.is_prompt() {
+            return None;
+        }
+        if idle_at > now {
+            return Some(idle_at);
+        }
+        self.flush(sink);
+        None
+    }
+
+    /// Hands on the beginning of a line.
+    pub fn flush(&mut self, sink: &mut Sink) {
+        sink.put(self.id, &self.prefix, &self.partial);
+        self.partial.clear();
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// The launcher's standard output or error.
+pub struct Sink {
+    file: File,
+    /// A write to it never blocks: a regular file, or `/dev/null`.
+    never_blocks: bool,
+    pending: Vec<u8>,
+    /// So much of `pending` is written.
+    written: usize,
+    /// Whose line is open.
+    open: Option<StreamId>,
+    broken: bool,
+}
+
+impl Sink {
+    /// Writes to `fd`, of which it keeps a copy.
+    pub fn new(fd: impl AsFd) -> io::Result<Sink> {
+        let file = File::from(fd.as_fd().try_clone_to_owned()?);
+        let kind = SFlag::from_bits_truncate(fstat(&file)?.st_mode) & SFlag::S_IFMT;
+        let terminal = nix::unistd::isatty(&file).unwrap_or(false);
+        let never_blocks = kind == SFlag::S_IFREG || (kind == SFlag::S_IFCHR && !terminal);
+        Ok(Sink {
+            file,
+            never_blocks,
+            pending: Vec::new(),
+            written: 0,
+            open: None,
+            broken: false,
+        })
+    }
+
+    /// Whether two descriptors lead to one file, terminal or pipe.
+    pub fn same(one: impl AsFd, other: impl AsFd) -> bool {
+        match (fstat(one), fstat(other)) {
+            (Ok(one), Ok(other)) => {
+                (one.st_dev, one.st_ino, one.st_rdev) == (other.st_dev, other.st_ino, other.st_rdev)
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes bytes of a stream; they begin a line unless that stream's line is open.
+    pub fn put(&mut self, stream: StreamId, prefix: &[u8], bytes: &[u8]) {
+        if bytes.is_empty() || self.broken {
+            return;
+        }
+        let continues = self.open == Some(stream);
+        if self.open.is_some() && !continues {
+            self.pending.push(b'\n');
+        }
+        if prefix.is_empty() {
+            self.pending.extend_from_slice(bytes);
+        } else {
+            for (number, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
+                if number > 0 || !continues {
+                    self.pending.extend_from_slice(prefix);
+                }
+                self.pending.extend_from_slice(line);
+            }
+        }
+        self.open = (bytes.last() != Some(&b'\n')).then_some(stream);
+    }
+
+    /// Writes what can be written without blocking.
+    pub fn flush(&mut self) -> Progress {
+        while self.written < self.pending.len() {
+            let mut rest = &self.pending[self.written..];
+            if !self.never_blocks {
+                let mut ready = [PollFd::new(self.file.as_fd(), PollFlags::POLLOUT)];
+                match poll(&mut ready, PollTimeout::ZERO) {
+                    Ok(0) => return Progress::More,
+                    Err(Errno::EINTR) => continue,
+                    // An error of the descriptor comes out when writing.
+                    _ => {}
+                }
+                rest = &rest[..rest.len().min(PIPE_CHUNK)];
+            }
+            match self.file.write(rest) {
+                Ok(0) => return Progress::More,
+                Ok(count) => self.written += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Progress::More,
+                Err(_) => {
+                    self.broken = true;
+                    self.pending.clear();
+                    self.written = 0;
+                    return Progress::Ended;
+                }
+            }
+        }
+        self.pending.clear();
+        self.written = 0;
+        Progress::Done
+    }
+
+    /// Nobody reads any more.
+    pub fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Whether all is written.
+    pub fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Whether so much waits that streams should not be read for now.
+    pub fn is_full(&self) -> bool {
+        self.pending.len() - self.written > PENDING_MAX
+    }
+
+    /// Whether little enough waits that streams can be read again.
+    pub fn has_room(&self) -> bool {
+        self.pending.len() - self.written < PENDING_MAX / 2
+    }
+}
+
+impl AsRawFd for Sink {
+    fn as_raw_fd(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+}
+
+impl AsFd for Sink {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sink() -> (Sink, io::PipeReader) {
+        let (reader, writer) = io::pipe().unwrap();
+        (Sink::new(writer).unwrap(), reader)
+    }
+
+    fn written(mut sink: Sink, mut reader: io::PipeReader) -> String {
+        assert_eq!(sink.flush(), Progress::Done);
+        drop(sink);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    fn stream(id: StreamId, prefix: &str) -> (Stream, io::PipeWriter) {
+        let (reader, writer) = io::pipe().unwrap();
+        (Stream::new(id, reader.into(), prefix.into()), writer)
+    }
+
+    #[test]
+    fn a_line_is_handed_on_whole() {
+        let (mut sink, reader) = sink();
+        let (mut one, mut into_one) = stream(1, "");
+        let (mut two, mut into_two) = stream(2, "");
+        into_one.write_all(b"first ha").unwrap();
+        one.read(&mut sink);
+        into_two.write_all(b"other\n").unwrap();
+        two.read(&mut sink);
+        into_one.write_all(b"lf\nnext").unwrap();
+        one.read(&mut sink);
+        assert!(one.is_prompt());
+        assert!(one.flush_if_idle(one.read_at, &mut sink).is_some());
+        drop(into_one);
+        assert_eq!(one.read(&mut sink), Progress::Ended);
+        assert_eq!(written(sink, reader), "other\nfirst half\nnext");
+    }
+
+    #[test]
+    fn a_prompt_is_handed_on_when_idle_but_not_a_full_buffer() {
+        let (mut sink, reader) = sink();
+        let (mut one, mut into_one) = stream(1, "");
+        into_one.write_all(&[b'x'; 4096]).unwrap();
+        one.read(&mut sink);
+        assert_eq!(one.flush_if_idle(one.read_at + IDLE, &mut sink), None);
+        assert!(sink.is_empty());
+        into_one.write_all(b"\nname? ").unwrap();
+        one.read(&mut sink);
+        assert_eq!(one.flush_if_idle(one.read_at + IDLE, &mut sink), None);
+        assert!(written(sink, reader).ends_with("x\nname? "));
+    }
+
+    #[test]
+    fn an_open_line_is_ended_before_another_streams_line() {
+        let (mut sink, reader) = sink();
+        sink.put(1, b"", b"name? ");
+        sink.put(1, b"", b"again? ");
+        sink.put(2, b"", b"line\n");
+        sink.put(1, b"", b"rest\n");
+        assert_eq!(written(sink, reader), "name? again? \nline\nrest\n");
+    }
+
+    #[test]
+    fn every_line_gets_its_prefix_once() {
+        let (mut sink, reader) = sink();
+        sink.put(1, b"[1] ", b"a\nb\nc");
+        sink.put(1, b"[1] ", b"c\n");
+        sink.put(2, b"[2] ", b"\n");
+        assert_eq!(written(sink, reader), "[1] a\n[1] b\n[1] cc\n[2] \n");
+    }
+
+    #[test]
+    fn a_full_pipe_makes_it_wait_and_a_closed_one_breaks_it() {
+        let (mut sink, reader) = sink();
+        sink.put(1, b"", &vec![b'x'; 2 * PENDING_MAX]);
+        assert_eq!(sink.flush(), Progress::More);
+        assert!(sink.is_full());
+        drop(reader);
+        assert_eq!(sink.flush(), Progress::Ended);
+        assert!(sink.is_broken() && sink.is_empty());
+        sink.put(1, b"", b"more");
+        assert!(sink.is_empty());
+    }
+}

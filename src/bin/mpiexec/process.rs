@@ -1,0 +1,221 @@
+//! Starts one rank.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socketpair, sockopt};
+use nix::unistd::{Pid, getpid, getppid, pipe2, setpgid};
+use weft::bootstrap::pmi1::{
+    ENV_INITIAL_ERRHANDLER, ENV_JOB, ENV_MEMORY_ALLOC_KINDS, ENV_PIDS, ENV_PROCESS_SETS, ENV_PROCESSORS,
+};
+
+use crate::cli::App;
+use crate::program::Program;
+
+/// Where a rank's standard input comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Input {
+    /// Nowhere.
+    Null,
+    /// The launcher's own, which is no terminal.
+    Inherit,
+    /// A pipe that the launcher fills.
+    Pipe,
+}
+
+/// What a rank is started with.
+pub struct Start<'a> {
+    /// Its program's part of the command line.
+    pub app: &'a App,
+    /// The program.
+    pub program: &'a Program,
+    /// Its rank.
+    pub rank: usize,
+    /// Number of ranks.
+    pub size: usize,
+    /// The job's id.
+    pub job: &'a str,
+    /// The job's process sets, encoded, where there are any.
+    pub process_sets: &'a Option<String>,
+    /// The processors to bind it to.
+    pub cpus: Option<CpuSet>,
+    /// Its standard input.
+    pub input: Input,
+    /// The signal mask and open-file limit that the launcher was started with.
+    pub inherited: &'a Inherited,
+}
+
+/// What the launcher changes for itself, and ranks get as it was; and what all ranks are told of the launcher, found out once.
+pub struct Inherited {
+    mask: SigSet,
+    files: Option<(u64, u64)>,
+    /// How many processors it may use. It is not bound itself, unless somebody bound all of the job.
+    processors: Option<usize>,
+    /// Its pid namespace.
+    pids: Option<u64>,
+}
+
+impl Inherited {
+    /// Blocks `signals` for the launcher and lets it open as many files as it may; remembers how it was.
+    pub fn replace(signals: &SigSet) -> nix::Result<Inherited> {
+        let mut mask = SigSet::empty();
+        sigprocmask(SigmaskHow::SIG_BLOCK, Some(signals), Some(&mut mask))?;
+        // Each rank takes three descriptors. Where the limit can't be raised, few ranks still work.
+        let files = getrlimit(Resource::RLIMIT_NOFILE).ok();
+        if let Some((_, hard)) = files {
+            let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+        }
+        let namespace = std::fs::metadata("/proc/self/ns/pid").ok();
+        Ok(Inherited {
+            mask,
+            files,
+            processors: std::thread::available_parallelism()
+                .ok()
+                .map(|number| number.get()),
+            pids: namespace.map(|namespace| namespace.ino()),
+        })
+    }
+}
+
+/// A rank that was started, with the launcher's ends of its connections.
+pub struct Started {
+    /// The process, which leads a process group of its own.
+    pub pid: Pid,
+    /// PMI.
+    pub pmi: OwnedFd,
+    /// Standard output.
+    pub stdout: OwnedFd,
+    /// Standard error.
+    pub stderr: OwnedFd,
+    /// Standard input, if it is a pipe.
+    pub stdin: Option<OwnedFd>,
+}
+
+impl Start<'_> {
+    /// Starts the rank. Each end that is not the rank's is closed when it executes.
+    pub fn spawn(&self) -> io::Result<Started> {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let (pmi, theirs) = socketpair(AddressFamily::Unix, SockType::Stream, None, flags)?;
+        // Each line then tells which process sent it.
+        setsockopt(&pmi, sockopt::PassCred, &true)?;
+        fcntl(&pmi, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        let (stdout, stdout_theirs) = output_pipe()?;
+        let (stderr, stderr_theirs) = output_pipe()?;
+        let (stdin_theirs, stdin) = match self.input {
+            Input::Null => (Stdio::null(), None),
+            Input::Inherit => (Stdio::inherit(), None),
+            Input::Pipe => {
+                let (read, write) = pipe2(OFlag::O_CLOEXEC)?;
+                fcntl(&write, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+                (Stdio::from(read), Some(write))
+            }
+        };
+        let mut command = Command::new(&self.program.path);
+        command
+            .arg0(&self.app.program)
+            .args(&self.app.args)
+            .current_dir(&self.program.wdir)
+            .stdin(stdin_theirs)
+            .stdout(stdout_theirs)
+            .stderr(stderr_theirs);
+        self.set_environment(&mut command, theirs.as_raw_fd());
+        self.before_exec(&mut command, theirs.as_raw_fd());
+        // The launcher reaps all of its children by itself.
+        let child = command.spawn()?;
+        Ok(Started {
+            pid: Pid::from_raw(child.id() as i32),
+            pmi,
+            stdout,
+            stderr,
+            stdin,
+        })
+    }
+
+    fn set_environment(&self, command: &mut Command, pmi: i32) {
+        let options = [
+            (ENV_MEMORY_ALLOC_KINDS, &self.app.memory_alloc_kinds),
+            (ENV_INITIAL_ERRHANDLER, &self.app.initial_errhandler),
+            (ENV_PROCESS_SETS, self.process_sets),
+        ];
+        for (name, value) in options {
+            match value {
+                Some(value) => command.env(name, value),
+                // A launcher that runs under another one does not hand on what that one said.
+                None => command.env_remove(name),
+            };
+        }
+        for name in ["PMI_PORT", "PMI_ID", "PMI_SPAWNED", "PMI_HOSTNAME"] {
+            command.env_remove(name);
+        }
+        // libfabric may load libraries of InfiniPath and Omni-Path, which would turn a rank's crash into an exit with
+        // status 1 and leave trace files behind.
+        for name in ["IPATH_NO_BACKTRACE", "HFI_NO_BACKTRACE"] {
+            command.env(name, "1");
+        }
+        command.envs(self.app.env.iter().map(|(name, value)| (name, value)));
+        let numbers = [
+            ("PMI_FD", pmi as usize),
+            ("PMI_RANK", self.rank),
+            ("PMI_SIZE", self.size),
+            ("MPI_LOCALRANKID", self.rank),
+            ("MPI_LOCALNRANKS", self.size),
+        ];
+        command.envs(numbers.map(|(name, number)| (name, OsString::from(number.to_string()))));
+        command.env(ENV_JOB, self.job);
+        let told = [
+            (
+                ENV_PROCESSORS,
+                self.inherited.processors.map(|number| number.to_string()),
+            ),
+            (ENV_PIDS, self.inherited.pids.map(|inode| inode.to_string())),
+        ];
+        for (name, value) in told {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+    }
+
+    fn before_exec(&self, command: &mut Command, pmi: i32) {
+        let (mask, files, cpus) = (self.inherited.mask, self.inherited.files, self.cpus);
+        let launcher = getpid();
+        let prepare = move || {
+            setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
+            nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+            // The launcher may have died before that.
+            if getppid() != launcher {
+                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            }
+            sigprocmask(SigmaskHow::SIG_SETMASK, Some(&mask), None)?;
+            if let Some((soft, hard)) = files {
+                setrlimit(Resource::RLIMIT_NOFILE, soft, hard)?;
+            }
+            if let Some(cpus) = &cpus {
+                // A processor can go away at any time; an unbound rank is better than none.
+                let _ = sched_setaffinity(Pid::from_raw(0), cpus);
+            }
+            // SAFETY: the launcher's copy of this descriptor is open until `spawn` returns, so ours is open.
+            let pmi = unsafe { std::os::fd::BorrowedFd::borrow_raw(pmi) };
+            fcntl(pmi, FcntlArg::F_SETFD(FdFlag::empty()))?;
+            Ok(())
+        };
+        // SAFETY: between fork and exec this makes system calls only: no allocation, no lock.
+        unsafe { command.pre_exec(prepare) };
+    }
+}
+
+/// A pipe whose reading end, the first, does not block.
+fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (read, write) = pipe2(OFlag::O_CLOEXEC)?;
+    fcntl(&read, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+    Ok((read, write))
+}

@@ -1,0 +1,547 @@
+//! The PMI-1 service of the job, without its sockets: a line of a rank comes in, effects come out.
+//!
+//! A rank may run several MPI programs one after another (`sh -c './a; ./b'`): each `init` of another process
+//! opens a new epoch for that rank, and keys and barriers belong to one epoch, so a fast rank's second program never
+//! meets what a slow rank's first program left.
+
+use std::collections::HashMap;
+
+use weft::bootstrap::pmi1::wire::{self, Message};
+use weft::err;
+use weft::error::Result;
+
+/// Longest name of a key-value space, as `get_maxes` tells it (bytes).
+const KVSNAME_MAX: usize = 256;
+/// Longest key (bytes).
+const KEYLEN_MAX: usize = 64;
+/// Longest value (bytes): what other MPIs' clients have room for.
+const VALLEN_MAX: usize = 1024;
+/// Longest value for Weft's own client (bytes).
+const WEFT_VALLEN_MAX: usize = 8 * 1024;
+
+/// What a line leads to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Send this line (its line feed included) to the rank.
+    Reply { rank: usize, line: String },
+    /// The rank initialised PMI; until it finalizes, its end is a failure.
+    Initialised { rank: usize, pid: Option<i32> },
+    /// The rank may exit from now on.
+    Finalized { rank: usize },
+    /// The rank wants the job to end.
+    Abort { rank: usize, code: i32, message: String },
+}
+
+/// How far a rank is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// It never initialised PMI: perhaps no MPI program at all.
+    Plain,
+    /// Between `init` and `finalize`.
+    Active,
+    /// After `finalize`.
+    Finalized,
+}
+
+/// What the service knows of the job from the start.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Names the job.
+    pub job: String,
+    /// Program number of each rank.
+    pub appnums: Vec<u32>,
+    /// `MPI_UNIVERSE_SIZE`.
+    pub universe_size: u32,
+    /// The launcher's own process.
+    pub launcher_pid: u32,
+    /// `-memory-alloc-kinds` of each rank's program.
+    pub memory_alloc_kinds: Vec<Option<String>>,
+}
+
+struct Client {
+    phase: Phase,
+    epoch: u32,
+    /// The process that initialised PMI last.
+    pid: Option<i32>,
+    in_barrier: bool,
+    /// In the middle of a command of several lines.
+    multiline: bool,
+    exited: bool,
+}
+
+#[derive(Default)]
+struct Epoch {
+    values: HashMap<String, String>,
+    /// Puts in order, for `getbyidx`.
+    order: Vec<String>,
+    waiting: Vec<Waiting>,
+    in_barrier: usize,
+}
+
+/// A `get` with `wait=1` whose key has not been put.
+struct Waiting {
+    rank: usize,
+    key: String,
+    /// The rank that is expected to put it.
+    from: Option<usize>,
+}
+
+/// The service.
+pub struct Server {
+    facts: Facts,
+    clients: Vec<Client>,
+    epochs: HashMap<u32, Epoch>,
+}
+
+impl Server {
+    /// The service of a job of `facts.appnums.len()` ranks.
+    pub fn new(facts: Facts) -> Server {
+        let client = |_: &u32| Client {
+            phase: Phase::Plain,
+            epoch: 0,
+            pid: None,
+            in_barrier: false,
+            multiline: false,
+            exited: false,
+        };
+        Server {
+            clients: facts.appnums.iter().map(client).collect(),
+            facts,
+            epochs: HashMap::new(),
+        }
+    }
+
+    /// How far `rank` is.
+    pub fn phase(&self, rank: usize) -> Phase {
+        self.clients[rank].phase
+    }
+
+    /// Whether any rank is between `init` and `finalize`.
+    pub fn any_active(&self) -> bool {
+        self.clients.iter().any(|client| client.phase == Phase::Active)
+    }
+
+    /// The rank is gone, and will take part in nothing more.
+    pub fn exited(&mut self, rank: usize) {
+        self.clients[rank].exited = true;
+    }
+
+    /// A rank that others wait for in vain, and one that waits: it is gone, and they are in a barrier or wait for its
+    /// key.
+    pub fn waited_for_in_vain(&self) -> Option<(usize, usize)> {
+        let waiter = self.clients.iter().position(|client| client.in_barrier);
+        if let (Some(waiter), Some(gone)) = (waiter, self.clients.iter().position(|client| client.exited)) {
+            return Some((gone, waiter));
+        }
+        let mut waiting = self.epochs.values().flat_map(|epoch| &epoch.waiting);
+        waiting.find_map(|wait| {
+            let from = wait.from.filter(|&from| self.clients[from].exited)?;
+            (!self.clients[wait.rank].exited).then_some((from, wait.rank))
+        })
+    }
+
+    /// Handles one line of `rank`, sent by the process `pid`. An error: the line breaks the protocol.
+    pub fn line(&mut self, rank: usize, pid: Option<i32>, line: &[u8]) -> Result<Vec<Effect>> {
+        if self.clients[rank].multiline {
+            return Ok(self.multiline(rank, line));
+        }
+        let message = Message::parse(line)?;
+        if message.is_multiline() {
+            self.clients[rank].multiline = true;
+            return Ok(Vec::new());
+        }
+        if !matches!(message.command(), "init" | "abort") && self.clients[rank].phase != Phase::Active {
+            return Err(err!(
+                Other,
+                "PMI command '{}' outside of init and finalize",
+                message.command()
+            ));
+        }
+        let reply = |line: String| Ok(vec![Effect::Reply { rank, line }]);
+        match message.command() {
+            "init" => self.init(rank, pid, &message),
+            "get_maxes" => reply(format!(
+                "cmd=maxes rc=0 kvsname_max={KVSNAME_MAX} keylen_max={KEYLEN_MAX} vallen_max={VALLEN_MAX}\n"
+            )),
+            "get_appnum" => reply(format!("cmd=appnum rc=0 appnum={}\n", self.facts.appnums[rank])),
+            "get_my_kvsname" => reply(format!("cmd=my_kvsname rc=0 kvsname={}\n", self.kvsname(rank))),
+            "get_universe_size" => reply(format!(
+                "cmd=universe_size rc=0 size={}\n",
+                self.facts.universe_size
+            )),
+            "put" => self.put(rank, &message),
+            "get" => self.get(rank, &message),
+            "getbyidx" => self.get_by_index(rank, &message),
+            "barrier_in" => Ok(self.barrier_in(rank)),
+            "finalize" => {
+                self.clients[rank].phase = Phase::Finalized;
+                let line = "cmd=finalize_ack rc=0\n".to_string();
+                let reply = (!is_quiet(&message)).then_some(Effect::Reply { rank, line });
+                Ok([Effect::Finalized { rank }].into_iter().chain(reply).collect())
+            }
+            "abort" => {
+                let hex = message.find("weft_message").unwrap_or_default();
+                let message_text = String::from_utf8_lossy(&wire::from_hex(hex)?).into_owned();
+                let code = message
+                    .find("exitcode")
+                    .map_or(Ok(1), |_| message.number("exitcode"))?;
+                Ok(vec![Effect::Abort {
+                    rank,
+                    code,
+                    message: message_text,
+                }])
+            }
+            "publish_name" => reply("cmd=publish_result rc=1 msg=unsupported\n".into()),
+            "unpublish_name" => reply("cmd=unpublish_result rc=1 msg=unsupported\n".into()),
+            "lookup_name" => reply("cmd=lookup_result rc=1 msg=unsupported\n".into()),
+            "spawn" => reply("cmd=spawn_result rc=1 msg=spawn_is_not_supported_by_this_mpiexec\n".into()),
+            unknown => Err(err!(Other, "unknown PMI command '{unknown}'")),
+        }
+    }
+
+    /// The only command of several lines is `spawn`, and there is no spawning yet.
+    fn multiline(&mut self, rank: usize, line: &[u8]) -> Vec<Effect> {
+        if line != b"endcmd" {
+            return Vec::new();
+        }
+        self.clients[rank].multiline = false;
+        let line = "cmd=spawn_result rc=1 msg=spawn_is_not_supported_by_this_mpiexec\n".to_string();
+        vec![Effect::Reply { rank, line }]
+    }
+
+    fn init(&mut self, rank: usize, pid: Option<i32>, message: &Message) -> Result<Vec<Effect>> {
+        let refuse = |msg: &str| {
+            let line = format!("cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=1 msg={msg}\n");
+            Ok(vec![Effect::Reply { rank, line }])
+        };
+        if message.number::<u32>("pmi_version")? != 1 {
+            return refuse("only_pmi_version_1_is_supported");
+        }
+        let client = &mut self.clients[rank];
+        if client.phase == Phase::Active {
+            return refuse("this_rank_has_initialised_already");
+        }
+        // The same process may come again, and is in the same epoch then.
+        if client.phase == Phase::Finalized && client.pid != pid {
+            client.epoch += 1;
+        }
+        client.phase = Phase::Active;
+        client.pid = pid;
+        let oldest = self.clients.iter().map(|client| client.epoch).min().unwrap_or(0);
+        self.epochs.retain(|&epoch, _| epoch >= oldest);
+        let line = format!(
+            "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0 weft=1 launcher_pid={} kvsname={} \
+             keylen_max={KEYLEN_MAX} vallen_max={WEFT_VALLEN_MAX} appnum={} universe_size={} mapping={}\n",
+            self.facts.launcher_pid,
+            self.kvsname(rank),
+            self.facts.appnums[rank],
+            self.facts.universe_size,
+            self.mapping(),
+        );
+        Ok(vec![
+            Effect::Initialised { rank, pid },
+            Effect::Reply { rank, line },
+        ])
+    }
+
+    fn kvsname(&self, rank: usize) -> String {
+        format!("{}-{}", self.facts.job, self.clients[rank].epoch)
+    }
+
+    fn mapping(&self) -> String {
+        format!("(vector,(0,1,{}))", self.clients.len())
+    }
+
+    fn put(&mut self, rank: usize, message: &Message) -> Result<Vec<Effect>> {
+        let (key, value) = (message.get("key")?, message.get("value")?);
+        if key.len() > KEYLEN_MAX || value.len() > WEFT_VALLEN_MAX {
+            if is_quiet(message) {
+                return Err(err!(Other, "a quiet put has a key or value that is too long"));
+            }
+            let line = "cmd=put_result rc=1 msg=key_or_value_too_long\n".to_string();
+            return Ok(vec![Effect::Reply { rank, line }]);
+        }
+        let epoch = self.epochs.entry(self.clients[rank].epoch).or_default();
+        if epoch.values.insert(key.to_string(), value.to_string()).is_none() {
+            epoch.order.push(key.to_string());
+        }
+        let mut effects = Vec::new();
+        if !is_quiet(message) {
+            let line = "cmd=put_result rc=0 msg=success\n".into();
+            effects.push(Effect::Reply { rank, line });
+        }
+        epoch.waiting.retain(|wait| {
+            let found = wait.key == key;
+            if found {
+                effects.push(Effect::Reply {
+                    rank: wait.rank,
+                    line: found_line(key, value),
+                });
+            }
+            !found
+        });
+        Ok(effects)
+    }
+
+    fn get(&mut self, rank: usize, message: &Message) -> Result<Vec<Effect>> {
+        let key = message.get("key")?;
+        let waits = message.find("wait") == Some("1");
+        let from = message
+            .find("from")
+            .and_then(|text| text.parse().ok())
+            .filter(|&from| from < self.clients.len());
+        let value = match key {
+            "PMI_process_mapping" => Some(self.mapping()),
+            "PMI_mpi_memory_alloc_kinds" => self.facts.memory_alloc_kinds[rank]
+                .clone()
+                .filter(|kinds| wire::is_word(kinds)),
+            _ => None,
+        };
+        let epoch = self.epochs.entry(self.clients[rank].epoch).or_default();
+        let value = value.or_else(|| epoch.values.get(key).cloned());
+        let line = match value {
+            Some(value) if waits => found_line(key, &value),
+            Some(value) => format!("cmd=get_result rc=0 msg=success value={value}\n"),
+            None if waits => {
+                epoch.waiting.push(Waiting {
+                    rank,
+                    key: key.to_string(),
+                    from,
+                });
+                return Ok(Vec::new());
+            }
+            None => "cmd=get_result rc=1 msg=key_not_found value=unknown\n".into(),
+        };
+        Ok(vec![Effect::Reply { rank, line }])
+    }
+
+    fn get_by_index(&mut self, rank: usize, message: &Message) -> Result<Vec<Effect>> {
+        let index: usize = message.number("idx")?;
+        let epoch = self.epochs.entry(self.clients[rank].epoch).or_default();
+        let line = match epoch.order.get(index) {
+            Some(key) => {
+                let value = &epoch.values[key];
+                format!(
+                    "cmd=getbyidx_results rc=0 nextidx={} key={key} val={value}\n",
+                    index + 1
+                )
+            }
+            None => "cmd=getbyidx_results rc=1 reason=no_more_keys\n".into(),
+        };
+        Ok(vec![Effect::Reply { rank, line }])
+    }
+
+    fn barrier_in(&mut self, rank: usize) -> Vec<Effect> {
+        let number = self.clients[rank].epoch;
+        let epoch = self.epochs.entry(number).or_default();
+        if !std::mem::replace(&mut self.clients[rank].in_barrier, true) {
+            epoch.in_barrier += 1;
+        }
+        if epoch.in_barrier < self.clients.len() {
+            return Vec::new();
+        }
+        epoch.in_barrier = 0;
+        let everybody = self.clients.iter_mut().enumerate();
+        everybody
+            .map(|(rank, client)| {
+                client.in_barrier = false;
+                Effect::Reply {
+                    rank,
+                    line: "cmd=barrier_out rc=0\n".into(),
+                }
+            })
+            .collect()
+    }
+}
+
+/// Whether the client waits for no answer.
+fn is_quiet(message: &Message) -> bool {
+    message.find("quiet") == Some("1")
+}
+
+fn found_line(key: &str, value: &str) -> String {
+    format!("cmd=get_result rc=0 msg=success key={key} value={value}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn server(size: usize) -> Server {
+        Server::new(Facts {
+            job: "job".into(),
+            appnums: vec![0; size],
+            universe_size: size as u32,
+            launcher_pid: 1,
+            memory_alloc_kinds: vec![None; size],
+        })
+    }
+
+    /// The lines that go out, with their ranks.
+    fn replies(server: &mut Server, rank: usize, line: &str) -> Vec<(usize, String)> {
+        let effects = server
+            .line(rank, Some(100 + rank as i32), line.as_bytes())
+            .unwrap();
+        effects
+            .into_iter()
+            .filter_map(|effect| match effect {
+                Effect::Reply { rank, line } => Some((rank, line)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn init(server: &mut Server, rank: usize) {
+        let line = &replies(server, rank, "cmd=init pmi_version=1 pmi_subversion=1")[0].1;
+        assert!(line.contains(" rc=0 "), "{line}");
+    }
+
+    #[test]
+    fn a_plain_get_is_answered_at_once_and_a_waiting_one_when_put() {
+        let mut server = server(2);
+        init(&mut server, 0);
+        init(&mut server, 1);
+        let plain = replies(&mut server, 0, "cmd=get kvsname=k key=a");
+        assert!(plain[0].1.contains("rc=1"), "{plain:?}");
+        assert_eq!(
+            replies(&mut server, 0, "cmd=get kvsname=k key=a wait=1 from=1"),
+            []
+        );
+        assert_eq!(
+            replies(&mut server, 1, "cmd=put kvsname=k key=a value=7"),
+            [
+                (1, "cmd=put_result rc=0 msg=success\n".to_string()),
+                (0, "cmd=get_result rc=0 msg=success key=a value=7\n".to_string())
+            ]
+        );
+    }
+
+    #[test]
+    fn who_is_quiet_has_no_answer() {
+        let mut server = server(2);
+        init(&mut server, 0);
+        assert_eq!(
+            replies(&mut server, 0, "cmd=get kvsname=k key=a wait=1 from=0"),
+            []
+        );
+        assert_eq!(
+            replies(&mut server, 0, "cmd=put kvsname=k key=a value=7 quiet=1"),
+            [(0, "cmd=get_result rc=0 msg=success key=a value=7\n".to_string())]
+        );
+        let long = format!(
+            "cmd=put kvsname=k key={} value=7 quiet=1",
+            "a".repeat(KEYLEN_MAX + 1)
+        );
+        assert!(server.line(0, None, long.as_bytes()).is_err());
+        let finalized = server.line(0, None, b"cmd=finalize quiet=1").unwrap();
+        assert_eq!(finalized, [Effect::Finalized { rank: 0 }]);
+        assert_eq!(server.phase(0), Phase::Finalized);
+    }
+
+    #[test]
+    fn a_barrier_opens_when_all_are_in() {
+        let mut server = server(2);
+        init(&mut server, 0);
+        init(&mut server, 1);
+        for _ in 0..2 {
+            assert_eq!(replies(&mut server, 1, "cmd=barrier_in"), []);
+            assert_eq!(replies(&mut server, 0, "cmd=barrier_in").len(), 2);
+        }
+    }
+
+    #[test]
+    fn a_second_program_of_a_rank_meets_nothing_of_the_first() {
+        let mut server = server(2);
+        init(&mut server, 0);
+        init(&mut server, 1);
+        replies(&mut server, 0, "cmd=put kvsname=k key=a value=old");
+        replies(&mut server, 0, "cmd=finalize");
+        let second = server
+            .line(0, Some(7), b"cmd=init pmi_version=1 pmi_subversion=1")
+            .unwrap();
+        assert_eq!(
+            second[0],
+            Effect::Initialised {
+                rank: 0,
+                pid: Some(7)
+            }
+        );
+        assert!(
+            replies(&mut server, 0, "cmd=get kvsname=k key=a")[0]
+                .1
+                .contains("rc=1")
+        );
+        assert!(
+            replies(&mut server, 1, "cmd=get kvsname=k key=a")[0]
+                .1
+                .contains("value=old")
+        );
+        assert_eq!(replies(&mut server, 0, "cmd=barrier_in"), []);
+        assert_eq!(replies(&mut server, 1, "cmd=barrier_in"), []);
+    }
+
+    #[test]
+    fn who_waits_for_a_gone_rank_is_found() {
+        let mut server = server(3);
+        init(&mut server, 0);
+        init(&mut server, 2);
+        replies(&mut server, 2, "cmd=get kvsname=k key=a wait=1 from=1");
+        assert_eq!(server.waited_for_in_vain(), None);
+        server.exited(1);
+        assert_eq!(server.waited_for_in_vain(), Some((1, 2)));
+        replies(&mut server, 0, "cmd=barrier_in");
+        assert_eq!(server.waited_for_in_vain(), Some((1, 0)));
+    }
+
+    #[test]
+    fn spawn_is_refused_in_words() {
+        let mut server = server(1);
+        init(&mut server, 0);
+        for line in ["mcmd=spawn", "nprocs=1", "execname=a b"] {
+            assert_eq!(replies(&mut server, 0, line), []);
+        }
+        assert!(replies(&mut server, 0, "endcmd")[0].1.contains("not_supported"));
+    }
+
+    #[test]
+    fn a_second_process_of_an_active_rank_is_refused() {
+        let mut server = server(1);
+        init(&mut server, 0);
+        let line = &replies(&mut server, 0, "cmd=init pmi_version=1 pmi_subversion=1")[0].1;
+        assert!(line.contains("rc=1"), "{line}");
+    }
+
+    #[test]
+    fn abort_carries_code_and_message() {
+        let mut server = server(1);
+        let line = format!(
+            "cmd=abort exitcode=-3 message=abort weft_message={}",
+            wire::to_hex(b"no field")
+        );
+        let effects = server.line(0, None, line.as_bytes()).unwrap();
+        assert_eq!(
+            effects,
+            [Effect::Abort {
+                rank: 0,
+                code: -3,
+                message: "no field".into()
+            }]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_makes_it_panic(lines in proptest::collection::vec(
+            "(cmd|mcmd)=(init|get|put|barrier_in|finalize|abort|getbyidx|spawn|x)\
+             ( (key|value|kvsname|idx|from|wait|exitcode|message|pmi_version)=[a1-9]{0,3}){0,4}",
+            0..20,
+        )) {
+            let mut server = server(2);
+            for (number, line) in lines.iter().enumerate() {
+                // Whether it is refused is not the point here.
+                let _ = server.line(number % 2, None, line.as_bytes());
+            }
+        }
+    }
+}

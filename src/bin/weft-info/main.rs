@@ -1,0 +1,62 @@
+//! `weft-info`: what this Weft is, what would carry messages and why, and every setting with its value.
+//!
+//! [`report`] gathers the facts, [`ways`] what follows from them for a job, and they are printed as [`text`] or as JSON.
+
+mod report;
+mod text;
+mod ways;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use report::Report;
+
+/// Says what this Weft is, what would carry a job's messages and why nothing else, and every setting with its value.
+#[derive(Parser)]
+#[command(name = "weft-info", version)]
+struct Options {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Print only what can carry messages here: lanes, libfabric's providers, and why not
+    #[arg(long)]
+    transports: bool,
+    /// Choose as for a job over several machines, and not as for one on this machine
+    #[arg(long)]
+    several_machines: bool,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    match run(&options) {
+        Ok(usable) => ExitCode::from(u8::from(!usable)),
+        Err(message) => {
+            let _ = writeln!(std::io::stderr(), "weft-info: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints the report. `false`: no provider can be used.
+fn run(options: &Options) -> Result<bool, String> {
+    let report = Report::gather(
+        |name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()),
+        !options.several_machines,
+    )
+    .map_err(|error| error.to_string())?;
+    let text = match (options.json, options.transports) {
+        (true, true) => json(&report.transports)?,
+        (true, false) => json(&report)?,
+        (false, true) => text::transports(&report.transports),
+        (false, false) => text::render(&report),
+    };
+    // A reader that goes away has read enough.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    Ok(report.transports.problem.is_none())
+}
+
+fn json(facts: &impl serde::Serialize) -> Result<String, String> {
+    let json = serde_json::to_string_pretty(facts).map_err(|error| error.to_string())?;
+    Ok(json + "\n")
+}

@@ -1,0 +1,206 @@
+//! The client against launchers of a few lines: a well-behaved one of another make, and bad ones.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::thread::JoinHandle;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// The environment that such a launcher sets for a rank.
+fn environment(fd: RawFd, rank: u32, size: u32) -> impl Fn(&str) -> Option<String> {
+    move |name| match name {
+        "PMI_FD" => Some(fd.to_string()),
+        "PMI_RANK" => Some(rank.to_string()),
+        "PMI_SIZE" => Some(size.to_string()),
+        _ => None,
+    }
+}
+
+/// A connection whose other end answers each line as `answer` says, until it says nothing or the client is gone.
+fn launcher(mut answer: impl FnMut(&str) -> Option<String> + Send + 'static) -> (UnixStream, JoinHandle<()>) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let thread = std::thread::spawn(move || {
+        let mut lines = BufReader::new(theirs.try_clone().unwrap()).lines();
+        while let Some(Ok(line)) = lines.next() {
+            let Some(answer) = answer(&line) else { return };
+            // A client that refused the last answer may be gone.
+            let _ = (&theirs).write_all(answer.as_bytes());
+        }
+    });
+    (ours, thread)
+}
+
+/// Answers as Hydra does, with values as short as `vallen_max`.
+fn hydra(vallen_max: usize, mapping: &'static str) -> impl FnMut(&str) -> Option<String> {
+    let mut values: HashMap<String, String> = HashMap::from([("PMI_process_mapping".into(), mapping.into())]);
+    move |line| {
+        let message = Message::parse(line.as_bytes()).unwrap();
+        Some(match message.command() {
+            "init" => "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2\n".into(),
+            "get_maxes" => format!("cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max={vallen_max}\n"),
+            "get_appnum" => "cmd=appnum rc=0 appnum=3\n".into(),
+            "get_my_kvsname" => "cmd=my_kvsname rc=0 kvsname=kvs_1\n".into(),
+            "get_universe_size" => "cmd=universe_size rc=0 size=-1\n".into(),
+            "put" => {
+                let value = message.get("value").unwrap();
+                assert!(value.len() < vallen_max, "{line}");
+                values.insert(message.get("key").unwrap().into(), value.into());
+                "cmd=put_result rc=0\n".into()
+            }
+            "get" => match values.get(message.get("key").unwrap()) {
+                Some(value) => format!("cmd=get_result rc=0 value={value}\n"),
+                None => "cmd=get_result rc=1\n".into(),
+            },
+            "barrier_in" => "cmd=barrier_out tag=0\n".into(),
+            "finalize" => "cmd=finalize_ack rc=0\n".into(),
+            other => panic!("{other}"),
+        })
+    }
+}
+
+fn find(pmi: &mut Pmi1, incarnation: u32, peer: u32) -> Result<Vec<u8>> {
+    loop {
+        if let Some(card) = pmi.lookup(incarnation, ProcId(peer))? {
+            return Ok(card);
+        }
+        pmi.wait(PollFlags::POLLIN, PollTimeout::NONE)?;
+    }
+}
+
+#[test]
+fn a_foreign_launcher_is_understood() {
+    let (socket, thread) = launcher(hydra(1024, "(vector,(0,2,2))"));
+    let mut pmi = Pmi1::connect(environment(socket.as_raw_fd(), 2, 4)).unwrap();
+    let job = pmi.job().clone();
+    assert_eq!(
+        (job.rank, job.size, job.appnum, job.universe_size),
+        (2, 4, Some(3), None)
+    );
+    assert_eq!((job.local_only, job.local_rank, job.local_ranks), (false, 0, 2));
+    assert_eq!(job.id, "kvs_1");
+    assert!(pmi.needs_fence());
+    pmi.fence().unwrap();
+    pmi.finalize().unwrap();
+    drop(socket);
+    thread.join().unwrap();
+}
+
+#[test]
+fn a_long_card_goes_in_parts_where_values_are_short() {
+    let (socket, thread) = launcher(hydra(40, "(vector,(0,1,2))"));
+    let mut pmi = Pmi1::connect(environment(socket.as_raw_fd(), 0, 2)).unwrap();
+    for (incarnation, length) in [(0, 1000), (1, 0), (2, 1)] {
+        let card: Vec<u8> = (0..length).map(|place| place as u8).collect();
+        pmi.publish(incarnation, &card).unwrap();
+        pmi.fence().unwrap();
+        assert_eq!(find(&mut pmi, incarnation, 0).unwrap(), card);
+    }
+    drop(socket);
+    thread.join().unwrap();
+}
+
+#[test]
+fn a_card_that_is_not_there_is_an_error_and_others_still_come() {
+    let (socket, thread) = launcher(hydra(1024, "(vector,(0,1,3))"));
+    let mut pmi = Pmi1::connect(environment(socket.as_raw_fd(), 0, 3)).unwrap();
+    pmi.publish(0, b"card").unwrap();
+    // Both are under way: one is asked for when the other is answered.
+    let first = pmi.lookup(0, ProcId(2));
+    let second = pmi.lookup(0, ProcId(0));
+    let error = match first {
+        Err(error) => error,
+        Ok(_) => find(&mut pmi, 0, 2).unwrap_err(),
+    };
+    assert!(error.message.contains("process 2"), "{error}");
+    assert_eq!(
+        second.unwrap().map_or_else(|| find(&mut pmi, 0, 0), Ok).unwrap(),
+        b"card"
+    );
+    pmi.lookup(0, ProcId(3)).expect_err("outside of the job");
+    drop(socket);
+    thread.join().unwrap();
+}
+
+#[test]
+fn answers_for_lookups_may_come_before_that_of_a_barrier() {
+    let mut all = hydra(1024, "(vector,(0,1,1))");
+    let (socket, thread) = launcher(move |line| all(line));
+    let mut pmi = Pmi1::connect(environment(socket.as_raw_fd(), 0, 1)).unwrap();
+    pmi.publish(0, b"card").unwrap();
+    if pmi.lookup(0, ProcId(0)).unwrap().is_none() {
+        pmi.fence().unwrap();
+        assert_eq!(pmi.lookup(0, ProcId(0)).unwrap().as_deref(), Some(&b"card"[..]));
+    }
+    drop(socket);
+    thread.join().unwrap();
+}
+
+#[test]
+fn a_launcher_that_dies_is_an_error() {
+    let mut answer = hydra(1024, "(vector,(0,1,2))");
+    let (socket, thread) = launcher(move |line| {
+        (!line.contains("weft-card") || line.contains("put"))
+            .then(|| answer(line))
+            .flatten()
+    });
+    let mut pmi = Pmi1::connect(environment(socket.as_raw_fd(), 0, 2)).unwrap();
+    let error = find(&mut pmi, 0, 1).unwrap_err();
+    assert!(error.message.contains("gone"), "{error}");
+    assert!(pmi.fence().unwrap_err().message.contains("gone"));
+    thread.join().unwrap();
+}
+
+#[test]
+fn a_wrong_environment_is_told() {
+    let message = |lookup: &dyn Fn(&str) -> Option<String>| match Pmi1::connect(lookup) {
+        Ok(_) => panic!("connected"),
+        Err(error) => error.message.into_owned(),
+    };
+    let (socket, _other) = UnixStream::pair().unwrap();
+    let fd = socket.as_raw_fd();
+    assert!(message(&environment(fd, 2, 2)).contains("PMI_RANK=2"));
+    assert!(message(&environment(-1, 0, 1)).contains("PMI_FD"));
+    assert!(message(&environment(1 << 20, 0, 1)).contains("not open"));
+    let file = std::fs::File::open("/dev/null").unwrap();
+    assert!(message(&environment(file.as_raw_fd(), 0, 1)).contains("PMI_FD"));
+    assert!(message(&|name| (name == "PMI_FD").then(|| fd.to_string())).contains("PMI_RANK"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn garbage_from_the_launcher_is_an_error(
+        bytes in proptest::collection::vec(any::<u8>(), 1..60),
+        good in 0usize..8,
+    ) {
+        prop_assume!(!bytes.is_empty() && bytes.last() != Some(&b'='));
+        let mut answer = hydra(1024, "(vector,(0,1,1))");
+        let mut answered = 0;
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let thread = std::thread::spawn(move || {
+            let mut lines = BufReader::new(theirs.try_clone().unwrap()).lines();
+            while let Some(Ok(line)) = lines.next() {
+                if answered == good {
+                    let _ = (&theirs).write_all(&bytes);
+                    let _ = (&theirs).write_all(b"\n");
+                    return;
+                }
+                answered += 1;
+                let text = answer(&line).unwrap();
+                let _ = (&theirs).write_all(text.as_bytes());
+            }
+        });
+        let outcome = Pmi1::connect(environment(ours.as_raw_fd(), 0, 1)).and_then(|mut pmi| {
+            pmi.publish(0, b"card")?;
+            pmi.fence()?;
+            find(&mut pmi, 0, 0)
+        });
+        drop(ours);
+        thread.join().unwrap();
+        prop_assert!(outcome.is_err());
+    }
+}

@@ -1,0 +1,107 @@
+//! Basic elements: what the leaves of every type map are made of.
+//!
+//! A basic element has a *category*, which says what the language calls it and so which reductions it takes part in
+//! (MPI 5.0, section 6.9.2), and a *representation*, which says what its bytes are. `MPI_INT`, `MPI_INT32_T` and
+//! `MPI_INTEGER` share a representation; `MPI_BYTE` and `MPI_C_BOOL` share one too and reduce differently.
+
+/// The groups of section 6.9.2, and the two that no reduction takes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Category {
+    /// "C integer".
+    CInteger,
+    /// "Fortran integer".
+    FortranInteger,
+    /// "Floating point".
+    Floating,
+    /// "Logical", the C and C++ booleans among them.
+    Logical,
+    /// "Complex".
+    Complex,
+    /// "Byte": `MPI_BYTE` alone.
+    Byte,
+    /// "Multi-language types": `MPI_AINT`, `MPI_OFFSET`, `MPI_COUNT`.
+    MultiLanguage,
+    /// Printable characters; they take part in no reduction.
+    Character,
+    /// `MPI_PACKED`.
+    Packed,
+}
+
+/// What the bytes of a basic element are.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)] // The names say it.
+pub enum Representation {
+    I8,
+    U8,
+    I16,
+    U16,
+    I32,
+    U32,
+    I64,
+    U64,
+    I128,
+    /// IEEE binary16: moved, never computed with.
+    F16,
+    F32,
+    F64,
+    /// C's `long double`: on x86-64 the 80-bit format of the x87 in 16 bytes.
+    LongDouble,
+    /// IEEE binary128: moved, never computed with.
+    F128,
+    ComplexF16,
+    ComplexF32,
+    ComplexF64,
+    ComplexLongDouble,
+    ComplexF128,
+}
+
+impl Representation {
+    /// Bytes that one element occupies.
+    pub const fn size(self) -> u64 {
+        use Representation::*;
+        match self {
+            I8 | U8 => 1,
+            I16 | U16 | F16 => 2,
+            I32 | U32 | F32 | ComplexF16 => 4,
+            I64 | U64 | F64 | ComplexF32 => 8,
+            I128 | LongDouble | F128 | ComplexF64 => 16,
+            ComplexLongDouble | ComplexF128 => 32,
+        }
+    }
+
+    /// The alignment that a C compiler gives it inside a structure, in bytes.
+    pub const fn align(self) -> u64 {
+        use Representation::*;
+        match self {
+            ComplexF16 | ComplexF32 | ComplexF64 | ComplexLongDouble | ComplexF128 => self.size() / 2,
+            _ => self.size(),
+        }
+    }
+}
+
+/// One basic element.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Basic {
+    /// What it counts as in reductions.
+    pub category: Category,
+    /// What its bytes are.
+    pub representation: Representation,
+    /// Bytes in the `external32` representation (section 14.5.2), which differs for `long` and `wchar_t`.
+    pub external_size: u8,
+}
+
+impl Basic {
+    /// Bytes in memory.
+    pub const fn size(self) -> u64 {
+        self.representation.size()
+    }
+}
+
+/// What a predefined datatype is to a reduction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Element {
+    /// A basic element.
+    Basic(Basic),
+    /// A value and an index, for `MPI_MINLOC` and `MPI_MAXLOC`. The second number is the index's offset in bytes.
+    Pair(Basic, Basic, u64),
+}

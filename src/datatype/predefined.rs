@@ -1,0 +1,275 @@
+//! The predefined datatypes, by the numbers of the standard ABI (MPI 5.0, section 20.3.4).
+//!
+//! Fortran's types are those of compilers with a 4-byte INTEGER, REAL and LOGICAL. The optional types that neither a
+//! Rust type nor C's `long double` represents (`MPI_REAL2`, `MPI_REAL16` and their complex forms) can be communicated,
+//! and take part in no arithmetic.
+
+use super::Datatype;
+use super::basic::{Basic, Category, Element, Representation};
+use super::bounds::Bounds;
+use super::envelope::{Combiner, Origin};
+use super::layout::{Builder, Layout};
+use super::signature::Signature;
+use std::sync::{Arc, LazyLock};
+
+use Category::*;
+use Representation::*;
+
+/// Handles of the types that code in Weft names.
+mod handle {
+    pub const DATATYPE_NULL: usize = 512;
+    pub const SHORT: usize = 520;
+    pub const INT: usize = 521;
+    pub const LONG: usize = 522;
+    pub const FLOAT: usize = 528;
+    pub const DOUBLE: usize = 532;
+    pub const INTEGER: usize = 537;
+    pub const REAL: usize = 538;
+    pub const DOUBLE_PRECISION: usize = 540;
+    pub const LONG_DOUBLE: usize = 544;
+    pub const BYTE: usize = 583;
+    pub const INT32: usize = 592;
+    pub const INT64: usize = 600;
+    pub const UINT64: usize = 601;
+}
+
+/// The basic types: handle, name, what they are.
+const BASIC: &[(usize, &str, Category, Representation)] = &[
+    (513, "MPI_AINT", MultiLanguage, I64),
+    (514, "MPI_COUNT", MultiLanguage, I64),
+    (515, "MPI_OFFSET", MultiLanguage, I64),
+    (519, "MPI_PACKED", Packed, U8),
+    (520, "MPI_SHORT", CInteger, I16),
+    (521, "MPI_INT", CInteger, I32),
+    (522, "MPI_LONG", CInteger, I64),
+    (523, "MPI_LONG_LONG_INT", CInteger, I64),
+    (524, "MPI_UNSIGNED_SHORT", CInteger, U16),
+    (525, "MPI_UNSIGNED", CInteger, U32),
+    (526, "MPI_UNSIGNED_LONG", CInteger, U64),
+    (527, "MPI_UNSIGNED_LONG_LONG", CInteger, U64),
+    (528, "MPI_FLOAT", Floating, F32),
+    (530, "MPI_C_COMPLEX", Complex, ComplexF32),
+    (531, "MPI_CXX_FLOAT_COMPLEX", Complex, ComplexF32),
+    (532, "MPI_DOUBLE", Floating, F64),
+    (534, "MPI_C_DOUBLE_COMPLEX", Complex, ComplexF64),
+    (535, "MPI_CXX_DOUBLE_COMPLEX", Complex, ComplexF64),
+    (536, "MPI_LOGICAL", Logical, I32),
+    (537, "MPI_INTEGER", FortranInteger, I32),
+    (538, "MPI_REAL", Floating, F32),
+    (539, "MPI_COMPLEX", Complex, ComplexF32),
+    (540, "MPI_DOUBLE_PRECISION", Floating, F64),
+    (541, "MPI_DOUBLE_COMPLEX", Complex, ComplexF64),
+    (542, "MPI_CHARACTER", Character, U8),
+    (544, "MPI_LONG_DOUBLE", Floating, LongDouble),
+    (548, "MPI_C_LONG_DOUBLE_COMPLEX", Complex, ComplexLongDouble),
+    (549, "MPI_CXX_LONG_DOUBLE_COMPLEX", Complex, ComplexLongDouble),
+    (568, "MPI_C_BOOL", Logical, U8),
+    (569, "MPI_CXX_BOOL", Logical, U8),
+    (572, "MPI_WCHAR", Character, I32),
+    (576, "MPI_INT8_T", CInteger, I8),
+    (577, "MPI_UINT8_T", CInteger, U8),
+    (579, "MPI_CHAR", Character, I8),
+    (580, "MPI_SIGNED_CHAR", CInteger, I8),
+    (581, "MPI_UNSIGNED_CHAR", CInteger, U8),
+    (583, "MPI_BYTE", Byte, U8),
+    (584, "MPI_INT16_T", CInteger, I16),
+    (585, "MPI_UINT16_T", CInteger, U16),
+    (592, "MPI_INT32_T", CInteger, I32),
+    (593, "MPI_UINT32_T", CInteger, U32),
+    (600, "MPI_INT64_T", CInteger, I64),
+    (601, "MPI_UINT64_T", CInteger, U64),
+    (704, "MPI_LOGICAL1", Logical, I8),
+    (705, "MPI_INTEGER1", FortranInteger, I8),
+    (712, "MPI_LOGICAL2", Logical, I16),
+    (713, "MPI_INTEGER2", FortranInteger, I16),
+    (714, "MPI_REAL2", Floating, F16),
+    (720, "MPI_LOGICAL4", Logical, I32),
+    (721, "MPI_INTEGER4", FortranInteger, I32),
+    (722, "MPI_REAL4", Floating, F32),
+    (723, "MPI_COMPLEX4", Complex, ComplexF16),
+    (728, "MPI_LOGICAL8", Logical, I64),
+    (729, "MPI_INTEGER8", FortranInteger, I64),
+    (730, "MPI_REAL8", Floating, F64),
+    (731, "MPI_COMPLEX8", Complex, ComplexF32),
+    (736, "MPI_LOGICAL16", Logical, I128),
+    (737, "MPI_INTEGER16", FortranInteger, I128),
+    (738, "MPI_REAL16", Floating, F128),
+    (739, "MPI_COMPLEX16", Complex, ComplexF64),
+    (747, "MPI_COMPLEX32", Complex, ComplexF128),
+];
+
+/// The pairs for `MPI_MINLOC` and `MPI_MAXLOC`: handle, name, the types of value and index.
+const PAIRS: &[(usize, &str, usize, usize)] = &[
+    (552, "MPI_FLOAT_INT", handle::FLOAT, handle::INT),
+    (553, "MPI_DOUBLE_INT", handle::DOUBLE, handle::INT),
+    (554, "MPI_LONG_INT", handle::LONG, handle::INT),
+    (555, "MPI_2INT", handle::INT, handle::INT),
+    (556, "MPI_SHORT_INT", handle::SHORT, handle::INT),
+    (557, "MPI_LONG_DOUBLE_INT", handle::LONG_DOUBLE, handle::INT),
+    (560, "MPI_2REAL", handle::REAL, handle::REAL),
+    (
+        561,
+        "MPI_2DOUBLE_PRECISION",
+        handle::DOUBLE_PRECISION,
+        handle::DOUBLE_PRECISION,
+    ),
+    (562, "MPI_2INTEGER", handle::INTEGER, handle::INTEGER),
+];
+
+/// As many numbers as the ABI sets aside for predefined datatypes.
+const TABLE: usize = 256;
+
+static PREDEFINED: LazyLock<[Option<Arc<Datatype>>; TABLE]> = LazyLock::new(|| {
+    let mut table = [const { None }; TABLE];
+    for &(handle, name, category, representation) in BASIC {
+        // In external32, `long` has the 4 bytes and `wchar_t` the 2 bytes of the systems that it was made for.
+        let external_size = match name {
+            "MPI_LONG" | "MPI_UNSIGNED_LONG" => 4,
+            "MPI_WCHAR" => 2,
+            _ => representation.size() as u8,
+        };
+        let basic = Basic {
+            category,
+            representation,
+            external_size,
+        };
+        table[handle - handle::DATATYPE_NULL] = Some(basic_type(name, handle, basic));
+    }
+    for &(handle, name, value, index) in PAIRS {
+        let basic = |handle: usize| match table[handle - handle::DATATYPE_NULL]
+            .as_ref()
+            .and_then(|old| old.element)
+        {
+            Some(Element::Basic(basic)) => basic,
+            other => unreachable!("{name} is made of basic types, not {other:?}"),
+        };
+        let origin = Origin::new(Combiner::Named, Vec::new(), Vec::new());
+        let pair = pair_type(name, handle, basic(value), basic(index), origin);
+        table[handle - handle::DATATYPE_NULL] = Some(pair);
+    }
+    table
+});
+
+/// The bounds of one basic element.
+pub(super) fn basic_bounds(basic: Basic) -> Bounds {
+    let extent = basic.size() as i64;
+    Bounds {
+        lb: 0,
+        extent,
+        true_lb: 0,
+        true_extent: extent,
+        marked: false,
+        align: basic.representation.align(),
+    }
+}
+
+fn basic_type(name: &'static str, handle: usize, basic: Basic) -> Arc<Datatype> {
+    let len = basic.size();
+    Datatype::assemble_predefined(
+        name,
+        handle,
+        Some(Element::Basic(basic)),
+        basic_bounds(basic),
+        Arc::new(Layout::Run { offset: 0, len }),
+        Arc::new(Signature::Uniform { basic, count: 1 }),
+        Origin::new(Combiner::Named, Vec::new(), Vec::new()),
+    )
+}
+
+/// `struct { value; index }` as a C compiler lays it out.
+fn pair_type(name: &'static str, handle: usize, value: Basic, index: Basic, origin: Origin) -> Arc<Datatype> {
+    let align = value.representation.align().max(index.representation.align());
+    let index_at = value.size().next_multiple_of(index.representation.align());
+    let end = index_at + index.size();
+    let bounds = Bounds {
+        lb: 0,
+        extent: end.next_multiple_of(align) as i64,
+        true_lb: 0,
+        true_extent: end as i64,
+        marked: false,
+        align,
+    };
+    let mut layout = Builder::default();
+    layout.run(0, value.size());
+    layout.run(index_at as i64, index.size());
+    let uniform = |basic| Arc::new(Signature::Uniform { basic, count: 1 });
+    Datatype::assemble_predefined(
+        name,
+        handle,
+        Some(Element::Pair(value, index, index_at)),
+        bounds,
+        layout.finish(),
+        Signature::series([uniform(value), uniform(index)]),
+        origin,
+    )
+}
+
+fn known(abi_value: usize) -> &'static Arc<Datatype> {
+    Datatype::predefined(abi_value).expect("the table holds every type that Weft names")
+}
+
+impl Datatype {
+    /// The predefined datatype of the handle constant `abi_value`: `MPI_INT` for 521.
+    #[inline]
+    pub fn predefined(abi_value: usize) -> Option<&'static Arc<Datatype>> {
+        PREDEFINED
+            .get(abi_value.wrapping_sub(handle::DATATYPE_NULL))?
+            .as_ref()
+    }
+
+    /// Every named predefined datatype, with its handle constant.
+    pub fn all_predefined() -> impl Iterator<Item = (usize, &'static Arc<Datatype>)> {
+        let all = PREDEFINED.iter().enumerate();
+        all.filter_map(|(index, datatype)| Some((index + handle::DATATYPE_NULL, datatype.as_ref()?)))
+    }
+
+    /// `MPI_BYTE`.
+    pub fn byte() -> &'static Arc<Datatype> {
+        known(handle::BYTE)
+    }
+
+    /// `MPI_INT32_T`.
+    pub fn int32() -> &'static Arc<Datatype> {
+        known(handle::INT32)
+    }
+
+    /// `MPI_INT64_T`.
+    pub fn int64() -> &'static Arc<Datatype> {
+        known(handle::INT64)
+    }
+
+    /// `MPI_UINT64_T`.
+    pub fn uint64() -> &'static Arc<Datatype> {
+        known(handle::UINT64)
+    }
+
+    /// The named predefined pair of a value and an index type for `MPI_MINLOC` and `MPI_MAXLOC`, if there is one
+    /// (`MPI_Type_get_value_index`).
+    pub fn named_value_index(value: &Datatype, index: &Datatype) -> Option<&'static Arc<Datatype>> {
+        let wanted = (value.handle(), index.handle());
+        let pair = PAIRS.iter().find(|pair| (pair.2, pair.3) == wanted)?;
+        Some(known(pair.0))
+    }
+
+    /// The unnamed predefined pair of a value and an index type, laid out as a structure of the two in C. Each call makes a
+    /// new object: the caller, which must return one handle per pair of types, keeps what it got.
+    ///
+    /// `None` (`MPI_DATATYPE_NULL`) where the value is of a type that `MPI_MIN` and `MPI_MAX` are not defined on or not
+    /// built for, or the index is no integer of up to 8 bytes.
+    pub fn unnamed_value_index(value: &Arc<Datatype>, index: &Arc<Datatype>) -> Option<Arc<Datatype>> {
+        let (Some(Element::Basic(v)), Some(Element::Basic(i))) = (value.element(), index.element()) else {
+            return None;
+        };
+        let is_integer = |basic: Basic| matches!(basic.category, CInteger | FortranInteger | MultiLanguage);
+        let is_floating = v.category == Floating && !matches!(v.representation, F16 | F128);
+        if !(is_integer(v) || is_floating) || !is_integer(i) || i.size() > 8 {
+            return None;
+        }
+        let origin = Origin::new(
+            Combiner::ValueIndex,
+            Vec::new(),
+            vec![value.clone(), index.clone()],
+        );
+        Some(pair_type("", 0, v, i, origin))
+    }
+}

@@ -1,0 +1,549 @@
+//! Cases worth naming: the ABI's numbers, errors, overflow, envelopes, memory of regular types.
+
+use super::*;
+use crate::error::Class;
+use std::collections::HashMap;
+
+fn named(name: &str) -> &'static Arc<Datatype> {
+    Datatype::all_predefined()
+        .find(|(_, datatype)| datatype.name() == name)
+        .expect("a predefined type")
+        .1
+}
+
+#[test]
+fn predefined_types_are_those_of_the_abi() {
+    let table = include_str!("../../tests/abi/constants.tsv");
+    let mut names: HashMap<usize, Vec<&str>> = HashMap::new();
+    for line in table.lines() {
+        let mut fields = line.split('\t');
+        if let (Some(name), Some("MPI_Datatype"), Some(value)) = (fields.next(), fields.next(), fields.next())
+        {
+            names
+                .entry(value.parse().expect("a number"))
+                .or_default()
+                .push(name);
+        }
+    }
+    assert_eq!(names.remove(&512), Some(vec!["MPI_DATATYPE_NULL"]));
+    assert!(Datatype::predefined(512).is_none());
+    for (handle, datatype) in Datatype::all_predefined() {
+        let names = names
+            .remove(&handle)
+            .unwrap_or_else(|| panic!("{handle} is no constant"));
+        assert!(
+            names.contains(&&*datatype.name()),
+            "{handle} is {names:?}, not {}",
+            datatype.name()
+        );
+        assert_eq!(datatype.handle(), handle);
+        assert!(datatype.is_committed() && datatype.is_predefined());
+        assert_eq!(datatype.combiner(), Combiner::Named);
+        assert_eq!(datatype.contents().unwrap_err().class, Class::Type);
+        // The ABI codes the size of fixed-size types in the number (section 20.3.4).
+        if (576..640).contains(&handle) || (704..768).contains(&handle) {
+            assert_eq!(
+                datatype.size(),
+                1 << ((handle >> 3) & 7),
+                "size of {}",
+                datatype.name()
+            );
+        }
+    }
+    assert!(names.is_empty(), "not defined: {names:?}");
+    assert!(Datatype::predefined(0).is_none() && Datatype::predefined(usize::MAX).is_none());
+}
+
+#[test]
+fn pairs_are_laid_out_as_in_c() {
+    for (name, size, extent, true_extent) in [
+        ("MPI_FLOAT_INT", 8, 8, 8),
+        ("MPI_DOUBLE_INT", 12, 16, 12),
+        ("MPI_LONG_INT", 12, 16, 12),
+        ("MPI_2INT", 8, 8, 8),
+        ("MPI_SHORT_INT", 6, 8, 8),
+        ("MPI_LONG_DOUBLE_INT", 20, 32, 20),
+        ("MPI_2REAL", 8, 8, 8),
+        ("MPI_2DOUBLE_PRECISION", 16, 16, 16),
+        ("MPI_2INTEGER", 8, 8, 8),
+    ] {
+        let pair = named(name);
+        assert_eq!(
+            (pair.size(), pair.extent(), pair.true_extent()),
+            (size, extent, true_extent),
+            "{name}"
+        );
+        assert_eq!(pair.elements_of(size), Some(2), "{name}");
+    }
+    assert_eq!(named("MPI_2INT").run(10), Some((0, 80)));
+    assert_eq!(named("MPI_DOUBLE_INT").run(1), Some((0, 12)));
+    assert_eq!(named("MPI_DOUBLE_INT").run(2), None);
+    let pair = Datatype::named_value_index(named("MPI_LONG"), named("MPI_INT")).expect("predefined");
+    assert_eq!(pair.name(), "MPI_LONG_INT");
+    assert!(Datatype::named_value_index(named("MPI_INT"), named("MPI_LONG")).is_none());
+}
+
+#[test]
+fn unnamed_pairs_are_laid_out_as_in_c() {
+    for (value, index, size, extent, index_at) in [
+        ("MPI_DOUBLE", "MPI_UINT64_T", 16, 16, 8),
+        ("MPI_INT", "MPI_LONG", 12, 16, 8),
+        ("MPI_INT8_T", "MPI_INT16_T", 3, 4, 2),
+        ("MPI_LONG_DOUBLE", "MPI_INT8_T", 17, 32, 16),
+        ("MPI_UINT32_T", "MPI_AINT", 12, 16, 8),
+        ("MPI_INTEGER16", "MPI_INTEGER2", 18, 32, 16),
+    ] {
+        let parts = [named(value), named(index)];
+        let pair = Datatype::unnamed_value_index(parts[0], parts[1]).expect("a pair");
+        assert!(pair.is_predefined() && pair.is_committed() && pair.name().is_empty());
+        assert_eq!(
+            (pair.size(), pair.extent(), pair.elements_of(size)),
+            (size, extent, Some(2))
+        );
+        assert!(matches!(pair.element(), Some(Element::Pair(_, _, at)) if at == index_at));
+        assert_eq!(pair.combiner(), Combiner::ValueIndex);
+        let (envelope, contents) = (pair.envelope(), pair.contents().expect("unnamed"));
+        assert_eq!(
+            (envelope.integers, envelope.addresses, envelope.datatypes),
+            (0, 0, 2)
+        );
+        assert!(contents.integers.is_empty() && contents.addresses.is_empty());
+        assert!(
+            contents
+                .datatypes
+                .iter()
+                .zip(parts)
+                .all(|(got, part)| Arc::ptr_eq(got, part))
+        );
+    }
+    let real = Datatype::f90_real(6, 30).expect("a kind");
+    assert!(Datatype::unnamed_value_index(&real, named("MPI_INT")).is_some());
+    for (value, index) in [
+        ("MPI_C_COMPLEX", "MPI_INT"),
+        ("MPI_CHAR", "MPI_INT"),
+        ("MPI_BYTE", "MPI_INT"),
+        ("MPI_C_BOOL", "MPI_INT"),
+        ("MPI_REAL16", "MPI_INT"),
+        ("MPI_2INT", "MPI_INT"),
+        ("MPI_DOUBLE", "MPI_FLOAT"),
+        ("MPI_DOUBLE", "MPI_INTEGER16"),
+    ] {
+        let pair = Datatype::unnamed_value_index(named(value), named(index));
+        assert!(pair.is_none(), "{value}, {index}");
+    }
+}
+
+#[test]
+fn contents_are_objects_of_their_own() {
+    let column = Datatype::vector(3, 1, 2, named("MPI_INT"))
+        .expect("valid")
+        .made_large();
+    column.set_name("column");
+    column.set_handle(4711);
+    column.commit();
+    let second = Datatype::second(&column);
+    assert_eq!(second.combiner(), Combiner::Vector);
+    assert_eq!(second.contents().expect("derived").large_counts, [3, 1, 2]);
+    assert_eq!((second.size(), second.extent()), (column.size(), column.extent()));
+    assert_eq!((second.handle(), &*second.name()), (0, ""));
+    second.set_name("other");
+    assert_eq!(column.name(), "column");
+}
+
+#[test]
+fn regular_types_are_loops_however_large() {
+    let column = Datatype::vector(1 << 20, 1, 4096, named("MPI_DOUBLE")).expect("valid");
+    assert!(matches!(*column.layout, Layout::Strided { len: 8, .. }));
+    let rows = Datatype::hvector(1 << 20, 1, (4096 * 8) << 20, &column).expect("valid");
+    assert!(matches!(*rows.layout, Layout::Strided { count, .. } if count == 1 << 40));
+    let whole = Datatype::contiguous(1 << 55, named("MPI_DOUBLE")).expect("valid");
+    assert_eq!(whole.run(1), Some((0, 1 << 58)));
+    assert_eq!(whole.elements_of(1 << 58), Some(1 << 55));
+    assert_eq!(whole.elements_of(1 << 57), Some(1 << 54));
+    assert_eq!(whole.run(64), None, "2⁶⁴ bytes are no run");
+    // Regular displacements written out as a list.
+    let places: Vec<i64> = (0..1000).map(|index| index * 10).collect();
+    let listed = Datatype::indexed_block(2, &places, named("MPI_INT")).expect("valid");
+    assert!(matches!(
+        *listed.layout,
+        Layout::Strided {
+            count: 1000,
+            stride: 40,
+            len: 8,
+            ..
+        }
+    ));
+    // A structure without gaps is one run, and so is an array of it.
+    let (int, float) = (named("MPI_INT").clone(), named("MPI_FLOAT").clone());
+    let packed = Datatype::struct_(&[1, 3], &[0, 4], &[int, float]).expect("valid");
+    assert_eq!(packed.run(1000), Some((0, 16000)));
+}
+
+#[test]
+fn partial_packing_starts_far_inside() {
+    // 2⁴⁰ blocks over nothing: only the bytes at one place exist.
+    let base = Datatype::vector(1 << 40, 1, 3, Datatype::byte()).expect("valid");
+    let mut memory = *b"abcdefg";
+    let skip = 1i64 << 39;
+    let from = memory.as_mut_ptr().wrapping_offset(-(3 * skip as isize));
+    let mut into = [0; 3];
+    // SAFETY: the three packed bytes from `skip` on are in `memory`.
+    assert_eq!(unsafe { base.pack(from, 1, skip as u64, &mut into) }, 3);
+    assert_eq!(&into, b"adg");
+}
+
+#[test]
+fn absolute_addresses_pack_from_bottom() {
+    let values = [1u32, 2, 3];
+    let address = (&raw const values).expose_provenance() as i64;
+    let absolute = Datatype::hindexed(&[1, 1], &[address + 8, address], named("MPI_INT")).expect("valid");
+    let mut into = [0; 8];
+    // SAFETY: the displacements are addresses of `values`.
+    assert_eq!(unsafe { absolute.pack(std::ptr::null(), 1, 0, &mut into) }, 8);
+    assert_eq!(into.map(u32::from), [3, 0, 0, 0, 1, 0, 0, 0]);
+}
+
+#[test]
+fn errors_name_the_argument() {
+    let int = named("MPI_INT");
+    let refused = |result: crate::Result<Arc<Datatype>>, class: Class, words: &str| {
+        let error = result.expect_err(words);
+        assert_eq!(error.class, class, "{error}");
+        assert!(error.message.contains(words), "{error} lacks {words}");
+    };
+    refused(Datatype::contiguous(-1, int), Class::Count, "count is -1");
+    refused(Datatype::vector(1, -2, 1, int), Class::Count, "blocklength is -2");
+    refused(
+        Datatype::indexed(&[1, -3], &[0, 0], int),
+        Class::Count,
+        "array_of_blocklengths[1] is -3",
+    );
+    refused(
+        Datatype::indexed(&[1], &[0, 0], int),
+        Class::Arg,
+        "array_of_blocklengths has 1",
+    );
+    refused(
+        Datatype::indexed_block(-1, &[], int),
+        Class::Count,
+        "blocklength is -1",
+    );
+    refused(
+        Datatype::contiguous(i64::MAX, int),
+        Class::ValueTooLarge,
+        "63 bits",
+    );
+    refused(
+        Datatype::vector(2, 1, i64::MAX, int),
+        Class::ValueTooLarge,
+        "stride",
+    );
+    refused(
+        Datatype::hvector(3, 1, i64::MAX, int),
+        Class::ValueTooLarge,
+        "does not fit in 64 bits",
+    );
+    refused(
+        Datatype::hindexed(&[1], &[i64::MAX], int),
+        Class::ValueTooLarge,
+        "does not fit in 64 bits",
+    );
+    refused(
+        Datatype::hindexed(&[1, 1], &[i64::MAX - 4, i64::MIN], int),
+        Class::ValueTooLarge,
+        "does not fit",
+    );
+    refused(Datatype::resized(int, i64::MAX, 1), Class::Arg, "upper bound");
+    let large = Datatype::contiguous(1 << 60, int).expect("valid");
+    let types = [large.clone(), large];
+    refused(
+        Datatype::struct_(&[1, 1], &[0, 0], &types),
+        Class::ValueTooLarge,
+        "63 bits",
+    );
+    refused(
+        Datatype::subarray(&[], &[], &[], Order::C, int),
+        Class::Arg,
+        "ndims is 0",
+    );
+    refused(
+        Datatype::subarray(&[4], &[5], &[0], Order::C, int),
+        Class::Arg,
+        "array_of_subsizes[0] is 5",
+    );
+    refused(
+        Datatype::subarray(&[4], &[2], &[3], Order::C, int),
+        Class::Arg,
+        "array_of_starts[0] is 3",
+    );
+    refused(
+        Datatype::subarray(&[1 << 32; 2], &[1; 2], &[0; 2], Order::C, int),
+        Class::ValueTooLarge,
+        "sizes",
+    );
+    let darray = |size, rank, distribution, argument, processes| {
+        Datatype::darray(
+            size,
+            rank,
+            &[10],
+            &[distribution],
+            &[argument],
+            &[processes],
+            Order::C,
+            int,
+        )
+    };
+    refused(darray(2, 2, 17, 19, 2), Class::Arg, "rank is 2");
+    refused(
+        darray(3, 0, 17, 19, 2),
+        Class::Arg,
+        "does not multiply to the size, 3",
+    );
+    refused(darray(2, 0, 17, 3, 2), Class::Arg, "array_of_dargs[0] is 3");
+    refused(darray(2, 0, 16, 19, 2), Class::Arg, "array_of_psizes[0] is 2");
+    refused(darray(2, 0, 99, 19, 2), Class::Arg, "array_of_distribs[0] is 99");
+}
+
+#[test]
+fn huge_types_of_nothing_are_fine() {
+    let nothing = Datatype::contiguous(0, named("MPI_INT")).expect("valid");
+    assert_eq!((nothing.size(), nothing.extent(), nothing.lb()), (0, 0, 0));
+    let many = Datatype::vector(i64::MAX, i64::MAX, i64::MAX, &nothing).expect("valid");
+    assert_eq!(many.run(u64::MAX), Some((0, 0)));
+    let marked = Datatype::resized(&nothing, i64::MIN, 1).expect("valid");
+    assert!(Datatype::hvector(i64::MAX, 1, i64::MAX, &marked).is_err());
+    assert_eq!(nothing.elements_of(0), Some(0));
+}
+
+#[test]
+fn envelopes_repeat_the_call() {
+    let int = named("MPI_INT");
+    let hvector = Datatype::hvector(2, 3, -16, int).expect("valid");
+    let envelope = hvector.envelope();
+    assert_eq!(
+        (
+            envelope.integers,
+            envelope.addresses,
+            envelope.large_counts,
+            envelope.datatypes
+        ),
+        (2, 1, 0, 1)
+    );
+    let contents = hvector.contents().expect("derived");
+    assert_eq!((contents.integers, contents.addresses), (vec![2, 3], vec![-16]));
+    assert!(Arc::ptr_eq(&contents.datatypes[0], int));
+
+    let large = Datatype::hvector(2, 3, -16, int).expect("valid").made_large();
+    let contents = large.contents().expect("derived");
+    assert!(contents.integers.is_empty() && contents.addresses.is_empty());
+    assert_eq!(contents.large_counts, [2, 3, -16]);
+    assert!(large.has_large_counts() && !hvector.has_large_counts());
+
+    let subarray = Datatype::subarray(&[4, 6], &[2, 3], &[1, 2], Order::Fortran, int).expect("valid");
+    assert_eq!(
+        subarray.contents().expect("derived").integers,
+        [2, 4, 6, 2, 3, 1, 2, 15]
+    );
+    let darray = Datatype::darray(4, 1, &[5, 6], &[17, 18], &[19, 2], &[2, 2], Order::C, int).expect("valid");
+    let integers = darray.contents().expect("derived").integers;
+    assert_eq!(integers, [4, 1, 2, 5, 6, 17, 18, 19, 2, 2, 2, 12]);
+    let contents = darray.made_large().contents().expect("derived");
+    assert_eq!(contents.integers, [4, 1, 2, 17, 18, 19, 2, 2, 2, 12]);
+    assert_eq!(contents.large_counts, [5, 6]);
+    assert_eq!(Datatype::dup(&subarray).combiner(), Combiner::Dup);
+}
+
+#[test]
+fn duplicates_keep_the_commitment() {
+    let column = Datatype::vector(3, 1, 2, named("MPI_INT")).expect("valid");
+    assert!(!Datatype::dup(&column).is_committed());
+    column.commit();
+    column.set_name("column");
+    let twin = Datatype::dup(&column);
+    assert!(twin.is_committed() && !twin.is_predefined());
+    assert_eq!(twin.name(), "");
+}
+
+/// External bytes of native ones, and native bytes of those.
+fn external<T: Copy + Default>(name: &str, value: T) -> (Vec<u8>, T) {
+    let datatype = named(name);
+    let mut into = vec![0; datatype.external_size(1).expect("small") as usize];
+    // SAFETY: one element in a variable of its type.
+    unsafe { datatype.pack_external((&raw const value).cast(), 1, &mut into) }.expect("fits");
+    let mut back = T::default();
+    // SAFETY: as above.
+    unsafe { datatype.unpack_external((&raw mut back).cast(), 1, &into) }.expect("long enough");
+    (into, back)
+}
+
+#[test]
+fn external32_is_big_endian_and_compact() {
+    assert_eq!(external("MPI_INT", -2i32), (vec![0xff, 0xff, 0xff, 0xfe], -2));
+    assert_eq!(external("MPI_LONG", -2i64), (vec![0xff, 0xff, 0xff, 0xfe], -2));
+    assert_eq!(
+        external("MPI_UNSIGNED_LONG", 0xffff_fffeu64),
+        (vec![0xff, 0xff, 0xff, 0xfe], 0xffff_fffe)
+    );
+    assert_eq!(external("MPI_WCHAR", 0x20acu32), (vec![0x20, 0xac], 0x20ac));
+    assert_eq!(external("MPI_AINT", 1i64), (vec![0, 0, 0, 0, 0, 0, 0, 1], 1));
+    assert_eq!(
+        external("MPI_DOUBLE", 1.0f64),
+        (vec![0x3f, 0xf0, 0, 0, 0, 0, 0, 0], 1.0)
+    );
+    let (bytes, back) = external("MPI_C_COMPLEX", [1.0f32, -2.0]);
+    assert_eq!(
+        (bytes, back),
+        (vec![0x3f, 0x80, 0, 0, 0xc0, 0, 0, 0], [1.0, -2.0])
+    );
+    assert_eq!(external("MPI_C_BOOL", 1u8), (vec![1], 1));
+
+    let long = named("MPI_LONG");
+    let value = 1i64 << 31;
+    // SAFETY: one element in a variable of its type.
+    let error = unsafe { long.pack_external((&raw const value).cast(), 1, &mut [0; 4]) }.unwrap_err();
+    assert_eq!(error.class, Class::Conversion);
+    // SAFETY: as above; nothing is written.
+    let error = unsafe { long.pack_external((&raw const value).cast(), 1, &mut [0; 3]) }.unwrap_err();
+    assert_eq!(error.class, Class::Truncate);
+
+    // Columns of a structure with gaps, through several pieces.
+    let pair = Datatype::vector(500, 1, 2, named("MPI_DOUBLE_INT")).expect("valid");
+    assert_eq!(pair.external_size(2).expect("small"), 12000);
+    let native: Vec<u8> = (0..2 * 1000 * 16).map(|index| index as u8).collect();
+    let (mut into, mut back) = (vec![0; 12000], vec![0; native.len()]);
+    // SAFETY: 1999 pairs of 16 bytes are less than the memory.
+    unsafe {
+        assert_eq!(pair.pack_external(native.as_ptr(), 2, &mut into), Ok(12000));
+        assert_eq!(pair.unpack_external(back.as_mut_ptr(), 2, &into), Ok(12000));
+    }
+    assert_eq!(into[..12], [7, 6, 5, 4, 3, 2, 1, 0, 11, 10, 9, 8]);
+    // What the native form brings back, the external one does.
+    let (mut packed, mut expected) = (vec![0; 12000], vec![0; native.len()]);
+    // SAFETY: as above.
+    unsafe {
+        assert_eq!(pair.pack(native.as_ptr(), 2, 0, &mut packed), 12000);
+        assert_eq!(pair.unpack(expected.as_mut_ptr(), 2, 0, &packed), 12000);
+    }
+    assert_eq!(back, expected);
+    assert_ne!(packed, into);
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn external32_has_long_doubles_as_binary128() {
+    let number = |sign_and_exponent: u16, significand: u64| {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&significand.to_le_bytes());
+        bytes[8..10].copy_from_slice(&sign_and_exponent.to_le_bytes());
+        bytes
+    };
+    for (native, high, low) in [
+        // 0, 1, -1.5, the smallest denormal, the largest number, infinity, a quiet NaN.
+        (number(0, 0), 0, 0),
+        (number(0x3fff, 1 << 63), 0x3fff_0000_0000_0000, 0),
+        (number(0xbfff, 3 << 62), 0xbfff_8000_0000_0000, 0),
+        (number(0, 1), 0, 1 << 49),
+        (
+            number(0x7ffe, u64::MAX),
+            0x7ffe_ffff_ffff_ffff,
+            0xfffe_0000_0000_0000,
+        ),
+        (number(0x7fff, 1 << 63), 0x7fff_0000_0000_0000, 0),
+        (number(0x7fff, 3 << 62), 0x7fff_8000_0000_0000, 0u64),
+    ] {
+        let (bytes, back) = external("MPI_LONG_DOUBLE", native);
+        let wanted: Vec<u8> = [u64::to_be_bytes(high), u64::to_be_bytes(low)].concat();
+        assert_eq!(bytes, wanted, "of {native:x?}");
+        assert_eq!(back, native);
+    }
+    // More fraction than the 80-bit format has: to nearest, ties to even, carrying into the exponent.
+    let unpack = |high: u64, low: u64| {
+        let mut native = [0; 16];
+        let bytes = [high.to_be_bytes(), low.to_be_bytes()].concat();
+        // SAFETY: one element in a variable of its size.
+        unsafe { named("MPI_LONG_DOUBLE").unpack_external(native.as_mut_ptr(), 1, &bytes) }
+            .expect("16 bytes");
+        native
+    };
+    assert_eq!(unpack(0x3fff_0000_0000_0000, 1 << 48), number(0x3fff, 1 << 63));
+    assert_eq!(
+        unpack(0x3fff_0000_0000_0000, 3 << 48),
+        number(0x3fff, (1 << 63) + 2)
+    );
+    assert_eq!(unpack(0x3fff_ffff_ffff_ffff, u64::MAX), number(0x4000, 1 << 63));
+    assert_eq!(unpack(0x0000_ffff_ffff_ffff, u64::MAX), number(1, 1 << 63));
+    assert_eq!(unpack(0x7fff_0000_0000_0000, 1), number(0x7fff, 3 << 62));
+}
+
+#[test]
+fn types_are_found_by_size_and_precision() {
+    assert_eq!(
+        Datatype::match_size(TypeClass::Real, 8)
+            .expect("there is one")
+            .name(),
+        "MPI_REAL8"
+    );
+    assert_eq!(
+        Datatype::match_size(TypeClass::Complex, 8)
+            .expect("there is one")
+            .name(),
+        "MPI_COMPLEX8"
+    );
+    assert_eq!(
+        Datatype::match_size(TypeClass::Integer, 3).unwrap_err().class,
+        Class::Arg
+    );
+    assert_eq!(TypeClass::from_abi(5).unwrap_err().class, Class::Arg);
+    const UNDEFINED: i32 = -32766;
+    for (precision, range, size) in [
+        (6, 37, 4),
+        (7, UNDEFINED, 8),
+        (UNDEFINED, 300, 8),
+        (18, 0, 16),
+        (33, 0, 16),
+    ] {
+        let real = Datatype::f90_real(precision, range).expect("a kind");
+        assert_eq!(real.size(), size);
+        assert!(real.is_predefined() && real.is_committed() && real.combiner() == Combiner::F90Real);
+        assert_eq!(real.contents().expect("unnamed").integers, [precision, range]);
+        assert_eq!(
+            Datatype::f90_complex(precision, range).expect("a kind").size(),
+            2 * size
+        );
+    }
+    assert_eq!(Datatype::f90_real(34, 0).unwrap_err().class, Class::Arg);
+    assert_eq!(
+        Datatype::f90_real(UNDEFINED, UNDEFINED).unwrap_err().class,
+        Class::Arg
+    );
+    for (range, size) in [(2, 1), (3, 2), (9, 4), (10, 8), (19, 16)] {
+        assert_eq!(Datatype::f90_integer(range).expect("a kind").size(), size);
+    }
+    assert!(Datatype::f90_integer(39).is_err() && Datatype::f90_integer(-1).is_err());
+}
+
+#[test]
+fn bytes_of_elements_is_the_inverse_of_elements_of() {
+    let (byte, int64) = (Datatype::byte(), Datatype::int64());
+    let mixed = Datatype::struct_(
+        &[1, 2, 3],
+        &[0, 8, 40],
+        &[byte.clone(), int64.clone(), byte.clone()],
+    )
+    .unwrap();
+    let nested = Datatype::vector(3, 2, 5, &mixed).unwrap();
+    for datatype in [byte, int64, &mixed, &nested] {
+        for elements in 0..100 {
+            let bytes = datatype.bytes_of_elements(elements).unwrap();
+            assert_eq!(datatype.elements_of(bytes), Some(elements), "{bytes} bytes");
+        }
+    }
+    // One whole structure, 1 + 16 + 3 bytes of 6 elements, and the first byte of the next.
+    assert_eq!(mixed.bytes_of_elements(7), Some(21));
+    let empty = Datatype::contiguous(0, int64).unwrap();
+    assert_eq!(
+        (empty.bytes_of_elements(0), empty.bytes_of_elements(1)),
+        (Some(0), None)
+    );
+    assert_eq!(int64.bytes_of_elements(u64::MAX / 8), None);
+}

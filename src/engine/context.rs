@@ -1,0 +1,41 @@
+//! What is under way in some contexts, and its end: for communicators that go.
+
+use super::Engine;
+use super::matching::Pattern;
+use super::request::{Request, RequestId};
+use crate::error::Error;
+
+impl Engine {
+    /// The requests that have not ended, of contexts for which `of` holds.
+    fn under_way(&self, of: impl Fn(u64) -> bool) -> impl Iterator<Item = (RequestId, &Request)> {
+        let requests = self.state.requests.iter();
+        requests.filter(move |(_, request)| request.outcome.is_none() && of(request.context))
+    }
+
+    /// Whether any request has not ended.
+    pub fn has_under_way(&self, of: impl Fn(u64) -> bool) -> bool {
+        self.under_way(of).next().is_some()
+    }
+
+    /// Ends what has not ended, with an error, and drops the messages that no receive took.
+    pub fn give_up_all(&mut self, of: impl Fn(u64) -> bool, error: &Error) {
+        let given_up: Vec<RequestId> = self.under_way(&of).map(|(id, _)| id).collect();
+        for id in given_up {
+            self.give_up(id, error.clone());
+        }
+        let untaken: Vec<Pattern> = self
+            .unexpected()
+            .filter(|envelope| of(envelope.context))
+            .map(|envelope| Pattern {
+                context: envelope.context,
+                source: Some(envelope.source),
+                tag: Some(envelope.tag),
+            })
+            .collect();
+        for exactly in &untaken {
+            if let Some((_, message)) = self.probe_out(exactly) {
+                self.state.forget(message);
+            }
+        }
+    }
+}

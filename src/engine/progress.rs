@@ -1,0 +1,440 @@
+//! Progress: polling the lanes, delivering what they report, and moving the queues to peers.
+
+use super::peer::Link;
+use super::sleepers::Bed;
+use super::wire::{FLAG_CANCELLED, FLAG_PRESSED, FLAG_PUSHED, FLAG_SYNC, HEADER_BYTES, Header, Kind};
+use super::{Engine, LOOPBACK, Operation, State};
+use crate::err;
+use crate::error::{Error, Result};
+use crate::lane::{ProcId, Sink};
+
+/// In which turns the lanes are polled.
+///
+/// A message from the first lane should not wait until a slower one has been asked, and one that has nothing to tell: a poll of
+/// libfabric's `tcp` costs several times what shared memory needs for a message. So while the first lane is busy, one of the others
+/// that has long been quiet is left out most of the time.
+#[derive(Default)]
+pub(super) struct Turns {
+    /// Calls of [`Engine::progress`], wrapping.
+    calls: u32,
+    /// For so many calls more the first lane counts as busy.
+    busy: u32,
+    /// By lane: polls without anything, since there last was something.
+    quiet: Vec<u32>,
+}
+
+/// So many buffers of packed messages are kept.
+const SPARE: usize = 4;
+
+/// A lane that has delivered something is busy for so many calls.
+const BUSY: u32 = 1 << 12;
+/// A lane is quiet after so many polls without anything.
+const QUIET: u32 = 64;
+
+impl Turns {
+    pub(super) fn new(lanes: usize) -> Turns {
+        Turns {
+            quiet: vec![0; lanes],
+            ..Turns::default()
+        }
+    }
+
+    /// Begins a call.
+    #[inline]
+    fn begin(&mut self) {
+        self.calls = self.calls.wrapping_add(1);
+        self.busy = self.busy.saturating_sub(1);
+    }
+
+    /// Whether it is a lane's turn; every `one_in` calls it is in any case.
+    #[inline]
+    fn polls(&self, lane: usize, one_in: u32) -> bool {
+        lane < 2 || self.busy == 0 || self.quiet[lane] < QUIET || self.calls.is_multiple_of(one_in)
+    }
+
+    /// What a poll found.
+    #[inline]
+    fn polled(&mut self, lane: usize, any: bool) {
+        if lane >= 2 {
+            self.quiet[lane] = if any {
+                0
+            } else {
+                self.quiet[lane].saturating_add(1)
+            };
+        } else if any && lane == 1 {
+            self.busy = BUSY;
+        }
+    }
+
+    /// Before a sleep: after it, all are polled.
+    fn rest(&mut self) {
+        self.busy = 0;
+    }
+}
+
+/// How far ahead of its turn a message may come before it counts as nonsense.
+const HELD_MAX: u32 = 1 << 16;
+
+/// What [`Engine::arm`] found for a thread that goes to sleep.
+#[derive(Clone, Copy, Debug)]
+pub struct Armed {
+    /// Some lane has no descriptor and has to be looked at by the clock.
+    pub by_clock: bool,
+    bed: Bed,
+}
+
+impl Engine {
+    /// Does what can be done now. `true`: something happened. `waits`: the caller does nothing but call this again and
+    /// again, so that a lane which has long been quiet may be left out of more calls.
+    pub fn progress(&mut self, waits: bool) -> bool {
+        let Engine {
+            lanes, state, turns, ..
+        } = self;
+        let one_in = if waits { 64 } else { 8 };
+        turns.begin();
+        let before = state.events;
+        let mut any = false;
+        for (at, lane) in lanes.iter_mut().enumerate() {
+            let due = match at {
+                LOOPBACK => state.has_sent_itself(),
+                _ => turns.polls(at, one_in),
+            };
+            if !due {
+                continue;
+            }
+            state.polling = at;
+            match lane.poll(state) {
+                Ok(some) => {
+                    turns.polled(at, some);
+                    any |= some;
+                }
+                Err(error) => state.lane_failed(at, error),
+            }
+        }
+        if !self.state.reads.is_empty() {
+            self.start_reads();
+        }
+        for _ in 0..self.state.sending.len() {
+            let Some(id) = self.state.sending.pop_front() else {
+                break;
+            };
+            self.state.peer(id).listed = false;
+            if !self.flush(id) {
+                self.state.list(id);
+            }
+        }
+        if !self.state.withdrawn.is_empty() {
+            self.withdraw();
+        }
+        // Handing a message to its lane may have ended its request.
+        any || self.state.events != before
+    }
+
+    /// For waiting: collects descriptors that become readable when there is something to do, or when another thread has done it.
+    /// `None`: there is now. Otherwise [`Engine::has_slept`] has to follow.
+    pub fn arm(&mut self, descriptors: &mut Vec<std::os::fd::RawFd>) -> Option<Armed> {
+        self.turns.rest();
+        let (lanes, peers) = (&self.lanes, &self.state.peers);
+        let mut by_clock = !self.state.reads.is_empty()
+            || self.state.sending.iter().any(|&to| {
+                let peer = peers[to.0 as usize].as_ref();
+                !peer.is_some_and(|peer| peer.link == Link::Up && lanes[peer.lane].rings_for_room(to))
+            });
+        if !self.lanes[0].is_drained() {
+            return None;
+        }
+        for lane in &mut self.lanes[1..] {
+            match lane.arm() {
+                Some(descriptor) => descriptors.push(descriptor),
+                None if lane.can_sleep() => return None,
+                None => by_clock = true,
+            }
+        }
+        let (bed, descriptor) = self.state.sleepers.enter();
+        match descriptor {
+            Some(descriptor) => descriptors.push(descriptor),
+            None => by_clock = true,
+        }
+        Some(Armed { by_clock, bed })
+    }
+
+    /// After a sleep for which [`Engine::arm`] gave descriptors.
+    pub fn has_slept(&mut self, armed: Armed) {
+        self.state.sleepers.leave(armed.bed);
+    }
+
+    /// Whether a lane wants waiting to sleep rather than spin.
+    #[inline]
+    pub fn sleeps_early(&self) -> bool {
+        self.sleeps_early
+    }
+}
+
+impl State {
+    /// Whether there is a message to oneself that has not been taken.
+    #[inline]
+    fn has_sent_itself(&self) -> bool {
+        let own = self.peers[self.me.0 as usize].as_ref();
+        own.is_some_and(|own| own.next_out != own.next_in)
+    }
+
+    /// A message from a peer whose turn it is. `false`: it makes no sense.
+    #[inline]
+    fn on_message(&mut self, header: &Header, payload: &[u8]) -> bool {
+        if header.kind == Kind::Eager && header.flags & FLAG_SYNC == 0 {
+            return self.on_eager(header, payload);
+        }
+        match header.kind {
+            Kind::Eager | Kind::Rts => self.on_user_message(header, payload),
+            Kind::Data if header.flags & FLAG_PUSHED != 0 => self.on_piece(header, payload),
+            Kind::Data => self.on_data(header, payload),
+            Kind::Done => self.on_done(header.src, header.arg),
+            Kind::Cts => self.on_cts(header.src, header.arg, header.context, payload),
+            Kind::Cancel => self.on_cancel(header, payload),
+            Kind::CancelReply => {
+                self.on_cancel_reply(header.src, header.arg, header.flags & FLAG_CANCELLED != 0)
+            }
+            Kind::Ack => payload.is_empty(),
+        }
+    }
+
+    /// A message from a peer that is not lost, whose turn it is.
+    #[inline]
+    fn deliver(&mut self, header: &Header, payload: &[u8]) {
+        let half = self.windows[self.polling] / 2;
+        let peer = self.peer(header.src);
+        peer.next_in = header.seq.wrapping_add(1);
+        let owed = !peer.flow.due && peer.next_in.wrapping_sub(peer.flow.told) >= half;
+        let taken = u32::from(header.ack.wrapping_sub(peer.flow.acked as u16));
+        // Nothing waits for the peer's word, and it says nothing else.
+        let plain = !peer.flow.blocked
+            && (header.flags & FLAG_PRESSED != 0) == peer.flow.pressed
+            && taken <= peer.next_out.wrapping_sub(peer.flow.acked);
+        if plain {
+            peer.flow.acked = peer.flow.acked.wrapping_add(taken);
+        } else if !self.on_ack(header) {
+            return self.nonsense_about_acks(header);
+        }
+        if owed {
+            self.owe(header.src);
+        }
+        if !self.on_message(header, payload) {
+            self.nonsensical(header);
+        }
+    }
+
+    #[cold]
+    fn nonsense_about_acks(&mut self, header: &Header) {
+        let text = format!(
+            "word of having taken messages ({}) that were not sent",
+            header.ack
+        );
+        self.lose(header.src, nonsense(header.src, &text));
+    }
+
+    #[cold]
+    fn nonsensical(&mut self, header: &Header) {
+        let text = format!("a message that makes no sense ({:?})", header.kind);
+        self.lose(header.src, nonsense(header.src, &text));
+    }
+
+    /// The peer has taken more of our messages, or wants them otherwise. `false`: that can't be.
+    fn on_ack(&mut self, header: &Header) -> bool {
+        let peer = self.peer(header.src);
+        let lane = peer.lane;
+        let taken = u32::from(header.ack.wrapping_sub(peer.flow.acked as u16));
+        if taken > peer.next_out.wrapping_sub(peer.flow.acked) {
+            return false;
+        }
+        peer.flow.acked = peer.flow.acked.wrapping_add(taken);
+        let pressed = header.flags & FLAG_PRESSED != 0;
+        let changed = std::mem::replace(&mut peer.flow.pressed, pressed) != pressed;
+        // Of a peer that is not connected yet, that counts from then on.
+        let (changed, unblocked) = (
+            changed && peer.link == Link::Up,
+            peer.flow.blocked && peer.has_room(),
+        );
+        if changed {
+            self.limit_eager(header.src, lane, pressed);
+        }
+        if unblocked {
+            self.peer(header.src).flow.blocked = false;
+            self.blocked -= 1;
+            self.list(header.src);
+        }
+        true
+    }
+
+    /// The peer is to be told what has been taken.
+    #[cold]
+    pub(super) fn owe(&mut self, to: ProcId) {
+        let peer = self.peer(to);
+        if matches!(peer.link, Link::Lost(_)) {
+            return;
+        }
+        peer.flow.due = true;
+        self.seek(to);
+        self.list(to);
+    }
+
+    /// A message that did not come in its turn: kept until then, where the lane may reorder.
+    #[cold]
+    fn out_of_turn(&mut self, header: &Header, head: &[u8; HEADER_BYTES], payload: &[u8]) {
+        let lane = self.polling;
+        let ordered = self.limits[lane].ordered;
+        let peer = self.peer(header.src);
+        let ahead = header.seq.wrapping_sub(peer.next_in);
+        if ordered || ahead > HELD_MAX || peer.held.contains_key(&header.seq) {
+            let text = format!("message {} when {} was expected", header.seq, peer.next_in);
+            self.lose(header.src, nonsense(header.src, &text));
+        } else {
+            peer.held.insert(header.seq, [head, payload].concat());
+        }
+    }
+
+    /// Messages that came before their turn and whose turn it is now.
+    #[cold]
+    fn deliver_held(&mut self, from: ProcId) {
+        loop {
+            let peer = self.peer(from);
+            let Some(bytes) = peer.held.remove(&peer.next_in) else {
+                break;
+            };
+            if let Some((header, payload)) = Header::parse(&bytes) {
+                self.deliver(&header, payload);
+            }
+        }
+    }
+
+    fn lane_failed(&mut self, lane: usize, error: Error) {
+        for at in 0..self.peers.len() {
+            if self.peers[at]
+                .as_ref()
+                .is_some_and(|peer| peer.lane == lane && peer.link == Link::Up)
+            {
+                self.lose(ProcId(at as u32), error.clone());
+            }
+        }
+    }
+}
+
+#[cold]
+fn nonsense(from: ProcId, what: &str) -> Error {
+    err!(
+        Other,
+        "process {} sent {what}; nothing it sends counts any more",
+        from.0
+    )
+}
+
+impl Sink for State {
+    #[inline]
+    fn message(&mut self, bytes: &[u8]) {
+        match bytes.split_first_chunk() {
+            Some((header, payload)) => self.parts(header, payload),
+            None => self.strangers += 1,
+        }
+    }
+
+    #[inline]
+    fn parts(&mut self, head: &[u8; HEADER_BYTES], payload: &[u8]) {
+        let Some(header) = Header::decode(head) else {
+            self.strangers += 1;
+            return;
+        };
+        let from_self = header.src == self.me;
+        if header.token != self.token
+            || header.src.0 as usize >= self.peers.len()
+            || from_self != (self.polling == 0)
+        {
+            self.strangers += 1;
+            return;
+        }
+        let peer = self.peer(header.src);
+        if matches!(peer.link, Link::Lost(_)) {
+            return;
+        }
+        if header.seq != peer.next_in {
+            return self.out_of_turn(&header, head, payload);
+        }
+        let more = !peer.held.is_empty();
+        self.deliver(&header, payload);
+        if more {
+            self.deliver_held(header.src);
+        }
+    }
+
+    fn completed(&mut self, token: u64, result: Result<()>) {
+        let Ok(token) = u32::try_from(token) else {
+            return;
+        };
+        if self.operations.get(token).is_none() {
+            return;
+        }
+        match self.operations.remove(token) {
+            // See `Engine::tell`.
+            Operation::Message { ack: true, .. } => {}
+            Operation::Message {
+                peer, request, owned, ..
+            } => {
+                if self.spare.len() < SPARE {
+                    self.spare.extend(owned);
+                }
+                self.message_left(peer, request, result);
+            }
+            Operation::Read { request, bytes } => self.read_ended(request, result.map(|()| bytes)),
+        }
+    }
+
+    fn peer_lost(&mut self, peer: ProcId, error: Error) {
+        if (peer.0 as usize) < self.peers.len() {
+            self.lose(peer, error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How often lane 2 is polled in so many calls, where lane 1 always has something and lane 2 as told.
+    fn polls(calls: u32, one_in: u32, any: impl Fn(u32) -> bool) -> u32 {
+        let mut turns = Turns::new(3);
+        let mut polled = 0;
+        for call in 0..calls {
+            turns.begin();
+            assert!(turns.polls(0, one_in) && turns.polls(1, one_in));
+            turns.polled(1, true);
+            if turns.polls(2, one_in) {
+                polled += 1;
+                turns.polled(2, any(call));
+            }
+        }
+        polled
+    }
+
+    #[test]
+    fn a_quiet_lane_is_left_out_beside_a_busy_one_but_never_starved() {
+        assert_eq!(polls(10_000, 64, |_| true), 10_000, "it is not quiet");
+        assert!((QUIET..QUIET + 10_000 / 64 + 2).contains(&polls(10_000, 64, |_| false)));
+        assert!((QUIET..QUIET + 10_000 / 8 + 2).contains(&polls(10_000, 8, |_| false)));
+        // Once it has something, it is looked at each time again.
+        assert!(polls(20_000, 64, |call| call >= 10_000) > 9_900);
+    }
+
+    #[test]
+    fn beside_an_idle_lane_and_after_a_sleep_all_are_polled() {
+        let mut turns = Turns::new(3);
+        for _ in 0..2 * BUSY {
+            turns.begin();
+            turns.polled(1, false);
+            turns.polled(2, false);
+            assert!(turns.polls(2, 64));
+        }
+        turns.polled(1, true);
+        turns.calls = 1;
+        assert!(!turns.polls(2, 64));
+        turns.rest();
+        assert!(turns.polls(2, 64));
+    }
+}

@@ -1,0 +1,43 @@
+//! Error handlers (MPI 5.0 section 9.3): what happens to an error of an object.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize};
+
+/// What an object does with its errors.
+#[derive(Clone, Default)]
+pub enum Errhandler {
+    /// End the job (`MPI_ERRORS_ARE_FATAL`).
+    #[default]
+    AreFatal,
+    /// End the processes of the object (`MPI_ERRORS_ABORT`).
+    Abort,
+    /// Return the code (`MPI_ERRORS_RETURN`).
+    Return,
+    /// Call a function of the user's.
+    User(Arc<UserHandler>),
+}
+
+/// A function of the user's. It lives as long as a handle or an object uses it.
+pub struct UserHandler {
+    /// The function's address, which the binding knows how to call.
+    pub function: usize,
+    /// For which kind of object it was made.
+    pub object: Object,
+    /// The binding's handle, while the user holds references to it.
+    pub handle: AtomicUsize,
+    /// How many references the user holds.
+    pub references: AtomicU32,
+}
+
+/// Kinds of objects that have error handlers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Object {
+    /// A communicator.
+    Communicator,
+    /// A window.
+    Window,
+    /// A file.
+    File,
+    /// A session.
+    Session,
+}

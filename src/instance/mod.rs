@@ -1,0 +1,392 @@
+//! An instance: all that one MPI process is. Nothing of it is process-wide, so a test can hold many in one process.
+//!
+//! - [`Instance`]: the engine behind its lock, the bootstrap, the tasks
+//! - `drain`: waiting until nothing is under way any more
+//! - `task`: operations of several steps, written as `async fn`s; the engine is their executor
+//! - [`Users`]: who uses it, and when it is closed
+//! - `wait`: how a process waits
+
+mod drain;
+mod task;
+mod users;
+mod wait;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
+use rustc_hash::FxHashSet;
+
+use crate::bootstrap::{Bootstrap, Job};
+use crate::engine::buffered::Attachment;
+use crate::engine::card::Card;
+use crate::engine::matching::Pattern;
+use crate::engine::memory::Memory;
+use crate::engine::request::{Outcome, RequestId};
+use crate::engine::slab::Slab;
+use crate::engine::{Engine, Received};
+use crate::error::{Error, Result};
+use crate::lane::ProcId;
+use crate::lock;
+use crate::settings::Settings;
+use crate::startup::{Ledger, Phase};
+
+use task::Tasks;
+pub use task::{Completion, Operation};
+pub use users::{Then, User, Users};
+pub use wait::Policy;
+
+/// See the module.
+pub struct Instance {
+    engine: lock::Mutex<Engine>,
+    bootstrap: Mutex<Box<dyn Bootstrap>>,
+    tasks: Tasks,
+    job: Job,
+    settings: Settings,
+    policy: Policy,
+    incarnation: u32,
+    ledger: Arc<Ledger>,
+    next_context: AtomicU32,
+    /// Context ids of the communicators that sessions hold.
+    lent: Mutex<FxHashSet<u64>>,
+    attachment: Attachment,
+    /// Names the procedure that the calling thread is in, for reports.
+    label: OnceLock<fn() -> &'static str>,
+    /// What goes on, in words, where what is pending does not say it.
+    notes: Mutex<Slab<String>>,
+    /// When a wait that has not ended says what it waits for.
+    report_at: Mutex<Option<Instant>>,
+    /// Says what this process waits for, where that is known better than by the engine's list.
+    explain: Mutex<Option<Explain>>,
+}
+
+/// What [`Instance::look`] found.
+pub enum Looked<T> {
+    /// What was looked for.
+    Found(T),
+    /// Nothing.
+    Nothing,
+    /// Tasks, from which it may come.
+    Tasks,
+}
+
+/// See [`Instance::note`].
+pub struct Note {
+    instance: Arc<Instance>,
+    place: u32,
+}
+
+impl Drop for Note {
+    fn drop(&mut self) {
+        self.instance.notes.lock().remove(self.place);
+    }
+}
+/// See [`Instance::set_explanation`].
+pub type Explain = fn(&Instance, &Engine) -> String;
+
+/// A blocking receive looks so often for its message before it is posted. One that waits longer is in no hurry.
+const ATTENDED_TURNS: u32 = 1000;
+
+/// Context ids below this are fixed: the world's, and that of the barrier inside finalize.
+const FIRST_CONTEXT: u32 = 8;
+
+impl Instance {
+    /// Puts the parts together and publishes this process's address card.
+    pub fn new(
+        engine: Engine,
+        mut bootstrap: Box<dyn Bootstrap>,
+        settings: Settings,
+        policy: Policy,
+        incarnation: u32,
+        ledger: Arc<Ledger>,
+    ) -> Result<Arc<Instance>> {
+        ledger.time(Phase::Publish, || {
+            bootstrap.publish(incarnation, &engine.card().encode())?;
+            if bootstrap.needs_fence() {
+                bootstrap.fence()?;
+            }
+            Ok::<_, Error>(())
+        })?;
+        let job = bootstrap.job().clone();
+        Ok(Arc::new(Instance {
+            engine: lock::Mutex::new(engine),
+            bootstrap: Mutex::new(bootstrap),
+            tasks: Tasks::default(),
+            job,
+            settings,
+            policy,
+            incarnation,
+            ledger,
+            next_context: AtomicU32::new(FIRST_CONTEXT),
+            lent: Mutex::default(),
+            attachment: Attachment::default(),
+            label: OnceLock::new(),
+            notes: Mutex::default(),
+            report_at: Mutex::new(None),
+            explain: Mutex::new(None),
+        }))
+    }
+
+    /// The engine, to be held briefly: never while user code runs.
+    #[inline(always)]
+    pub fn engine(&self) -> lock::MutexGuard<'_, Engine> {
+        self.engine.lock()
+    }
+
+    /// What the launcher said.
+    pub fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// The settings in force.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Where the time of Init and Finalize goes.
+    pub fn ledger(&self) -> &Arc<Ledger> {
+        &self.ledger
+    }
+
+    /// The connection to the launcher.
+    pub fn bootstrap(&self) -> MutexGuard<'_, Box<dyn Bootstrap>> {
+        self.bootstrap.lock()
+    }
+
+    /// The connection to the launcher, if nobody uses it.
+    pub fn try_bootstrap(&self) -> Option<MutexGuard<'_, Box<dyn Bootstrap>>> {
+        self.bootstrap.try_lock_for(std::time::Duration::from_millis(100))
+    }
+
+    /// This process.
+    pub fn me(&self) -> ProcId {
+        ProcId(self.job.rank)
+    }
+
+    /// The node of a process: those of one node share memory. `WEFT_FAKE_NODES` makes several of one machine.
+    pub fn node_of(&self, process: ProcId) -> u64 {
+        let pretended = self.settings.fake_nodes.max(1);
+        u64::from(self.job.layout.node_of(process.0)) * pretended + u64::from(process.0) % pretended
+    }
+
+    /// Where the process's buffer for buffered mode is attached.
+    pub fn attachment(&self) -> &Attachment {
+        &self.attachment
+    }
+
+    /// A context id that no process of the job has used or will use again. Its low bit is free: 0 for
+    /// point-to-point, 1 for collective messages of a communicator.
+    pub fn new_context(&self) -> u64 {
+        let counter = self.next_context.fetch_add(1, Ordering::Relaxed);
+        u64::from(self.job.rank) << 32 | u64::from(counter) << 1
+    }
+
+    /// Reports say in which procedure a thread waits: this tells its name.
+    pub fn set_label(&self, label: fn() -> &'static str) {
+        // Whoever came first has said it.
+        let _ = self.label.set(label);
+    }
+
+    /// A wait that goes on for longer than `after` from now says once on standard error what it waits for. `None` takes
+    /// that back.
+    pub fn report_after(&self, after: Option<Duration>) {
+        *self.report_at.lock() = after.map(|after| Instant::now() + after);
+    }
+
+    /// From now on reports say what `explain` makes of the engine, behind "and waits".
+    pub fn set_explanation(&self, explain: Option<Explain>) {
+        *self.explain.lock() = explain;
+    }
+
+    /// Says what this process waits for, if it is time to.
+    #[cold]
+    fn report_if_late(&self) {
+        let mut report_at = self.report_at.lock();
+        if report_at.is_some_and(|at| at <= Instant::now()) {
+            *report_at = None;
+            drop(report_at);
+            eprintln!("{}", self.report());
+        }
+    }
+
+    /// Hears what the launcher has to say: it may ask for a report, or be gone.
+    #[cold]
+    fn attend(&self) {
+        let Some(mut bootstrap) = self.bootstrap.try_lock() else {
+            return;
+        };
+        let attended = bootstrap.attend();
+        // Whoever holds the engine may wait for the launcher: never the other way round.
+        drop(bootstrap);
+        match attended {
+            Ok(false) => {}
+            Ok(true) => eprintln!("{}", self.report()),
+            Err(error) => {
+                let size = self.job.size;
+                let mut engine = self.engine();
+                for peer in (0..size).map(ProcId).filter(|&peer| peer != self.me()) {
+                    engine.lose(peer, error.clone());
+                }
+            }
+        }
+    }
+
+    /// What this process waits for, in words.
+    pub fn report(&self) -> String {
+        let label = self.label.get().map_or("a library call", |label| label());
+        let explain = *self.explain.lock();
+        let engine = self.engine();
+        let waits = match explain {
+            Some(explain) => explain(self, &engine),
+            None => format!(":\n{}", engine.describe()),
+        };
+        drop(engine);
+        let mut text = format!("[weft] rank {} is in {label} and waits{waits}", self.job.rank);
+        for (_, note) in self.notes.lock().iter() {
+            text.push_str("\n  ");
+            text.push_str(note);
+        }
+        text
+    }
+
+    /// Reports have this line until the result is dropped.
+    pub fn note(self: &Arc<Self>, note: String) -> Note {
+        let place = self.notes.lock().insert(note);
+        Note {
+            instance: self.clone(),
+            place,
+        }
+    }
+
+    /// Makes what progress can be made now, tasks included. `true`: something happened.
+    pub fn step(&self) -> bool {
+        let any = self.step_engine(&mut self.engine(), false);
+        self.run_ready_tasks() || any
+    }
+
+    /// Looks for something and, where it is not there, once more after what progress can be made now. Tasks are left alone:
+    /// who has nothing that forbids it runs them and looks again.
+    #[inline]
+    pub fn look<T>(&self, check: impl FnMut(&mut Engine) -> Option<T>) -> Looked<T> {
+        self.look_into(&mut self.engine(), check)
+    }
+
+    /// The same of an engine that is locked.
+    #[inline]
+    pub fn look_into<T>(
+        &self,
+        engine: &mut Engine,
+        mut check: impl FnMut(&mut Engine) -> Option<T>,
+    ) -> Looked<T> {
+        if let Some(found) = check(engine) {
+            return Looked::Found(found);
+        }
+        self.step_engine(engine, false);
+        match check(engine) {
+            Some(found) => Looked::Found(found),
+            None if engine.has_ready_tasks() => Looked::Tasks,
+            None => Looked::Nothing,
+        }
+    }
+
+    /// Progress of the engine, with the address cards that it wants.
+    #[inline]
+    fn step_engine(&self, engine: &mut Engine, waits: bool) -> bool {
+        let any = engine.progress(waits);
+        if engine.wanted().is_empty() {
+            return any;
+        }
+        self.ledger.time_between(Phase::LookUp, || self.look_up(engine)) || any
+    }
+
+    #[cold]
+    fn look_up(&self, engine: &mut Engine) -> bool {
+        let Some(mut bootstrap) = self.bootstrap.try_lock() else {
+            return false;
+        };
+        let mut any = false;
+        let mut wanted = std::mem::take(engine.wanted());
+        wanted.retain(|&peer| match bootstrap.lookup(self.incarnation, peer) {
+            Ok(None) => true,
+            Ok(Some(bytes)) => {
+                any = true;
+                match Card::decode(&bytes) {
+                    Ok(card) => engine.connect(peer, &card),
+                    Err(error) => engine.lose(peer, error),
+                }
+                false
+            }
+            Err(error) => {
+                any = true;
+                engine.lose(peer, error);
+                false
+            }
+        });
+        engine.wanted().append(&mut wanted);
+        any
+    }
+
+    /// Notes the context id of a communicator that a session holds: what happens there is no concern of the World Model.
+    pub fn lend_context(&self, context: u64) {
+        self.lent.lock().insert(context);
+    }
+
+    /// Takes that back: the communicator has been disconnected.
+    pub fn take_context_back(&self, context: u64) {
+        self.lent.lock().remove(&context);
+    }
+
+    /// Whether the communicator of a context belongs to the World Model.
+    pub fn is_worlds(&self, context: u64) -> bool {
+        !self.lent.lock().contains(&context)
+    }
+
+    /// Takes up a new connection to the launcher, after the last one was finalised.
+    pub fn resume(&self, bootstrap: Box<dyn Bootstrap>) {
+        *self.bootstrap.lock() = bootstrap;
+    }
+
+    /// Starts a receive, and stays with it for a while where no other thread is kept waiting by that: `alone` says so of
+    /// what the caller has locked.
+    ///
+    /// # Safety
+    /// As for [`Engine::receive`].
+    #[inline]
+    pub unsafe fn receive_attended(
+        &self,
+        pattern: Pattern,
+        peer: Option<ProcId>,
+        memory: Memory,
+        alone: impl Fn() -> bool,
+    ) -> Result<Received> {
+        let mut engine = self.engine();
+        let mut turns = match self.policy.spins() && !engine.sleeps_early() {
+            true => ATTENDED_TURNS,
+            false => 1,
+        };
+        let stays = |engine: &Engine| {
+            if turns == 0 || engine.has_wanted() || engine.has_ready_tasks() {
+                return false;
+            }
+            if turns < ATTENDED_TURNS {
+                std::hint::spin_loop();
+            }
+            turns = match alone() && !lock::is_shared(&self.engine) {
+                true => turns - 1,
+                false => 0,
+            };
+            true
+        };
+        // SAFETY: the caller's promise.
+        unsafe { engine.receive_attended(pattern, peer, memory, stays) }
+    }
+
+    /// Waits until the request has ended, and takes its outcome.
+    ///
+    /// # Panics
+    /// If there is no such request.
+    pub fn wait(&self, request: RequestId) -> Outcome {
+        self.wait_for(|engine| engine.take(request))
+    }
+}

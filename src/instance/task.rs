@@ -1,0 +1,213 @@
+//! Operations of several steps: each is written once, as an `async fn` over sends and receives. A blocking call polls
+//! it where it stands while it makes progress ([`Instance::block_on`]); a nonblocking call makes it a task that
+//! progress polls ([`Instance::spawn`]); the simulator polls many in virtual time.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
+
+use parking_lot::Mutex;
+
+use super::Instance;
+use crate::engine::request::{Outcome, RequestId, TaskId};
+use crate::engine::slab::Slab;
+use crate::error::{Error, Result};
+
+/// What a task runs: it ends with the outcome of its request.
+pub type Operation = Pin<Box<dyn Future<Output = Result<Outcome>> + Send>>;
+
+/// The tasks of an instance.
+#[derive(Default)]
+pub(super) struct Tasks {
+    slab: Mutex<Slab<Task>>,
+}
+
+struct Task {
+    /// Absent while it is being polled.
+    operation: Option<Operation>,
+    /// Woken while it was being polled.
+    woken: bool,
+    request: RequestId,
+}
+
+/// The waker carries nothing but the task's number: whoever completes a request notes the number with the engine.
+static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, |_| (), |_| (), |_| ());
+
+fn clone(data: *const ()) -> RawWaker {
+    RawWaker::new(data, &VTABLE)
+}
+
+fn waker(task: Option<TaskId>) -> Waker {
+    let number = task.map_or(0, |task| task.0 as usize + 1);
+    // SAFETY: the functions of the table never look behind the pointer, which is only a number.
+    unsafe { Waker::from_raw(RawWaker::new(std::ptr::without_provenance(number), &VTABLE)) }
+}
+
+fn task_of(context: &Context<'_>) -> Option<TaskId> {
+    let number = context.waker().data() as usize;
+    number.checked_sub(1).map(|task| TaskId(task as u32))
+}
+
+impl Instance {
+    /// Runs an operation to its end.
+    pub fn block_on<T>(&self, operation: impl Future<Output = T>) -> T {
+        let mut operation = std::pin::pin!(operation);
+        let waker = waker(None);
+        let mut context = Context::from_waker(&waker);
+        loop {
+            let before = self.engine().events();
+            if let Poll::Ready(result) = operation.as_mut().poll(&mut context) {
+                return result;
+            }
+            self.wait_for(|engine| (engine.events() != before).then_some(()));
+        }
+    }
+
+    /// Starts an operation that runs beside the caller; the request ends with it.
+    pub fn spawn(&self, operation: Operation) -> RequestId {
+        let mut slab = self.tasks.slab.lock();
+        let mut engine = self.engine();
+        // The request needs the task's number and the task the request's name.
+        let request = engine.bare_request(None);
+        drop(engine);
+        let task = TaskId(slab.insert(Task {
+            operation: Some(operation),
+            woken: false,
+            request,
+        }));
+        drop(slab);
+        self.poll_task(task);
+        request
+    }
+
+    /// Polls the tasks whose requests have ended. `true`: there were some.
+    pub fn run_ready_tasks(&self) -> bool {
+        let mut ready = Vec::new();
+        self.engine().take_ready(&mut ready);
+        for &task in &ready {
+            self.poll_task(task);
+        }
+        !ready.is_empty()
+    }
+
+    fn poll_task(&self, id: TaskId) {
+        let waker = waker(Some(id));
+        let mut context = Context::from_waker(&waker);
+        loop {
+            let mut slab = self.tasks.slab.lock();
+            let Some(task) = slab.get_mut(id.0) else {
+                return;
+            };
+            let Some(mut operation) = task.operation.take() else {
+                task.woken = true;
+                return;
+            };
+            task.woken = false;
+            drop(slab);
+            match operation.as_mut().poll(&mut context) {
+                Poll::Ready(result) => {
+                    let request = self.tasks.slab.lock().remove(id.0).request;
+                    let outcome = result.unwrap_or_else(Outcome::failed);
+                    self.engine().complete(request, outcome);
+                    return;
+                }
+                Poll::Pending => {
+                    let mut slab = self.tasks.slab.lock();
+                    let task = &mut slab[id.0];
+                    task.operation = Some(operation);
+                    if !task.woken {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The end of a request, to be awaited. Dropped before, it sees to it that the request touches no memory any more.
+pub struct Completion {
+    instance: Arc<Instance>,
+    state: State,
+}
+
+enum State {
+    UnderWay(RequestId),
+    Ended(Option<Outcome>),
+}
+
+impl Completion {
+    /// Of a request.
+    pub fn of(instance: &Arc<Instance>, request: RequestId) -> Completion {
+        Completion {
+            instance: instance.clone(),
+            state: State::UnderWay(request),
+        }
+    }
+
+    /// Of something that has ended already, well or not.
+    pub fn of_outcome(instance: &Arc<Instance>, outcome: Outcome) -> Completion {
+        Completion {
+            instance: instance.clone(),
+            state: State::Ended(Some(outcome)),
+        }
+    }
+
+    /// How it ended, where the rest of the outcome matters beside an error.
+    pub async fn outcome(mut self) -> Outcome {
+        std::future::poll_fn(|context| self.poll_outcome(context)).await
+    }
+
+    /// Of something that has ended already.
+    pub fn ended(instance: &Arc<Instance>, result: Result<Outcome>) -> Completion {
+        Completion {
+            instance: instance.clone(),
+            state: State::Ended(Some(result.unwrap_or_else(Outcome::failed))),
+        }
+    }
+}
+
+impl Completion {
+    fn poll_outcome(&mut self, context: &Context<'_>) -> Poll<Outcome> {
+        let id = match &mut self.state {
+            State::UnderWay(id) => *id,
+            State::Ended(outcome) => return Poll::Ready(outcome.take().expect("polled after its end")),
+        };
+        let mut engine = self.instance.engine();
+        match engine.take(id) {
+            Some(outcome) => {
+                drop(engine);
+                self.state = State::Ended(None);
+                Poll::Ready(outcome)
+            }
+            None => {
+                if let Some(task) = task_of(context) {
+                    engine.wake_on(id, task);
+                }
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Future for Completion {
+    type Output = Result<Outcome>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Outcome>> {
+        self.poll_outcome(context)
+            .map(|mut outcome| match outcome.error.take() {
+                Some(error) => Err::<Outcome, Error>(*error),
+                None => Ok(outcome),
+            })
+    }
+}
+
+impl Drop for Completion {
+    fn drop(&mut self) {
+        if let State::UnderWay(id) = self.state {
+            let instance = self.instance.clone();
+            instance.engine().abandon(id);
+            instance.wait_for(|engine| engine.take(id));
+        }
+    }
+}

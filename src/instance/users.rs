@@ -1,0 +1,123 @@
+//! Who uses the instance of a process, and when it is closed.
+//!
+//! At the end of the World Model an instance is closed, and the next one has the next *incarnation*, unless a process of
+//! the job has had a session: that process may open another one at any time, and then finds its peers in the same
+//! incarnation only if nobody has closed his. All processes decide that together, but while they do, a further thread
+//! may open the first session of all. So they ask twice ([`Communicator::finalise_world`]):
+//!
+//! 1. with a vote that nobody waits in: sessions come and go meanwhile. When it is over, all processes have called
+//!    `MPI_Finalize`;
+//! 2. if nobody has had a session by then, with a vote in which each process gives its last word ([`Users::last_word`]).
+//!    A first session that comes after it has to wait ([`Users::may_come`]) until the vote is over, and gets the next
+//!    incarnation if this one was closed.
+//!
+//! That wait makes `MPI_Session_init` no less local: it is for no call of another process, as all are inside
+//! `MPI_Finalize` and stay there until the vote is over. In the first vote it would be for calls of `MPI_Finalize`, which may
+//! themselves wait for that session.
+//!
+//! [`Communicator::finalise_world`]: crate::communicator::Communicator::finalise_world
+
+/// The books. Whoever has them behind a lock lets sessions that have to wait try again after [`Users::leave`] and
+/// [`Users::go_on`].
+#[derive(Debug)]
+pub struct Users {
+    /// The World Model and the sessions that are initialised and not finalised.
+    count: u32,
+    /// Whether there has been a session in this incarnation.
+    had_sessions: bool,
+    /// How often an instance was closed before.
+    incarnation: u32,
+    /// The last word was that there has been no session; what follows from it is not known.
+    undecided: bool,
+}
+
+/// Who needs the instance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum User {
+    /// The World Model.
+    World,
+    /// A session.
+    Session,
+}
+
+/// What becomes of the instance when a user has left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Then {
+    /// Others use it.
+    GoesOn,
+    /// It rests: peers can still send to it, and the next session finds it as it was.
+    Rests,
+    /// It is closed.
+    Closes,
+}
+
+impl Users {
+    /// Nobody.
+    pub const fn new() -> Users {
+        Users {
+            count: 0,
+            had_sessions: false,
+            incarnation: 0,
+            undecided: false,
+        }
+    }
+
+    /// Whether a session may come now.
+    pub fn may_come(&self) -> bool {
+        !self.undecided
+    }
+
+    /// A user comes, and finds an instance of [`Users::incarnation`].
+    pub fn come(&mut self, user: User) {
+        debug_assert!(self.may_come());
+        self.count += 1;
+        self.had_sessions |= user == User::Session;
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// How often an instance was closed before.
+    pub fn incarnation(&self) -> u32 {
+        self.incarnation
+    }
+
+    /// Whether there has been a session in this incarnation.
+    pub fn had_sessions(&self) -> bool {
+        self.had_sessions
+    }
+
+    /// The same as the last word in the vote on closing the instance: if there has been none, none may come until
+    /// [`Users::leave`] or [`Users::go_on`].
+    pub fn last_word(&mut self) -> bool {
+        self.undecided = !self.had_sessions;
+        self.had_sessions
+    }
+
+    /// The vote came to nothing: the instance goes on.
+    pub fn go_on(&mut self) {
+        self.undecided = false;
+    }
+
+    /// A user leaves. `close`: it is the World Model, and no process of the job has had a session, by the last word of each.
+    pub fn leave(&mut self, close: bool) -> Then {
+        self.undecided = false;
+        self.count -= 1;
+        match (self.count, close) {
+            (0, true) => {
+                self.incarnation += 1;
+                Then::Closes
+            }
+            (0, false) => Then::Rests,
+            _ => Then::GoesOn,
+        }
+    }
+}
+
+impl Default for Users {
+    fn default() -> Users {
+        Users::new()
+    }
+}

@@ -1,0 +1,143 @@
+//! Which lanes a process opens: by the settings, and by where the job's processes are.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use super::loopback::Loopback;
+use super::ofi::{OfiLane, shm_room};
+use super::shm::{self, ShmLane};
+use super::{Lane, ProcId};
+use crate::bootstrap::Job;
+use crate::error::Result;
+use crate::settings::Settings;
+use crate::startup::Ledger;
+
+/// What the settings want.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wanted {
+    /// The lane over shared memory.
+    pub shm: bool,
+    /// The lane over libfabric.
+    pub ofi: bool,
+    /// `WEFT_LANES` says so.
+    named: bool,
+}
+
+impl Wanted {
+    /// `fi_provider` is libfabric's own setting, `FI_PROVIDER`. Who names a provider wants that.
+    pub fn of(settings: &Settings, fi_provider: Option<String>) -> Wanted {
+        let named = !settings.lanes.is_empty();
+        let provider = settings.provider.is_some() || fi_provider.is_some_and(|name| !name.is_empty());
+        Wanted {
+            shm: if named {
+                settings.lanes.contains(&"shm")
+            } else {
+                !provider
+            },
+            ofi: !named || settings.lanes.contains(&"ofi"),
+            named,
+        }
+    }
+
+    /// In words.
+    pub fn why_no_shm(&self) -> String {
+        if self.named {
+            "WEFT_LANES does not name it".into()
+        } else {
+            "a libfabric provider is named, and WEFT_LANES does not name shm".into()
+        }
+    }
+}
+
+/// Opens the lanes of a process, the way to itself first. `spins`: whether each process has a core, and waits may spin; see
+/// [`OfiLane::open`], too; `token` is random.
+///
+/// Where all processes are on one machine and shared memory reaches them, libfabric is not touched: asking it for its
+/// providers alone can take longer than all the rest of a start.
+pub fn open(
+    settings: &Settings,
+    job: &Job,
+    spins: bool,
+    token: u64,
+    ledger: &Ledger,
+) -> Result<Vec<Box<dyn Lane>>> {
+    let mut lanes: Vec<Box<dyn Lane>> = vec![Box::new(Loopback::default())];
+    if job.size == 1 {
+        return Ok(lanes);
+    }
+    let fi_provider = std::env::var("FI_PROVIDER").ok();
+    let wanted = Wanted::of(settings, fi_provider.clone());
+    let nodes = settings.fake_nodes.max(1) as u32;
+    let mut reaches_all = false;
+    if wanted.shm && (job.local_ranks > 1 || !wanted.ofi) {
+        let lane = ShmLane::open(shm::Options {
+            me: ProcId(job.rank),
+            senders: job.local_ranks,
+            token,
+            node: job.rank % nodes,
+            cma: settings.cma,
+            crowded: !spins,
+        });
+        match lane {
+            Ok(lane) => {
+                lanes.push(Box::new(lane));
+                reaches_all = job.local_only && nodes == 1 && shares_pids_with_launcher(job);
+            }
+            // libfabric takes its place.
+            Err(_) if wanted.ofi => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if wanted.ofi && (wanted.named || !reaches_all) {
+        if settings.provider.as_deref().or(fi_provider.as_deref()) == Some("shm") {
+            shm_room::check(job.local_ranks)?;
+        }
+        lanes.push(Box::new(OfiLane::open(settings, job.local_only, spins, ledger)?));
+    }
+    Ok(lanes)
+}
+
+/// Ranks that were started in containers of their own are on one machine, and can't share memory all the same. Where the launcher
+/// does not tell its namespace, nobody knows.
+fn shares_pids_with_launcher(job: &Job) -> bool {
+    let own = fs::metadata("/proc/self/ns/pid").map(|namespace| namespace.ino());
+    job.launcher_pids
+        .is_some_and(|theirs| own.is_ok_and(|own| own == theirs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(values: &[(&str, &str)], fi_provider: Option<&str>) -> (bool, bool) {
+        let settings = Settings::read(|name| {
+            let found = values.iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| value.to_string())
+        })
+        .expect("good values");
+        let wanted = Wanted::of(&settings, fi_provider.map(String::from));
+        (wanted.shm, wanted.ofi)
+    }
+
+    #[test]
+    fn a_named_provider_is_used_alone_unless_the_lanes_are_named_too() {
+        assert_eq!(wanted(&[], None), (true, true));
+        assert_eq!(wanted(&[], Some("")), (true, true));
+        assert_eq!(wanted(&[], Some("tcp")), (false, true));
+        assert_eq!(wanted(&[("WEFT_PROVIDER", "tcp")], None), (false, true));
+        let both = [("WEFT_PROVIDER", "tcp"), ("WEFT_LANES", "ofi, shm")];
+        assert_eq!(wanted(&both, None), (true, true));
+        assert_eq!(wanted(&[("WEFT_LANES", "shm")], Some("tcp")), (true, false));
+        assert_eq!(wanted(&[("WEFT_LANES", "ofi")], None), (false, true));
+    }
+
+    #[test]
+    fn a_lane_that_does_not_exist_is_an_error() {
+        let error = Settings::read(|name| (name == "WEFT_LANES").then(|| "shm,pigeon".into()))
+            .expect_err("there is no such lane");
+        assert!(
+            error.message.contains("WEFT_LANES") && error.message.contains("shm and ofi"),
+            "{error}"
+        );
+    }
+}

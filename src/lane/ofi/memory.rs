@@ -1,0 +1,104 @@
+//! Memory that libfabric works on: pages for buffers, and the contexts of operations.
+
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
+use std::ptr::{self, NonNull};
+
+use weft_libfabric_sys as sys;
+
+use crate::err;
+use crate::error::Result;
+
+/// Anonymous pages, zeroed, and taken from the system only when touched.
+pub(super) struct Pages {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: plain memory that this value owns.
+unsafe impl Send for Pages {}
+
+impl Pages {
+    /// Maps `len` bytes (above zero).
+    pub(super) fn map(len: usize) -> Result<Pages> {
+        // SAFETY: an anonymous private mapping at an address of the system's choice.
+        let base = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        match NonNull::new(base.cast::<u8>()) {
+            Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => Ok(Pages { base, len }),
+            _ => Err(err!(
+                NoMem,
+                "can't map {len} bytes for message buffers: {}",
+                std::io::Error::last_os_error()
+            )),
+        }
+    }
+
+    pub(super) fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: this value owns the mapping, and the lane drops it after the endpoint that used it.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+/// Contexts by number. libfabric gets a pointer to one with each operation, uses it as scratch space (`FI_CONTEXT`,
+/// `FI_CONTEXT2`), and gives the pointer back with the completion.
+pub(super) struct Contexts(Box<[UnsafeCell<sys::fi_context2>]>);
+
+// SAFETY: the contents belong to libfabric; this side only takes addresses.
+unsafe impl Send for Contexts {}
+
+impl Contexts {
+    pub(super) fn new(count: usize) -> Contexts {
+        Contexts((0..count).map(|_| UnsafeCell::default()).collect())
+    }
+
+    /// What to hand to libfabric for operation `index`.
+    #[inline]
+    pub(super) fn pointer(&self, index: usize) -> *mut c_void {
+        self.0[index].get().cast()
+    }
+
+    /// Which operation a pointer from libfabric belongs to; `None` if it is none of these.
+    #[inline]
+    pub(super) fn index(&self, pointer: *mut c_void) -> Option<usize> {
+        let offset = (pointer as usize).wrapping_sub(self.0.as_ptr() as usize);
+        let size = size_of::<UnsafeCell<sys::fi_context2>>();
+        let index = offset / size;
+        (index < self.0.len() && offset.is_multiple_of(size)).then_some(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_contexts_are_refused() {
+        let contexts = Contexts::new(4);
+        for index in 0..4 {
+            assert_eq!(contexts.index(contexts.pointer(index)), Some(index));
+        }
+        let first = contexts.pointer(0) as usize;
+        for wrong in [0, 1, first - 64, first + 8, first + 4 * 64, usize::MAX] {
+            assert_eq!(contexts.index(wrong as *mut c_void), None, "{wrong:#x}");
+        }
+    }
+}

@@ -1,0 +1,753 @@
+//! The lane over libfabric: one reliable datagram endpoint (`FI_EP_RDM`), messages into multi-receive buffers, and
+//! reads of remote memory.
+//!
+//! Users: [`OfiLane::open`] takes the settings; the rest is [`Lane`].
+//!
+//! Implementation. The budget of the short path is one look-up of the peer, one copy of header and payload into one
+//! buffer, and `fi_inject`; no system call and no allocation of ours. By size, a message goes
+//!
+//! 1. up to `inject_size`: by `fi_inject`, which copies;
+//! 2. up to `limits.buffered`: through the bounce buffer of an operation slot, so the caller's bytes are free at once;
+//! 3. above: by `fi_sendmsg` with two segments, the header in the slot's bounce buffer and the payload in place. Where
+//!    the provider has no two segments, everything goes by 2.
+//!
+//! The loss of a peer: ofi_rxm reports it with the operations under way; `net` of 1.17 does not, and says again for
+//! ever, as it does for a peer that is merely busy. So the launcher is who notices a death there. The first contact
+//! has a time limit of its own.
+//!
+//! What comes off the wire is only handed on: nothing in a message is read here. A stranger who connects and sends
+//! junk costs a completion with an error or a message that the engine refuses.
+
+mod keys;
+mod memory;
+mod operations;
+mod peers;
+mod reads;
+mod receive;
+mod registered;
+pub mod shm_name;
+pub mod shm_room;
+#[cfg(test)]
+mod tests;
+mod tuning;
+
+use std::collections::HashMap;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustc_hash::FxBuildHasher;
+use smallvec::SmallVec;
+
+use crate::err;
+use crate::error::Result;
+use crate::fabric::{
+    self, Access, AddressVector, Batch, CallError, Completion, CompletionQueue, Domain, Endpoint, Fabric,
+    Failure, Info, MemoryRegion, Polled, Posted, Sockets, select,
+};
+use crate::lane::{Lane, Limits, Piece, ProcId, Region, RemoteKey, Sent, Sink, total};
+use crate::settings::Settings;
+use crate::startup::{Ledger, Phase};
+
+use operations::{Operation, Operations};
+use peers::Peer;
+use reads::{Read, Reads};
+use receive::{ReceiveBuffers, Target};
+use registered::{Registered, Registrar, RemoteMemory};
+use tuning::Tuning;
+
+/// Operations under way at most; more get [`Sent::Again`].
+const OPERATIONS: usize = 512;
+
+/// Full batches of completions that one poll handles at most, so that a flood of messages does not keep the engine from
+/// its other work.
+const ROUNDS: usize = 32;
+
+/// How long the first contact with a peer may take.
+const FIRST_CONTACT: Duration = Duration::from_secs(60);
+
+/// The longest single read of remote memory: providers count in 32 bits here and there.
+const READ_PART: usize = 1 << 30;
+
+/// The lane over libfabric.
+///
+/// The order of the fields is the order in which they close: the endpoint before the registrations (unless those are
+/// bound to it, when each holds it), and the memory that libfabric may write to last.
+pub struct OfiLane {
+    endpoint: Arc<Endpoint>,
+    exposed: HashMap<u64, Registered, FxBuildHasher>,
+    reads: Reads,
+    /// Registrations of the lane's own buffers, in no order.
+    registered: Vec<MemoryRegion>,
+    queue: Arc<CompletionQueue>,
+    addresses: Arc<AddressVector>,
+    domain: Arc<Domain>,
+    operations: Operations,
+    receives: ReceiveBuffers,
+
+    info: Info,
+    provider: String,
+    own_name: Vec<u8>,
+    limits: Limits,
+    inject_size: usize,
+    /// Nothing is injected: whatever is sent has a completion.
+    counts_all: bool,
+    scratch: Box<[u8]>,
+    batch: Batch,
+    peers: HashMap<u32, Peer, FxBuildHasher>,
+    registrar: Registrar,
+    /// Whether buffers of local operations are registered: the provider asks for it, or a test.
+    registers_local: bool,
+    next_region: u64,
+    first_contact: Duration,
+    sleeps_early: bool,
+    /// To sleep on where the completion queue has no descriptor, though the provider could have one.
+    sockets: Option<Sockets>,
+}
+
+impl OfiLane {
+    /// Opens an endpoint of the provider that the settings (or the order of preference) choose. `local_only`: all
+    /// processes of the job are on this machine, so the loopback address will do. `spins`: a wait spins before it sleeps, so
+    /// that there is no need to be woken at once; the descriptor that would do so costs two system calls a message.
+    pub fn open(settings: &Settings, local_only: bool, spins: bool, ledger: &Ledger) -> Result<OfiLane> {
+        ledger.time(Phase::Load, fabric::load)?;
+        let info = ledger.time(Phase::Ask, || select::choose(settings, local_only))?;
+        OfiLane::open_info(info, settings, false, spins, ledger)
+    }
+
+    fn open_info(
+        mut info: Info,
+        settings: &Settings,
+        register_always: bool,
+        spins: bool,
+        ledger: &Ledger,
+    ) -> Result<OfiLane> {
+        let provider = info.provider();
+        let tuning = Tuning::of(&info);
+        if let Some(entries) = tuning.receive_queue {
+            info.limit_receive_queue(entries);
+        }
+        if tuning.own_thread {
+            info.progress_by_thread();
+        }
+        if provider == "shm" {
+            info.name_source(&shm_name::new(std::process::id())?)?;
+        }
+        let message = tuning.message.min(info.max_msg_size());
+        let two_segments = info.send_iov_limit() >= 2;
+        let buffered = if two_segments {
+            tuning.buffered.min(message)
+        } else {
+            message
+        };
+        let registers_local = info.registers_local() || register_always;
+        let limits = Limits {
+            buffered,
+            message,
+            piece: message,
+            ordered: info.is_ordered() && (info.completes_in_order() || tuning.short_messages_in_order),
+            rma: settings.rma && info.has_rma(),
+            rma_from: tuning.rma_from,
+            // One operation reads as much as one message carries; and a registration is dear.
+            read_run: if registers_local {
+                tuning.rma_from
+            } else {
+                message / info.send_iov_limit().clamp(1, Endpoint::TARGETS)
+            },
+            expose_run: usize::MAX,
+            eager: tuning.eager.min(message),
+            pushed: 0,
+            queue: tuning.queue,
+        };
+
+        let named = |error: CallError| -> crate::Error {
+            let interface = info.domain_name();
+            err!(
+                Other,
+                "the libfabric provider {provider} can't be opened on {interface}: {error}"
+            )
+        };
+        let descriptor = tuning.descriptor && (tuning.own_thread || !spins);
+        let open = || {
+            let fabric = Fabric::open(&info)?;
+            let domain = Domain::open(&fabric, &info)?;
+            let entries = OPERATIONS + 2 * info.receive_queue_size().min(2048);
+            let queue = CompletionQueue::open(&domain, entries, descriptor)
+                // A version of the provider without a descriptor is used without sleeping.
+                .or_else(|error| {
+                    if descriptor {
+                        CompletionQueue::open(&domain, entries, false)
+                    } else {
+                        Err(error)
+                    }
+                })?;
+            let addresses = AddressVector::open(&domain, &info)?;
+            let endpoint = Endpoint::open(&domain, &info, &queue, &addresses, message)?;
+            let own_name = endpoint.name()?;
+            if let Some(address) = fabric::socket_address(&own_name) {
+                fabric::limit_patience(address);
+            }
+            Ok((domain, queue, addresses, endpoint, own_name))
+        };
+        let (domain, queue, addresses, endpoint, own_name) = ledger.time(Phase::Open, open).map_err(named)?;
+
+        let receive_bytes = tuning.receive_bytes.max(message);
+        let inject_size = info.inject_size().min(message);
+        let sockets = match fabric::socket_address(&own_name) {
+            Some(own) if tuning.sockets && !queue.has_descriptor() => Sockets::new(own),
+            _ => None,
+        };
+        let mut lane = OfiLane {
+            endpoint,
+            exposed: HashMap::default(),
+            reads: Reads::new(info.max_msg_size().min(READ_PART), info.send_iov_limit()),
+            registered: Vec::new(),
+            queue,
+            addresses,
+            domain,
+            operations: Operations::new(OPERATIONS, buffered)?,
+            receives: ReceiveBuffers::new(receive_bytes, tuning.receive_count),
+            registrar: Registrar::new(info.mr_key_size(), info.chooses_keys()),
+            info,
+            provider,
+            own_name,
+            limits,
+            inject_size,
+            counts_all: false,
+            scratch: vec![0; inject_size].into_boxed_slice(),
+            batch: Batch::default(),
+            peers: HashMap::default(),
+            registers_local,
+            next_region: 0,
+            first_contact: FIRST_CONTACT,
+            sleeps_early: tuning.own_thread,
+            sockets,
+        };
+        ledger.time(Phase::Post, || {
+            lane.register_bounce_buffers()?;
+            lane.replenish()
+        })?;
+        Ok(lane)
+    }
+
+    fn register_bounce_buffers(&mut self) -> Result<()> {
+        if !self.registers_local {
+            return Ok(());
+        }
+        let pages = self.operations.bounce();
+        let key = keys::local(self.registered.len());
+        // SAFETY: the pages outlive the region (field order).
+        let region = unsafe {
+            MemoryRegion::register(
+                &self.domain,
+                &self.endpoint,
+                pages.base(),
+                pages.len(),
+                Access::Send,
+                key,
+            )
+        }?;
+        self.operations.set_descriptor(region.descriptor());
+        self.registered.push(region);
+        Ok(())
+    }
+
+    #[cold]
+    fn replenish(&mut self) -> Result<()> {
+        self.receives.replenish(&mut Target {
+            endpoint: &self.endpoint,
+            domain: &self.domain,
+            registered: self.registers_local.then_some(&mut self.registered),
+        })
+    }
+
+    #[cold]
+    fn unknown(&self, peer: ProcId) -> crate::Error {
+        err!(
+            Intern,
+            "process {} was not connected on the lane {}",
+            peer.0,
+            self.provider
+        )
+    }
+
+    /// What to tell the engine after libfabric said again.
+    #[cold]
+    fn again(&mut self, peer: ProcId) -> Result<Sent> {
+        let limit = self.first_contact;
+        if !self
+            .peers
+            .get_mut(&peer.0)
+            .is_some_and(|known| known.refused(limit))
+        {
+            return Ok(Sent::Again);
+        }
+        Err(err!(
+            Other,
+            "process {} can't be reached from {} after {} s: libfabric still has no connection to it",
+            peer.0,
+            peers::words(&self.info, &self.own_name),
+            limit.as_secs()
+        ))
+    }
+
+    #[cold]
+    fn refused(&self, peer: ProcId, error: CallError) -> crate::Error {
+        err!(
+            Other,
+            "sending to process {} from {}: {error}",
+            peer.0,
+            peers::words(&self.info, &self.own_name)
+        )
+    }
+
+    /// Handles one completion.
+    #[inline]
+    fn complete(&mut self, completion: Completion, sink: &mut dyn Sink) -> Result<()> {
+        let context = completion.context();
+        if let Some(index) = self.receives.index(context) {
+            if completion.is_receive()
+                && let Some(message) = self.receives.message(index, &completion)
+                && !message.is_empty()
+            {
+                sink.message(message);
+            }
+            if self.receives.settle(index, completion.releases_buffer()) {
+                self.replenish()?;
+            }
+            return Ok(());
+        }
+        // What is neither is a context that this lane never handed out: nothing to do for it.
+        if let Some(slot) = self.operations.index(context)
+            && let Some(operation) = self.operations.end(slot)
+        {
+            self.end(operation, Ok(()), sink);
+        }
+        Ok(())
+    }
+
+    /// Tells the engine how an operation ended.
+    fn end(&mut self, operation: Operation, result: Result<()>, sink: &mut dyn Sink) {
+        match operation {
+            Operation::Free { .. } | Operation::Copied { .. } => {}
+            Operation::Lent { token, region, .. } => {
+                if let Some(region) = region {
+                    self.registrar.end(region);
+                }
+                sink.completed(token, result);
+            }
+            Operation::Read { read } => {
+                if let Some(read) = self.reads.ended(read, result) {
+                    self.end_read(read, sink);
+                }
+            }
+        }
+    }
+
+    fn end_read(&mut self, mut read: Read, sink: &mut dyn Sink) {
+        self.end_regions(&mut read);
+        sink.completed(read.token, read.result());
+    }
+
+    fn end_regions(&mut self, read: &mut Read) {
+        for region in read.regions.drain(..) {
+            self.registrar.end(region);
+        }
+    }
+
+    /// Handles an operation that failed.
+    #[cold]
+    fn fail(&mut self, failure: Failure, sink: &mut dyn Sink) -> Result<()> {
+        if let Some(index) = self.receives.index(failure.context) {
+            self.receives.failed(index, failure.releases_buffer);
+            if !receive::is_benign(&failure.error) {
+                return Err(err!(Other, "receiving over {}: {}", self.provider, failure.error));
+            }
+            return self.replenish();
+        }
+        let Some(slot) = self.operations.index(failure.context) else {
+            // An injected message has no context. libfabric does not say whom it was for; the peer's other
+            // operations, or the launcher, will tell of its death.
+            return Ok(());
+        };
+        let Some(operation) = self.operations.end(slot) else {
+            return Ok(());
+        };
+        let peer = match &operation {
+            Operation::Copied { peer } | Operation::Lent { peer, .. } => Some(*peer),
+            Operation::Read { read } => self.reads.peer(*read),
+            Operation::Free { .. } => None,
+        };
+        let error = match peer {
+            Some(peer) => self.refused(peer, failure.error.clone()),
+            None => failure.error.clone().into(),
+        };
+        let copied = matches!(operation, Operation::Copied { .. });
+        self.end(operation, Err(error.clone()), sink);
+        // A copied message was reported as sent, so its loss is the peer's loss whatever the reason is.
+        if let Some(peer) = peer
+            && (copied || failure.error.is_unreachable())
+            && let Some(known) = self.peers.get_mut(&peer.0)
+            && !std::mem::replace(&mut known.lost, true)
+        {
+            sink.peer_lost(peer, error);
+        }
+        Ok(())
+    }
+
+    /// Sends a message that is copied in any case.
+    #[inline]
+    fn send_short(
+        &mut self,
+        peer: ProcId,
+        header: &[u8],
+        len: usize,
+        payload: impl FnOnce(&mut [u8]),
+    ) -> Result<Sent> {
+        if header.len() + len <= self.inject_size && !self.counts_all {
+            self.inject(peer, header, len, payload)
+        } else {
+            self.send_copied(peer, header, len, payload)
+        }
+    }
+
+    /// Sends what libfabric copies before it returns.
+    #[inline]
+    fn inject(
+        &mut self,
+        peer: ProcId,
+        header: &[u8],
+        len: usize,
+        payload: impl FnOnce(&mut [u8]),
+    ) -> Result<Sent> {
+        let Some(known) = self.peers.get_mut(&peer.0) else {
+            return Err(self.unknown(peer));
+        };
+        let bytes = if len == 0 {
+            header
+        } else {
+            let bytes = &mut self.scratch[..header.len() + len];
+            let (head, rest) = bytes.split_at_mut(header.len());
+            head.copy_from_slice(header);
+            payload(rest);
+            bytes
+        };
+        match self.endpoint.inject(bytes, known.address) {
+            Ok(Posted::Accepted) => {
+                known.reached = true;
+                Ok(Sent::Done)
+            }
+            Ok(Posted::Again) => self.again(peer),
+            Err(error) => Err(self.refused(peer, error)),
+        }
+    }
+
+    /// Sends from a bounce buffer.
+    fn send_copied(
+        &mut self,
+        peer: ProcId,
+        header: &[u8],
+        len: usize,
+        payload: impl FnOnce(&mut [u8]),
+    ) -> Result<Sent> {
+        let Some(slot) = self.operations.next() else {
+            return Ok(Sent::Again);
+        };
+        let Some(known) = self.peers.get_mut(&peer.0) else {
+            return Err(self.unknown(peer));
+        };
+        let bytes = self.operations.fill(slot, header, len, payload);
+        let descriptor = self.operations.descriptor();
+        let context = self.operations.context(slot);
+        let len = header.len() + len;
+        // SAFETY: the slot's buffer and context are not touched until the operation ends, and outlive the endpoint.
+        match unsafe { self.endpoint.send(bytes, len, descriptor, known.address, context) } {
+            Ok(Posted::Accepted) => {
+                known.reached = true;
+                self.operations.start(slot, Operation::Copied { peer });
+                Ok(Sent::Done)
+            }
+            Ok(Posted::Again) => self.again(peer),
+            Err(error) => Err(self.refused(peer, error)),
+        }
+    }
+
+    /// Sends the payload from where it is.
+    ///
+    /// # Safety
+    /// As for [`Lane::send`].
+    unsafe fn send_in_place(
+        &mut self,
+        peer: ProcId,
+        header: &[u8],
+        payload: &[u8],
+        token: u64,
+    ) -> Result<Sent> {
+        let Some(slot) = self.operations.next() else {
+            return Ok(Sent::Again);
+        };
+        let Some(address) = self.peers.get(&peer.0).map(|known| known.address) else {
+            return Err(self.unknown(peer));
+        };
+        let region = if self.registers_local {
+            // SAFETY: the caller keeps the payload valid until the completion, at which the region ends.
+            Some(unsafe {
+                self.registrar.register(
+                    &self.domain,
+                    &self.endpoint,
+                    payload.as_ptr(),
+                    payload.len(),
+                    Access::Send,
+                )
+            }?)
+        } else {
+            None
+        };
+        let head = self.operations.fill(slot, header, 0, |_| {});
+        let in_place = region
+            .as_ref()
+            .map_or(std::ptr::null_mut(), |one| one.region.descriptor());
+        // SAFETY: the slot's buffer and context are not touched until the operation ends, and outlive the endpoint;
+        // the caller vouches for the payload.
+        let posted = unsafe {
+            self.endpoint.send_pair(
+                [(head, header.len()), (payload.as_ptr(), payload.len())],
+                [self.operations.descriptor(), in_place],
+                address,
+                self.operations.context(slot),
+            )
+        };
+        if let Ok(Posted::Accepted) = posted {
+            self.operations
+                .start(slot, Operation::Lent { peer, token, region });
+            if let Some(known) = self.peers.get_mut(&peer.0) {
+                known.reached = true;
+            }
+            return Ok(Sent::Pending);
+        }
+        if let Some(region) = region {
+            self.registrar.end(region);
+        }
+        match posted {
+            Err(error) => Err(self.refused(peer, error)),
+            Ok(_) => self.again(peer),
+        }
+    }
+}
+
+impl Lane for OfiLane {
+    fn name(&self) -> String {
+        format!("ofi/{}", self.provider)
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn address(&self) -> Vec<u8> {
+        peers::encode(&self.provider, self.info.address_format(), &self.own_name)
+    }
+
+    fn connect(&mut self, peer: ProcId, address: &[u8]) -> Result<()> {
+        let format = self.info.address_format();
+        let name = peers::decode(address, &self.provider, format, &self.own_name)?;
+        // libfabric reads as many bytes as the format says: some formats' structs are longer than their addresses.
+        let mut padded = name.to_vec();
+        padded.resize(name.len().max(self.own_name.len()) + 64, 0);
+        // SAFETY: the format is this domain's, and `decode` has checked the bytes as far as the format allows.
+        let number = unsafe { self.addresses.insert(&padded) }
+            .map_err(|error| err!(Other, "process {}'s address can't be used: {error}", peer.0))?;
+        self.peers.insert(peer.0, Peer::new(number));
+        if let Some((sockets, address)) = self.sockets.as_mut().zip(fabric::socket_address(name)) {
+            sockets.add(address);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    unsafe fn send(&mut self, peer: ProcId, header: &[u8], payload: &[u8], token: u64) -> Result<Sent> {
+        let len = header.len() + payload.len();
+        if len <= self.limits.buffered {
+            return self.send_short(peer, header, payload.len(), |to| to.copy_from_slice(payload));
+        }
+        if len > self.limits.message || header.len() > self.limits.buffered {
+            return Err(err!(
+                Intern,
+                "a message of {len} bytes is longer than the lane {} carries ({})",
+                self.provider,
+                self.limits.message
+            ));
+        }
+        // SAFETY: the caller's contract.
+        unsafe { self.send_in_place(peer, header, payload, token) }
+    }
+
+    fn send_packed(
+        &mut self,
+        peer: ProcId,
+        header: &[u8],
+        len: usize,
+        fill: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<Sent> {
+        self.send_short(peer, header, len, fill)
+    }
+
+    fn poll(&mut self, sink: &mut dyn Sink) -> Result<bool> {
+        if self.reads.has_unissued()
+            && let Some(read) = self.reads.resume(&self.endpoint, &mut self.operations)
+        {
+            self.end_read(read, sink);
+        }
+        if self.receives.is_short() {
+            self.replenish()?;
+        }
+        // A full batch means that more is waiting. Providers move all that arrived into the queue at each read, so
+        // reading less than that would let it grow, and use up the receive buffers.
+        for round in 0..ROUNDS {
+            match self.queue.read(&mut self.batch)? {
+                Polled::Nothing => return Ok(round > 0),
+                Polled::Failed(failure) => {
+                    self.fail(failure, sink)?;
+                    return Ok(true);
+                }
+                Polled::Completions(count) => {
+                    for position in 0..count {
+                        if let Some(completion) = self.batch.get(position) {
+                            self.complete(completion, sink)?;
+                        }
+                    }
+                    if count < Batch::SIZE {
+                        return Ok(true);
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    unsafe fn expose(&mut self, pieces: &[Piece]) -> Result<(Region, RemoteKey)> {
+        let &[Piece { address, len }] = pieces else {
+            return Err(err!(
+                Intern,
+                "the lane {} exposes one piece at a time",
+                self.provider
+            ));
+        };
+        // SAFETY: the caller keeps the memory valid until `withdraw`, at which the region ends.
+        let registered = unsafe {
+            self.registrar
+                .register(&self.domain, &self.endpoint, address, len, Access::RemoteRead)
+        }?;
+        let key = RemoteMemory {
+            key: registered.region.key(),
+            base: if self.info.addresses_virtual() {
+                address as u64
+            } else {
+                0
+            },
+            len: len as u64,
+        };
+        self.next_region += 1;
+        self.exposed.insert(self.next_region, registered);
+        Ok((Region(self.next_region), key.encode()))
+    }
+
+    fn withdraw(&mut self, region: Region) {
+        if let Some(registered) = self.exposed.remove(&region.0) {
+            self.registrar.end(registered);
+        }
+    }
+
+    unsafe fn read(
+        &mut self,
+        peer: ProcId,
+        key: &RemoteKey,
+        offset: u64,
+        into: &[Piece],
+        token: u64,
+    ) -> Result<Sent> {
+        let memory = RemoteMemory::decode(key)?;
+        let len = total(into);
+        let remote = memory.range(offset, len)?;
+        if !self.limits.rma {
+            return Err(err!(
+                Intern,
+                "the lane {} does not read remote memory",
+                self.provider
+            ));
+        }
+        let Some(address) = self.peers.get(&peer.0).map(|known| known.address) else {
+            return Err(self.unknown(peer));
+        };
+        if len == 0 {
+            return Ok(Sent::Done);
+        }
+        if self.operations.next().is_none() {
+            return Ok(Sent::Again);
+        }
+        let mut read = Read::new(
+            token,
+            (peer, address),
+            (remote, memory.key),
+            into,
+            SmallVec::new(),
+        );
+        if self.registers_local {
+            for piece in into {
+                // SAFETY: the caller keeps the targets valid until the completion, at which the regions end.
+                let region = unsafe {
+                    self.registrar.register(
+                        &self.domain,
+                        &self.endpoint,
+                        piece.address,
+                        piece.len,
+                        Access::ReadInto,
+                    )
+                };
+                match region {
+                    Ok(region) => read.regions.push(region),
+                    Err(error) => {
+                        self.end_regions(&mut read);
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        // SAFETY: the caller's contract.
+        match unsafe { self.reads.start(read, &self.endpoint, &mut self.operations) } {
+            Ok(()) => Ok(Sent::Pending),
+            Err(mut read) => {
+                self.end_regions(&mut read);
+                read.result()?;
+                self.again(peer)
+            }
+        }
+    }
+
+    fn arm(&mut self) -> Option<RawFd> {
+        if self.reads.has_unissued() || self.receives.is_short() {
+            return None;
+        }
+        match &mut self.sockets {
+            Some(sockets) if self.operations.is_idle() => sockets.arm(),
+            Some(_) => None,
+            None => self.queue.arm(),
+        }
+    }
+
+    fn can_sleep(&self) -> bool {
+        self.queue.has_descriptor()
+    }
+
+    fn is_drained(&self) -> bool {
+        self.operations.is_idle() && !self.reads.has_unissued()
+    }
+
+    fn count_all(&mut self, on: bool) {
+        self.counts_all = on;
+    }
+
+    fn sleeps_early(&self) -> bool {
+        self.sleeps_early
+    }
+}

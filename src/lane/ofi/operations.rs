@@ -1,0 +1,173 @@
+//! Operations under way: a fixed number of slots, each with a context for libfabric and a bounce buffer.
+
+use std::ffi::c_void;
+
+use super::memory::{Contexts, Pages};
+use super::registered::Registered;
+use crate::error::Result;
+use crate::lane::ProcId;
+
+/// What a slot is used for.
+pub(super) enum Operation {
+    /// Nothing; the next free slot.
+    Free {
+        /// Its number, or the count of slots for the end.
+        next: usize,
+    },
+    /// A message that was copied; nobody waits for it.
+    Copied {
+        /// Where it goes.
+        peer: ProcId,
+    },
+    /// A message whose payload is the engine's; its header is in the slot's bounce buffer.
+    Lent {
+        /// Where it goes.
+        peer: ProcId,
+        /// What the engine is told at the end.
+        token: u64,
+        /// The payload's registration, where the provider asks for one.
+        region: Option<Registered>,
+    },
+    /// A part of a remote read.
+    Read {
+        /// Which one.
+        read: usize,
+    },
+}
+
+/// All slots.
+pub(super) struct Operations {
+    slots: Vec<Operation>,
+    free: usize,
+    busy: usize,
+    contexts: Contexts,
+    bounce: Pages,
+    stride: usize,
+    /// The bounce buffers' registration, for local operations.
+    descriptor: *mut c_void,
+}
+
+// SAFETY: the descriptor is libfabric's, of no thread in particular.
+unsafe impl Send for Operations {}
+
+impl Operations {
+    /// `count` slots with bounce buffers of `stride` bytes.
+    pub(super) fn new(count: usize, stride: usize) -> Result<Operations> {
+        Ok(Operations {
+            slots: (0..count)
+                .map(|index| Operation::Free { next: index + 1 })
+                .collect(),
+            free: 0,
+            busy: 0,
+            contexts: Contexts::new(count),
+            bounce: Pages::map(count * stride)?,
+            stride,
+            descriptor: std::ptr::null_mut(),
+        })
+    }
+
+    pub(super) fn bounce(&self) -> &Pages {
+        &self.bounce
+    }
+
+    pub(super) fn set_descriptor(&mut self, descriptor: *mut c_void) {
+        self.descriptor = descriptor;
+    }
+
+    pub(super) fn descriptor(&self) -> *mut c_void {
+        self.descriptor
+    }
+
+    /// The next slot that [`Operations::start`] would use; the last one freed, whose memory is warm.
+    #[inline]
+    pub(super) fn next(&self) -> Option<usize> {
+        (self.free < self.slots.len()).then_some(self.free)
+    }
+
+    /// Marks the slot that [`Operations::next`] gave as used.
+    #[inline]
+    pub(super) fn start(&mut self, slot: usize, operation: Operation) {
+        debug_assert_eq!(slot, self.free);
+        if let Operation::Free { next } = std::mem::replace(&mut self.slots[slot], operation) {
+            self.free = next;
+            self.busy += 1;
+        }
+    }
+
+    /// Ends an operation and returns what it was; `None` if the slot was free.
+    #[inline]
+    pub(super) fn end(&mut self, slot: usize) -> Option<Operation> {
+        if matches!(self.slots[slot], Operation::Free { .. }) {
+            return None;
+        }
+        let next = std::mem::replace(&mut self.free, slot);
+        self.busy -= 1;
+        Some(std::mem::replace(&mut self.slots[slot], Operation::Free { next }))
+    }
+
+    /// Whether nothing is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.busy == 0
+    }
+
+    /// The slot that a context belongs to.
+    #[inline]
+    pub(super) fn index(&self, context: *mut c_void) -> Option<usize> {
+        self.contexts.index(context)
+    }
+
+    /// What to hand to libfabric with the operation.
+    #[inline]
+    pub(super) fn context(&self, slot: usize) -> *mut c_void {
+        self.contexts.pointer(slot)
+    }
+
+    /// Copies the header into a free slot's bounce buffer, and lets `payload` write `len` bytes behind it. They must fit,
+    /// which the caller has checked.
+    #[inline]
+    pub(super) fn fill(
+        &mut self,
+        slot: usize,
+        header: &[u8],
+        len: usize,
+        payload: impl FnOnce(&mut [u8]),
+    ) -> *const u8 {
+        assert!(slot < self.slots.len() && header.len() + len <= self.stride);
+        // SAFETY: the slot's buffer is inside the pages, which are mapped for writing, and long enough (asserted); the slot
+        // is free, so libfabric does not use it, and nobody else has this memory.
+        let buffer = unsafe {
+            let at = self.bounce.base().add(slot * self.stride);
+            std::slice::from_raw_parts_mut(at, header.len() + len)
+        };
+        let (head, rest) = buffer.split_at_mut(header.len());
+        head.copy_from_slice(header);
+        payload(rest);
+        buffer.as_ptr()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_come_back() {
+        let mut operations = Operations::new(2, 64).unwrap();
+        let peer = ProcId(0);
+        let first = operations.next().unwrap();
+        operations.start(first, Operation::Copied { peer });
+        let second = operations.next().unwrap();
+        operations.start(second, Operation::Copied { peer });
+        assert_ne!(first, second);
+        assert_eq!(operations.next(), None);
+        assert!(operations.end(first).is_some());
+        assert!(
+            operations.end(first).is_none(),
+            "a completion that comes twice changes nothing"
+        );
+        assert_eq!(operations.next(), Some(first));
+        assert!(!operations.is_idle());
+        assert!(operations.end(second).is_some());
+        assert!(operations.is_idle());
+    }
+}

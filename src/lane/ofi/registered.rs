@@ -1,0 +1,161 @@
+//! Registered memory of others: payloads of sends, targets of reads, and what peers may read.
+
+use std::sync::Arc;
+
+use super::keys::Keys;
+use crate::err;
+use crate::error::Result;
+use crate::fabric::{Access, Domain, Endpoint, MemoryRegion};
+use crate::lane::RemoteKey;
+
+/// A region, and the key to give back when it ends.
+pub(super) struct Registered {
+    pub region: MemoryRegion,
+    key: Option<u64>,
+}
+
+/// Registers memory as the provider wants it.
+pub(super) struct Registrar {
+    keys: Keys,
+    provider_chooses: bool,
+}
+
+impl Registrar {
+    /// For a provider whose keys have `key_bytes` bytes, and who chooses them itself or not.
+    pub(super) fn new(key_bytes: usize, provider_chooses: bool) -> Registrar {
+        Registrar {
+            keys: Keys::new(key_bytes),
+            provider_chooses,
+        }
+    }
+
+    /// # Safety
+    /// The memory stays mapped until the region is dropped.
+    pub(super) unsafe fn register(
+        &mut self,
+        domain: &Arc<Domain>,
+        endpoint: &Arc<Endpoint>,
+        address: *const u8,
+        len: usize,
+        access: Access,
+    ) -> Result<Registered> {
+        let key = if self.provider_chooses {
+            None
+        } else {
+            Some(self.keys.take()?)
+        };
+        // SAFETY: the caller's contract.
+        let region =
+            unsafe { MemoryRegion::register(domain, endpoint, address, len, access, key.unwrap_or(0)) };
+        match region {
+            Ok(region) => Ok(Registered { region, key }),
+            Err(error) => {
+                if let Some(key) = key {
+                    self.keys.free(key);
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Ends a registration.
+    pub(super) fn end(&mut self, registered: Registered) {
+        drop(registered.region);
+        if let Some(key) = registered.key {
+            self.keys.free(key);
+        }
+    }
+}
+
+/// What a peer needs to read exposed memory, as it goes over the wire: three little-endian numbers of 8 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct RemoteMemory {
+    /// libfabric's key.
+    pub key: u64,
+    /// What libfabric calls the first byte: its virtual address, or 0.
+    pub base: u64,
+    /// Bytes exposed.
+    pub len: u64,
+}
+
+impl RemoteMemory {
+    pub(super) fn encode(&self) -> RemoteKey {
+        RemoteKey(
+            [self.key, self.base, self.len]
+                .iter()
+                .flat_map(|number| number.to_le_bytes())
+                .collect(),
+        )
+    }
+
+    /// Checks what came off a wire.
+    pub(super) fn decode(key: &RemoteKey) -> Result<RemoteMemory> {
+        let bytes: &[u8; 24] = key.0.as_slice().try_into().map_err(|_| {
+            err!(
+                Other,
+                "a peer's memory key has {} bytes instead of 24",
+                key.0.len()
+            )
+        })?;
+        let number = |at: usize| {
+            let mut part = [0; 8];
+            part.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_le_bytes(part)
+        };
+        let memory = RemoteMemory {
+            key: number(0),
+            base: number(8),
+            len: number(16),
+        };
+        match memory.base.checked_add(memory.len) {
+            Some(_) => Ok(memory),
+            None => Err(err!(
+                Other,
+                "a peer's memory key names memory beyond the end of addresses"
+            )),
+        }
+    }
+
+    /// libfabric's address of `len` bytes at `offset`.
+    pub(super) fn range(&self, offset: u64, len: usize) -> Result<u64> {
+        match offset.checked_add(len as u64) {
+            Some(end) if end <= self.len => Ok(self.base + offset),
+            _ => Err(err!(
+                Other,
+                "a read of {len} bytes at {offset} is outside the {} bytes that the peer exposed",
+                self.len
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_survive_the_wire() {
+        let memory = RemoteMemory {
+            key: 7,
+            base: 0x7fff_0000_1000,
+            len: 1 << 20,
+        };
+        assert_eq!(RemoteMemory::decode(&memory.encode()).unwrap(), memory);
+        assert_eq!(memory.range(16, 16).unwrap(), 0x7fff_0000_1010);
+    }
+
+    #[test]
+    fn bad_keys_are_errors() {
+        for len in [0, 1, 23, 25, 64] {
+            assert!(RemoteMemory::decode(&RemoteKey(vec![0; len])).is_err());
+        }
+        assert!(RemoteMemory::decode(&RemoteKey(vec![0xff; 24])).is_err());
+        let memory = RemoteMemory {
+            key: 0,
+            base: 0,
+            len: 10,
+        };
+        assert!(memory.range(u64::MAX, 1).is_err());
+        assert!(memory.range(10, 1).is_err());
+    }
+}

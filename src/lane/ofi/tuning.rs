@@ -1,0 +1,115 @@
+//! Sizes per provider, chosen by measuring (`benches/bare_pingpong.rs`), and what a provider's progress needs.
+
+use crate::fabric::info::Facts;
+use crate::lane::HEADER_BYTES;
+
+/// The longest payload that `tcp` sends without a rendezvous.
+const EAGER_OF_TCP: usize = 64 << 10;
+
+/// How the lane uses a provider.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tuning {
+    /// The longest active message, header and payload, in bytes.
+    pub message: usize,
+    /// Messages up to this many bytes are copied.
+    pub buffered: usize,
+    /// The largest payload that is worth sending without a rendezvous.
+    pub eager: usize,
+    /// The size from which reading remote memory beats sending messages.
+    pub rma_from: usize,
+    /// Bytes of a multi-receive buffer.
+    pub receive_bytes: usize,
+    /// Multi-receive buffers posted.
+    pub receive_count: usize,
+    /// Arrived messages that the provider may queue, where its own choice is more than the buffers hold.
+    pub receive_queue: Option<usize>,
+    /// Messages that may wait for the process to poll, from all peers together.
+    pub queue: usize,
+    /// Whether messages of at most `message` bytes complete in the order of arrival, though the provider does not
+    /// promise it for longer ones.
+    pub short_messages_in_order: bool,
+    /// Whether the completion queue can have a descriptor to sleep on. It costs a write and a read for every other
+    /// message (seen with ofi_rxm), so it is used only where waits do not spin.
+    pub descriptor: bool,
+    /// Whether all that arrives comes over TCP sockets, which can be slept on where the completion queue has no descriptor.
+    pub sockets: bool,
+    /// Whether the provider makes progress by a thread of its own, which a spinning rank would keep from its core.
+    pub own_thread: bool,
+}
+
+/// What ofi_rxm sends in one piece. Longer messages it fetches or cuts up by itself, and then they complete later
+/// than shorter ones behind them.
+fn rxm_eager() -> usize {
+    let default = 16 << 10;
+    std::env::var("FI_OFI_RXM_BUFFER_SIZE")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(default)
+}
+
+impl Tuning {
+    /// For the provider of `facts`.
+    pub(super) fn of(facts: &Facts) -> Tuning {
+        let general = Tuning {
+            message: 64 << 10,
+            buffered: 16 << 10,
+            eager: 16 << 10,
+            rma_from: 64 << 10,
+            receive_bytes: 1 << 20,
+            receive_count: 4,
+            receive_queue: None,
+            queue: usize::MAX,
+            short_messages_in_order: false,
+            descriptor: false,
+            sockets: false,
+            own_thread: false,
+        };
+        match facts.provider().as_str() {
+            provider if provider.ends_with(";ofi_rxm") => Tuning {
+                message: rxm_eager().clamp(1 << 10, 64 << 10),
+                short_messages_in_order: true,
+                descriptor: true,
+                sockets: !provider.starts_with("verbs"),
+                ..general
+            },
+            // shm takes all that waits in its queue at once, and keeps what finds no buffer in entries that it then
+            // lacks for posting one. So the buffers hold a whole queue of the longest messages.
+            "shm" => Tuning {
+                message: 16 << 10,
+                receive_queue: if crate::fabric::version().is_ok_and(|version| version < (2, 0)) {
+                    Some(256)
+                } else {
+                    None
+                },
+                receive_count: 6,
+                queue: 128,
+                ..general
+            },
+            // Longer messages are many packets, and come out of order.
+            "udp;ofi_rxd" => Tuning {
+                message: 4 << 10,
+                // More, from four ranks on, and some peer is not heard of again (seen with 1.17).
+                queue: 32,
+                ..general
+            },
+            // The descriptor that it gives (1.17) is readable at all times once there is a connection.
+            "tcp" | "net" => Tuning {
+                sockets: true,
+                // What it has no buffer for waits in the socket, and a message is read straight into its buffer: so one of 64 KiB costs
+                // nothing but a copy, where a rendezvous costs two more exchanges. Buffers that are long stay in no cache.
+                message: EAGER_OF_TCP + HEADER_BYTES,
+                eager: EAGER_OF_TCP,
+                rma_from: EAGER_OF_TCP + 1,
+                receive_bytes: 256 << 10,
+                ..general
+            },
+            // With manual progress, messages between two processes stay in their sockets for ever (seen in 1.17).
+            "sockets" => Tuning {
+                descriptor: true,
+                own_thread: true,
+                ..general
+            },
+            _ => general,
+        }
+    }
+}

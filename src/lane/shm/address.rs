@@ -1,0 +1,101 @@
+//! What a process's address card says of this lane: where its segment and its pipe are, and of which machine and
+//! namespaces that is true.
+
+use crate::shared_memory::Machine;
+
+/// The part that two processes must have in common.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The machine, and the namespace of process ids.
+    pub machine: Machine,
+    /// See `WEFT_FAKE_NODES`.
+    pub node: u32,
+}
+
+impl Place {
+    /// Of this process. The error says what is missing.
+    pub fn here(node: u32) -> Result<Place, String> {
+        Ok(Place {
+            machine: Machine::here()?,
+            node,
+        })
+    }
+}
+
+/// See the module.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Address {
+    /// Where the rest holds.
+    pub place: Place,
+    /// The process.
+    pub pid: u32,
+    /// Its segment's descriptor.
+    pub segment: u32,
+    /// How many senders the segment has room for.
+    pub rings: u32,
+    /// Stands in the segment.
+    pub token: u64,
+    /// Where it stands, in the process's own memory.
+    pub token_at: u64,
+    /// Its pipe's descriptor.
+    pub bell: u32,
+    /// Its pipe's inode.
+    pub bell_inode: u64,
+}
+
+impl Address {
+    /// Bytes of an encoded address.
+    pub const BYTES: usize = 68;
+
+    /// The bytes for the card.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(Address::BYTES);
+        let Place { machine, node } = self.place;
+        bytes.extend_from_slice(&machine.boot.to_le_bytes());
+        bytes.extend_from_slice(&machine.pids.to_le_bytes());
+        for number in [node, self.pid, self.segment, self.rings, self.bell] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        for number in [self.token, self.token_at, self.bell_inode] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Reads them; `None`: no address.
+    pub fn decode(bytes: &[u8]) -> Option<Address> {
+        let bytes: &[u8; Address::BYTES] = bytes.try_into().ok()?;
+        let (boot, rest) = bytes.split_first_chunk()?;
+        let (pids, mut rest) = rest.split_first_chunk()?;
+        let mut small = [0; 5];
+        for number in &mut small {
+            let (head, tail) = rest.split_first_chunk()?;
+            *number = u32::from_le_bytes(*head);
+            rest = tail;
+        }
+        let mut large = [0; 3];
+        for number in &mut large {
+            let (head, tail) = rest.split_first_chunk()?;
+            *number = u64::from_le_bytes(*head);
+            rest = tail;
+        }
+        let [node, pid, segment, rings, bell] = small;
+        let [token, token_at, bell_inode] = large;
+        Some(Address {
+            place: Place {
+                machine: Machine {
+                    boot: u128::from_le_bytes(*boot),
+                    pids: u64::from_le_bytes(*pids),
+                },
+                node,
+            },
+            pid,
+            segment,
+            rings,
+            token,
+            token_at,
+            bell,
+            bell_inode,
+        })
+    }
+}

@@ -1,0 +1,88 @@
+//! Cross-memory attach: reading another process's memory by `process_vm_readv`, one copy, made by the kernel.
+//!
+//! Whoever may trace a process may do this; Yama restricts that to ancestors unless the process allows it, seccomp
+//! profiles forbid the call. So it is tried once for each peer, on the token in its segment.
+
+use std::io;
+
+use crate::lane::{Cursor, Piece, total};
+
+/// The kernel cuts a longer read short.
+const PART: usize = 1 << 30;
+
+/// Pieces of either side in one call; the kernel takes up to 1024.
+pub const BATCH: usize = 128;
+
+/// Lets the other processes of this user read this one's memory, where Yama stands before it. Elsewhere it does nothing.
+pub fn allow() {
+    // SAFETY: the call takes numbers only.
+    unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
+}
+
+/// Whether a word of process `pid` can be read, and is `expected`.
+pub fn works(pid: u32, address: u64, expected: u64) -> bool {
+    let mut word = [0u8; 8];
+    let into = Piece::of_mut(&mut word);
+    // SAFETY: `word` is ours.
+    let read = unsafe {
+        read(
+            pid,
+            &[remote(address, word.len())],
+            &[into],
+            &mut Cursor::default(),
+        )
+    };
+    read.is_ok() && u64::from_ne_bytes(word) == expected
+}
+
+/// A run of another process's memory.
+pub fn remote(address: u64, len: usize) -> Piece {
+    Piece {
+        address: std::ptr::without_provenance_mut(address as usize),
+        len,
+    }
+}
+
+/// Reads all of `from`, memory of process `pid`, into the pieces `into` from `at` on, which have room for it. `at` goes on.
+///
+/// # Safety
+/// `into` is valid for writes. (`from` need not be valid: that is an error.)
+pub unsafe fn read(pid: u32, from: &[Piece], into: &[Piece], at: &mut Cursor) -> io::Result<()> {
+    let mut left = total(from);
+    let mut taken = Cursor::default();
+    while left > 0 {
+        let (mut local, mut remote) = ([Piece::EMPTY; BATCH], [Piece::EMPTY; BATCH]);
+        let (remotes, bytes) = taken.next(from, left.min(PART), &mut remote);
+        let (locals, bytes) = at.next(into, bytes, &mut local);
+        if bytes == 0 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        // SAFETY: `local` is the caller's; the kernel checks `remote`, and both lists are as long as is said. A piece is laid
+        // out as an iovec.
+        let count = unsafe {
+            libc::process_vm_readv(
+                pid as libc::pid_t,
+                local.as_ptr().cast(),
+                locals as libc::c_ulong,
+                remote.as_ptr().cast(),
+                remotes as libc::c_ulong,
+                0,
+            )
+        };
+        match usize::try_from(count) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => {
+                at.advance(into, count);
+                taken.advance(from, count);
+                left -= count;
+            }
+            Err(_) => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+    }
+    Ok(())
+}

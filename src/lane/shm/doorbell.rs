@@ -1,0 +1,137 @@
+//! Waking a process that sleeps: its [`flag`](super::flag) `sleeping` lies in its segment; a sender looks at it after each message, and
+//! only if it is set makes a system call: one byte into the sleeper's pipe.
+//!
+//! The fence between a message and the look at the flag costs a sender about as much as the rest of the short path, for it waits
+//! until the message's cache line has come. So where the system can, the sleeper, who has time, makes all senders'
+//! processors go through a fence instead (`membarrier`), and the senders only keep the compiler from reordering.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
+
+use super::flag::Flag;
+use crate::membarrier;
+use crate::shared_memory;
+
+/// Who keeps accesses in order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fences {
+    /// The sleeper, for all.
+    BySleeper,
+    /// Each sender, at each message.
+    BySenders,
+}
+
+impl Fences {
+    /// What the system offers to this process.
+    pub fn offered() -> Fences {
+        if membarrier::is_offered() {
+            Fences::BySleeper
+        } else {
+            Fences::BySenders
+        }
+    }
+}
+
+/// The flag in a segment.
+pub struct Shared<'a> {
+    /// Where it is.
+    pub word: &'a AtomicU32,
+    /// For this sender, or this sleeper.
+    pub fences: Fences,
+}
+
+impl Flag for Shared<'_> {
+    #[inline(always)]
+    fn is_set(&self) -> bool {
+        self.word.load(Ordering::Relaxed) != 0
+    }
+
+    fn set(&self, on: bool) {
+        self.word.store(on.into(), Ordering::Relaxed);
+    }
+
+    fn take(&self) -> bool {
+        self.word.swap(0, Ordering::Relaxed) != 0
+    }
+
+    #[inline(always)]
+    fn fence_of_sender(&self) {
+        match self.fences {
+            Fences::BySleeper => compiler_fence(Ordering::SeqCst),
+            Fences::BySenders => fence(Ordering::SeqCst),
+        }
+    }
+
+    fn fence_of_sleeper(&self) {
+        fence(Ordering::SeqCst);
+        if self.fences == Fences::BySleeper {
+            membarrier::fence_all();
+        }
+    }
+}
+
+/// The owner's pipe.
+pub struct Bell {
+    read: File,
+    write: File,
+}
+
+impl Bell {
+    /// A new one.
+    pub fn new() -> io::Result<Bell> {
+        let mut ends = [-1; 2];
+        // SAFETY: room for two descriptors.
+        if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: both are new, and nobody else's.
+        let [read, write] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) }.into());
+        Ok(Bell { read, write })
+    }
+
+    /// Becomes readable when it is rung.
+    pub fn descriptor(&self) -> RawFd {
+        self.read.as_raw_fd()
+    }
+
+    /// For the address card: the descriptor that others open, and what tells the pipe from others.
+    pub fn names(&self) -> io::Result<(RawFd, u64)> {
+        Ok((self.write.as_raw_fd(), self.write.metadata()?.ino()))
+    }
+
+    /// Takes note of having been rung.
+    pub fn silence(&self) {
+        let mut bytes = [0u8; 64];
+        // More rings than that wake the next sleep at once, which only looks around once more.
+        // SAFETY: room for that many bytes; the descriptor does not block.
+        unsafe { libc::read(self.read.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len()) };
+    }
+}
+
+/// Another process's pipe.
+pub struct BellPull {
+    pipe: File,
+}
+
+impl BellPull {
+    /// Opens it by what [`Bell::names`] said in process `pid`.
+    pub fn open(pid: u32, descriptor: u32, inode: u64) -> Result<BellPull, String> {
+        // For reading as well: writing into a pipe without readers would be a signal.
+        let pipe = shared_memory::open(pid, descriptor)
+            .map_err(|error| format!("the pipe that wakes it can't be opened: {error}"))?;
+        match pipe.metadata() {
+            Ok(found) if found.ino() == inode => Ok(BellPull { pipe }),
+            _ => Err("the pipe that wakes it is another one".into()),
+        }
+    }
+
+    /// Wakes the owner. If the pipe is full, it has been woken.
+    #[cold]
+    pub fn ring(&self) {
+        // SAFETY: one byte; the descriptor does not block.
+        unsafe { libc::write(self.pipe.as_raw_fd(), c"!".as_ptr().cast(), 1) };
+    }
+}

@@ -1,0 +1,477 @@
+//! The lane between processes of one machine: shared memory of our own.
+//!
+//! Users: [`ShmLane::open`]; the rest is [`Lane`]. [`ShmLane::connect`] fails, with a sentence, where two processes can't share
+//! memory (other machine, other pid namespace, no rights, no memory); the engine then takes the next lane.
+//!
+//! Implementation. Each process has a [`segment`] of its own with a [`ring`] for each sender; a message is copied into the
+//! receiver's ring and from there to where the receiver wants it. The budget of the short path: one look-up of the peer, one
+//! cache line written and one read, no system call, no lock, no allocation. Large messages go through the ring piece by piece, both
+//! sides copying at once; where they can't, for want of cores, the receiver reads the sender's memory ([`cma`]). [`doorbell`] wakes
+//! who sleeps.
+//!
+//! The death of a peer is not noticed here: the launcher notices it.
+
+mod address;
+mod cma;
+mod doorbell;
+mod exposed;
+mod flag;
+mod ring;
+mod segment;
+#[cfg(test)]
+mod tests;
+
+use std::os::fd::RawFd;
+
+use crate::err;
+use crate::error::Result;
+use crate::lane::{HEADER_BYTES, Lane, Limits, Piece, ProcId, Region, RemoteKey, Sent, Sink, total};
+
+use address::{Address, Place};
+use doorbell::{Bell, BellPull, Fences, Shared};
+use exposed::{Bookmark, Exposed, Tables};
+use ring::{Popped, Receiver, Sender};
+use segment::{Joined, Mapped, Owner, Segment};
+
+/// Messages of one sender that a poll takes before it turns to the next.
+const BURST: usize = 32;
+
+/// Where this process is and what it may do.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// This process.
+    pub me: ProcId,
+    /// How many processes may want to send to it.
+    pub senders: u32,
+    /// Names the segment: random.
+    pub token: u64,
+    /// Processes share memory within one of these only.
+    pub node: u32,
+    /// Whether to read peers' memory where the system allows it.
+    pub cma: bool,
+    /// Whether processes share cores, so that two seldom run at the same time.
+    pub crowded: bool,
+}
+
+/// See the module.
+pub struct ShmLane {
+    me: ProcId,
+    /// By process id.
+    peers: Vec<Option<Box<Peer>>>,
+    /// The rings of those who send to this process.
+    incoming: Vec<Incoming>,
+    /// How many had joined when `incoming` was last seen to.
+    joined: u32,
+    segment: Segment,
+    bell: Bell,
+    fences: Fences,
+    address: Address,
+    cma: bool,
+    tables: Tables,
+    crowded: bool,
+}
+
+/// A process that this one sends to. The sender's memory is that of `joined`.
+struct Peer {
+    ring: Sender<Mapped>,
+    joined: Joined,
+    fences: Fences,
+    bell: BellPull,
+    /// To read its memory, if that works.
+    cma: Option<u32>,
+    bookmark: Bookmark,
+}
+
+/// A process that sends to this one.
+struct Incoming {
+    number: u32,
+    from: ProcId,
+    owner: Owner,
+    ring: Receiver<Mapped>,
+    /// To wake it when it waits for room; opened when it first does.
+    bell: Option<BellPull>,
+    /// It wrote nonsense, and is not looked at any more.
+    closed: bool,
+}
+
+impl Incoming {
+    /// There is room again, which the sender waits for. One that can't be rung looks by the clock.
+    #[cold]
+    fn ring(&mut self) {
+        let Owner {
+            pid,
+            bell,
+            bell_inode,
+            ..
+        } = self.owner;
+        if self.bell.is_none() {
+            self.bell = BellPull::open(pid, bell, bell_inode).ok();
+        }
+        match &self.bell {
+            Some(bell) => bell.ring(),
+            None => self.ring.memory().set_mute(),
+        }
+    }
+}
+
+/// Whether processes of the same user may open what this one has under `/proc`.
+fn is_open_to_others() -> bool {
+    // SAFETY: the call takes numbers only.
+    unsafe { libc::prctl(libc::PR_GET_DUMPABLE, 0, 0, 0, 0) == 1 }
+}
+
+impl ShmLane {
+    /// Makes this process's segment. The error says why there can be none.
+    pub fn open(options: Options) -> Result<ShmLane> {
+        let failed = |reason: String| {
+            err!(
+                Other,
+                "shared memory can't be used: {reason} (WEFT_LANES=ofi does without it)"
+            )
+        };
+        if !is_open_to_others() {
+            return Err(failed(
+                "the system lets no other process look into this one (prctl PR_GET_DUMPABLE), as with programs that \
+                 change their user"
+                    .into(),
+            ));
+        }
+        let place = Place::here(options.node).map_err(failed)?;
+        let fences = Fences::offered();
+        let wants_fences = fences == Fences::BySenders;
+        let segment = Segment::create(options.senders, options.token, wants_fences).map_err(|error| {
+            let needed = Segment::needs();
+            failed(format!(
+                "no memory file (memfd_create) can be had: {error}; needed are {needed}"
+            ))
+        })?;
+        let bell = Bell::new().map_err(|error| failed(format!("no pipe can be made: {error}")))?;
+        let (bell_end, bell_inode) = bell
+            .names()
+            .map_err(|error| failed(format!("a pipe has no number: {error}")))?;
+        let pid = std::process::id();
+        let token_at = segment.head().token_address();
+        let cma = options.cma && cma::works(pid, token_at, options.token);
+        if cma {
+            cma::allow();
+        }
+        let address = Address {
+            place,
+            pid,
+            segment: segment.descriptor() as u32,
+            rings: segment.rings(),
+            token: options.token,
+            token_at,
+            bell: bell_end as u32,
+            bell_inode,
+        };
+        Ok(ShmLane {
+            me: options.me,
+            peers: Vec::new(),
+            incoming: Vec::new(),
+            joined: 0,
+            segment,
+            bell,
+            fences,
+            address,
+            cma,
+            tables: Tables::default(),
+            crowded: options.crowded,
+        })
+    }
+
+    /// Has `push` put a message with a payload of `len` bytes into a peer's ring.
+    #[inline(always)]
+    fn push(
+        &mut self,
+        peer: ProcId,
+        header: &[u8],
+        len: usize,
+        push: impl FnOnce(&mut Sender<Mapped>, &[u8; HEADER_BYTES]) -> std::result::Result<bool, ring::Nonsense>,
+    ) -> Result<Sent> {
+        let Some(Some(known)) = self.peers.get_mut(peer.0 as usize) else {
+            return Err(self.unknown(peer));
+        };
+        let Ok(header) = <&[u8; HEADER_BYTES]>::try_from(header) else {
+            return Err(err!(
+                Intern,
+                "a header has {HEADER_BYTES} bytes, this one {}",
+                header.len()
+            ));
+        };
+        if len > ring::payload_max::<Mapped>() {
+            return Err(err!(
+                Intern,
+                "a payload of {len} bytes is longer than the lane shm carries"
+            ));
+        }
+        match push(&mut known.ring, header) {
+            Ok(true) => {}
+            Ok(false) => return Ok(Sent::Again),
+            Err(ring::Nonsense) => return Err(nonsense(peer)),
+        }
+        let sleeping = Shared {
+            word: known.joined.head().sleeping(),
+            fences: known.fences,
+        };
+        if flag::must_ring(&sleeping) {
+            known.bell.ring();
+        }
+        Ok(Sent::Done)
+    }
+
+    #[cold]
+    fn unknown(&self, peer: ProcId) -> crate::Error {
+        err!(Intern, "process {} was not connected on the lane shm", peer.0)
+    }
+
+    /// Takes up the rings of those who have joined since the last time.
+    #[cold]
+    fn welcome(&mut self, joined: u32) {
+        self.joined = joined;
+        for number in 0..self.segment.rings() {
+            if self.incoming.iter().all(|ring| ring.number != number)
+                && let Some((memory, owner)) = self.segment.ring(number)
+            {
+                self.incoming.push(Incoming {
+                    number,
+                    from: ProcId(owner.rank),
+                    owner,
+                    ring: Receiver::new(memory),
+                    bell: None,
+                    closed: false,
+                });
+            }
+        }
+    }
+}
+
+#[cold]
+fn nonsense(peer: ProcId) -> crate::Error {
+    err!(
+        Other,
+        "what process {} wrote into shared memory makes no sense; nothing it sends counts any more",
+        peer.0
+    )
+}
+
+impl Lane for ShmLane {
+    fn name(&self) -> String {
+        "shm".into()
+    }
+
+    fn limits(&self) -> Limits {
+        let most = FRAME + HEADER_BYTES;
+        Limits {
+            buffered: most,
+            message: most,
+            piece: EAGER,
+            ordered: true,
+            rma: self.cma,
+            rma_from: if self.crowded { PUSHED + 1 } else { usize::MAX },
+            read_run: READ_RUN,
+            expose_run: EXPOSE_RUN,
+            eager: EAGER,
+            pushed: PUSHED,
+            // A ring of its own for each sender: nobody takes another's place.
+            queue: usize::MAX,
+        }
+    }
+
+    fn address(&self) -> Vec<u8> {
+        self.address.encode()
+    }
+
+    fn connect(&mut self, peer: ProcId, address: &[u8]) -> Result<()> {
+        let failed = |reason: String| {
+            err!(
+                Other,
+                "process {} can't be reached by shared memory: {reason}",
+                peer.0
+            )
+        };
+        let Some(theirs) = Address::decode(address) else {
+            return Err(failed("its address card is not understood".into()));
+        };
+        let here = self.address.place;
+        if theirs.place.machine.boot != here.machine.boot {
+            return Err(failed("it is on another machine".into()));
+        }
+        if theirs.place.machine.pids != here.machine.pids {
+            return Err(failed("it is in another pid namespace".into()));
+        }
+        if theirs.place.node != here.node {
+            return Err(failed("WEFT_FAKE_NODES puts it on another node".into()));
+        }
+        let bell = BellPull::open(theirs.pid, theirs.bell, theirs.bell_inode).map_err(failed)?;
+        let owner = Owner {
+            rank: self.me.0,
+            pid: self.address.pid,
+            bell: self.address.bell,
+            bell_inode: self.address.bell_inode,
+        };
+        let mut joined =
+            Joined::join(theirs.pid, theirs.segment, theirs.rings, theirs.token, owner).map_err(failed)?;
+        let fences = if joined.head().wants_fences() {
+            Fences::BySenders
+        } else {
+            self.fences
+        };
+        let cma = self.cma && cma::works(theirs.pid, theirs.token_at, theirs.token);
+        let index = peer.0 as usize;
+        if self.peers.len() <= index {
+            self.peers.resize_with(index + 1, || None);
+        }
+        self.peers[index] = Some(Box::new(Peer {
+            ring: Sender::new(joined.ring()),
+            joined,
+            fences,
+            bell,
+            cma: cma.then_some(theirs.pid),
+            bookmark: Bookmark::default(),
+        }));
+        Ok(())
+    }
+
+    #[inline]
+    unsafe fn send(&mut self, peer: ProcId, header: &[u8], payload: &[u8], _: u64) -> Result<Sent> {
+        self.push(peer, header, payload.len(), |ring, header| {
+            ring.push(header, payload)
+        })
+    }
+
+    fn send_packed(
+        &mut self,
+        peer: ProcId,
+        header: &[u8],
+        len: usize,
+        fill: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<Sent> {
+        self.push(peer, header, len, |ring, header| {
+            ring.push_packed(header, len, fill)
+        })
+    }
+
+    #[inline]
+    fn poll(&mut self, sink: &mut dyn Sink) -> Result<bool> {
+        let joined = self.segment.head().joined();
+        if joined != self.joined {
+            self.welcome(joined);
+        }
+        let mut any = false;
+        for from in &mut self.incoming {
+            if from.closed {
+                continue;
+            }
+            for _ in 0..BURST {
+                match from.ring.pop(|header, payload| sink.parts(header, payload)) {
+                    Popped::Nothing => break,
+                    Popped::Message => any = true,
+                    Popped::MessageAndBell => {
+                        any = true;
+                        from.ring();
+                    }
+                    Popped::Nonsense => {
+                        from.closed = true;
+                        any = true;
+                        sink.peer_lost(from.from, nonsense(from.from));
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(any)
+    }
+
+    unsafe fn expose(&mut self, pieces: &[Piece]) -> Result<(Region, RemoteKey)> {
+        Ok(self.tables.expose(pieces))
+    }
+
+    fn withdraw(&mut self, region: Region) {
+        self.tables.withdraw(region);
+    }
+
+    unsafe fn read(
+        &mut self,
+        peer: ProcId,
+        key: &RemoteKey,
+        offset: u64,
+        into: &[Piece],
+        _: u64,
+    ) -> Result<Sent> {
+        let Some(Some(known)) = self.peers.get_mut(peer.0 as usize) else {
+            return Err(self.unknown(peer));
+        };
+        let len = total(into);
+        let memory = Exposed::decode(key).filter(|memory| memory.has(offset, len));
+        let memory = memory.ok_or_else(|| {
+            err!(
+                Other,
+                "process {} offers no {len} bytes of memory at {offset}",
+                peer.0
+            )
+        })?;
+        let Some(pid) = known.cma else {
+            return Err(err!(Other, "the memory of process {} can't be read", peer.0));
+        };
+        // SAFETY: the caller's contract.
+        unsafe { memory.read(pid, offset, into, &mut known.bookmark) }
+            .map_err(|error| err!(Other, "reading the memory of process {}: {error}", peer.0))?;
+        Ok(Sent::Done)
+    }
+
+    fn arm(&mut self) -> Option<RawFd> {
+        self.bell.silence();
+        for peer in self.peers.iter().flatten() {
+            peer.ring.ask_for_room();
+        }
+        let ShmLane {
+            segment,
+            peers,
+            incoming,
+            joined,
+            ..
+        } = self;
+        let sleeping = Shared {
+            word: segment.head().sleeping(),
+            fences: self.fences,
+        };
+        let quiet = || {
+            // Every ring is looked at, so that none stays asked for nothing.
+            let full = peers.iter_mut().flatten().filter(|peer| peer.ring.is_short());
+            let has_room = full.fold(false, |any, peer| peer.ring.has_room() | any);
+            !has_room
+                && *joined == segment.head().joined()
+                && incoming.iter().all(|from| from.closed || from.ring.is_empty())
+        };
+        flag::go_to_sleep(&sleeping, quiet).then(|| self.bell.descriptor())
+    }
+
+    fn rings_for_room(&self, peer: ProcId) -> bool {
+        let known = self.peers.get(peer.0 as usize).and_then(Option::as_ref);
+        known.is_some_and(|known| known.ring.is_short() && !known.ring.memory().is_mute())
+    }
+
+    fn can_sleep(&self) -> bool {
+        true
+    }
+
+    /// What is in a ring needs this process no more: the memory stays until the receiver has taken it.
+    fn is_drained(&self) -> bool {
+        true
+    }
+}
+
+/// A message of no more bytes is one message of the ring. Of a longer one, a piece is copied out while the next is copied in: the
+/// first and last pieces are as short, as nobody copies while the first one is copied in and the last one out.
+const EAGER: usize = 8 << 10;
+/// The longest piece.
+const FRAME: usize = 32 << 10;
+/// Up to so many bytes it is pushed: to wait for its receive costs a round trip, to come before it a copy.
+const PUSHED: usize = 128 << 10;
+const _: () = assert!(FRAME <= ring::payload_max::<Mapped>());
+/// Runs of this many bytes are read into, and runs of that many read from, for no more than the price of one long run. Measured for
+/// 1 MiB, in microseconds of processor time, where one run took 145 to 180: 170 into runs of 512 B and 383 into runs of 128 B; from
+/// runs of 4 KiB 166, of 1 KiB 493, since the kernel looks up the pages of each. Both sides in runs of 16 KiB took 118.
+const READ_RUN: usize = 512;
+const EXPOSE_RUN: usize = 16 << 10;

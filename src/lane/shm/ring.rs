@@ -1,0 +1,355 @@
+//! A ring from one sender to one receiver: what its words mean, and who may touch what when. Where the words lie is the
+//! [`Memory`]'s affair, so that loom can run the same code over memory of its own.
+//!
+//! A message takes one *cell*, a cache line of its own: a word, the header, and up to [`INLINE`] bytes of payload. A
+//! longer payload lies in the *bulk*, a ring of bytes, where both sides compute its place from what came before: no
+//! position is ever read from memory that the other side writes.
+//!
+//! The bulk is short at first. When a long payload comes to its end, the sender lets it grow, up to a most, before it begins anew: long
+//! messages are quickest where a lap is so long that the caches of both cores have let go of its beginning when it comes round
+//! again, and all others want little memory. Only the sender knows how much of the bulk there is, so it says where it begins anew.
+//!
+//! The word says which message of the ring it is (so a cell of the last lap is never taken for a new one, and nothing
+//! has to be cleared), how long its payload is, and whether that lies at the beginning of the bulk. It is stored last, with release;
+//! the receiver's acquire load of it makes the rest of the cell and the bulk visible. The receiver gives room back by two counters, stored with release
+//! after its last look at the bytes, and now and then only; the sender loads them, with acquire, only when it seems to have no
+//! room.
+//!
+//! A sender that found no room and goes to sleep asks to be woken: [`Sender::ask_for_room`], a fence, [`Sender::has_room`]. The
+//! receiver looks whether it was asked each time it has given room back. That is the protocol of [`flag`].
+//!
+//! All that is read here was written by another process, so it is checked: a word that can't be is [`Popped::Nonsense`].
+
+use super::flag::{self, Flag};
+use crate::bytes::copy_apart;
+use crate::lane::HEADER_BYTES;
+
+/// Payload bytes that lie in the cell itself.
+pub const INLINE: usize = 16;
+/// Payloads in the bulk begin at multiples of this many bytes.
+pub const LINE: usize = 64;
+
+/// Where the words and bytes of a ring lie. Indices and places are below the sizes given here.
+pub trait Memory {
+    /// Number of cells: a power of two.
+    const CELLS: u64;
+    /// The most bytes of the bulk: a power of two.
+    const BULK: u64;
+    /// How many it has at first: a power of two.
+    const FIRST: u64;
+    /// From so many bytes on a payload lets the bulk grow.
+    const LONG: usize;
+
+    /// Loads the word of a cell (acquire).
+    fn word(&self, cell: u64) -> u64;
+    /// Stores the word of a cell (release).
+    fn publish(&self, cell: u64, word: u64);
+    /// Writes what follows the word: at most [`INLINE`] bytes of payload.
+    fn fill(&self, cell: u64, header: &[u8; HEADER_BYTES], payload: &[u8]);
+    /// Reads what follows the word.
+    fn contents(&self, cell: u64) -> ([u8; HEADER_BYTES], [u8; INLINE]);
+    /// Lets `fill` write `len` bytes into the bulk. What they were before is of no meaning.
+    fn write(&self, at: u64, len: usize, fill: impl FnOnce(&mut [u8]));
+    /// For the sender: doubles the bulk, which has `from` bytes now and less than the most. `false`: it stays as it is.
+    fn grow(&mut self, from: u64) -> bool;
+    /// Shows bytes of the bulk.
+    fn read(&self, at: u64, len: usize, see: impl FnOnce(&[u8]));
+    /// Loads how many cells and bytes of the bulk the receiver has given back (acquire).
+    fn given_back(&self) -> (u64, u64);
+    /// Stores the same (release).
+    fn give_back(&self, cells: u64, bulk: u64);
+    /// Whether the sender sleeps until there is room.
+    fn wants_room(&self) -> impl Flag;
+}
+
+/// What the other side wrote makes no sense.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Nonsense;
+
+/// The longest payload of a ring: two of them fit into what is left while the receiver has kept a quarter to itself, so
+/// that one always finds a place, wherever the bulk's end is.
+pub const fn payload_max<M: Memory>() -> usize {
+    kept::<M>() as usize
+}
+
+/// The receiver gives bytes of the bulk back when it has so many.
+const fn kept<M: Memory>() -> u64 {
+    M::FIRST / 4
+}
+
+/// In a word: the payload lies at the beginning of the bulk, though there may be room behind the last one.
+const ANEW: u64 = 1 << 31;
+
+#[inline(always)]
+fn word(number: u64, len: usize, anew: bool) -> u64 {
+    u64::from(number as u32) << 32 | if anew { ANEW } else { 0 } | len as u64
+}
+
+/// Where the next payload of `len` bytes begins and ends, as positions that only grow: each lap of them is as long as the longest
+/// bulk, so that a position stands for the same bytes however long the bulk has become.
+#[inline(always)]
+fn place<M: Memory>(position: u64, len: usize, anew: bool) -> (u64, u64) {
+    let start = if anew {
+        position.next_multiple_of(M::BULK)
+    } else {
+        position
+    };
+    (start, start + (len as u64).next_multiple_of(LINE as u64))
+}
+
+/// The sending side.
+pub struct Sender<M> {
+    memory: M,
+    /// Messages sent.
+    sent: u64,
+    /// The end of the last payload in the bulk.
+    bulk: u64,
+    /// How many bytes the bulk has, and whether it may have more.
+    bulk_len: u64,
+    grows: bool,
+    /// What the receiver has given back, as last seen.
+    cells_back: u64,
+    bulk_back: u64,
+    /// The end in the bulk of the last message that found no room.
+    short_of: Option<u64>,
+}
+
+impl<M: Memory> Sender<M> {
+    /// Of an empty ring, whose memory is all zero.
+    pub fn new(memory: M) -> Sender<M> {
+        Sender {
+            memory,
+            sent: 0,
+            bulk: 0,
+            bulk_len: M::FIRST,
+            grows: M::FIRST < M::BULK,
+            cells_back: 0,
+            bulk_back: 0,
+            short_of: None,
+        }
+    }
+
+    /// Puts a message into the ring. `false`: it is full. The payload has at most [`payload_max`] bytes.
+    #[inline(always)]
+    pub fn push(&mut self, header: &[u8; HEADER_BYTES], payload: &[u8]) -> Result<bool, Nonsense> {
+        if payload.len() > INLINE {
+            return self.push_bulk(header, payload.len(), |to| {
+                assert_eq!(to.len(), payload.len());
+                // SAFETY: as long as each other, and the ring is nobody's buffer.
+                unsafe { copy_apart(payload.as_ptr(), to.as_mut_ptr(), payload.len()) };
+            });
+        }
+        if !self.has_cell()? {
+            return Ok(false);
+        }
+        self.memory.fill(self.sent % M::CELLS, header, payload);
+        self.publish(payload.len(), false);
+        Ok(true)
+    }
+
+    /// As [`Sender::push`], of `len` bytes that `fill` writes.
+    pub fn push_packed(
+        &mut self,
+        header: &[u8; HEADER_BYTES],
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<bool, Nonsense> {
+        if len > INLINE {
+            return self.push_bulk(header, len, fill);
+        }
+        let mut short = [0; INLINE];
+        fill(&mut short[..len]);
+        self.push(header, &short[..len])
+    }
+
+    #[inline(always)]
+    fn push_bulk(
+        &mut self,
+        header: &[u8; HEADER_BYTES],
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<bool, Nonsense> {
+        let at = self.bulk % M::BULK;
+        let anew = at + len as u64 > self.bulk_len && !self.grow(len);
+        let (start, end) = place::<M>(self.bulk, len, anew);
+        if !self.has_cell()? || end - self.bulk_back > M::BULK && !self.look(end)? {
+            return Ok(false);
+        }
+        self.memory.write(start % M::BULK, len, fill);
+        self.memory.fill(self.sent % M::CELLS, header, &[]);
+        self.bulk = end;
+        self.publish(len, anew);
+        Ok(true)
+    }
+
+    /// Lets the bulk grow for a payload that finds no room at its end.
+    #[cold]
+    fn grow(&mut self, len: usize) -> bool {
+        if len < M::LONG || !self.grows {
+            return false;
+        }
+        self.grows = self.memory.grow(self.bulk_len);
+        if self.grows {
+            self.bulk_len *= 2;
+            self.grows = self.bulk_len < M::BULK;
+            return true;
+        }
+        false
+    }
+
+    #[inline(always)]
+    fn has_cell(&mut self) -> Result<bool, Nonsense> {
+        Ok(self.sent - self.cells_back < M::CELLS || self.look(self.bulk)?)
+    }
+
+    #[inline(always)]
+    fn publish(&mut self, len: usize, anew: bool) {
+        let cell = self.sent % M::CELLS;
+        self.sent += 1;
+        self.memory.publish(cell, word(self.sent, len, anew));
+    }
+
+    /// Looks at what the receiver has given back, which is no less than before and no more than was sent: whether there is a
+    /// cell, and the bulk up to `end`.
+    #[cold]
+    fn look(&mut self, end: u64) -> Result<bool, Nonsense> {
+        let (cells, bulk) = self.memory.given_back();
+        if !(self.cells_back..=self.sent).contains(&cells) || !(self.bulk_back..=self.bulk).contains(&bulk) {
+            return Err(Nonsense);
+        }
+        self.cells_back = cells;
+        self.bulk_back = bulk;
+        let room = self.sent - cells < M::CELLS && end <= bulk + M::BULK;
+        self.short_of = (!room).then_some(end);
+        Ok(room)
+    }
+
+    /// Where its words lie.
+    pub fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    /// Whether a message found no room, and none has been seen since.
+    pub fn is_short(&self) -> bool {
+        self.short_of.is_some()
+    }
+
+    /// Asks the receiver to ring when it has given room back, if a message found none.
+    pub fn ask_for_room(&self) {
+        if self.is_short() {
+            self.memory.wants_room().set(true);
+        }
+    }
+
+    /// After [`Sender::ask_for_room`] and a fence: whether what found no room would find some now. If not, the receiver rings.
+    pub fn has_room(&mut self) -> bool {
+        let Some(end) = self.short_of else {
+            return true;
+        };
+        // Nonsense is something for the next message to find.
+        let room = self.look(end).unwrap_or(true);
+        if room {
+            self.memory.wants_room().set(false);
+        }
+        room
+    }
+}
+
+/// What [`Receiver::pop`] found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Popped {
+    /// No message.
+    Nothing,
+    /// One, and it was delivered.
+    Message,
+    /// The same, and the sender has to be rung: it sleeps until there is room, and now there is.
+    MessageAndBell,
+    /// What no sender writes.
+    Nonsense,
+}
+
+/// The receiving side.
+pub struct Receiver<M> {
+    memory: M,
+    /// Messages received.
+    received: u64,
+    /// The end of the last payload in the bulk.
+    bulk: u64,
+    /// What was given back.
+    cells_back: u64,
+    bulk_back: u64,
+}
+
+impl<M: Memory> Receiver<M> {
+    /// Of a ring that its sender may have begun to use.
+    pub fn new(memory: M) -> Receiver<M> {
+        Receiver {
+            memory,
+            received: 0,
+            bulk: 0,
+            cells_back: 0,
+            bulk_back: 0,
+        }
+    }
+
+    /// Where its words lie.
+    pub fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    /// Whether [`Receiver::pop`] would find something.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        let word = self.memory.word(self.received % M::CELLS);
+        (word >> 32) as u32 == self.stale()
+    }
+
+    /// The number in the next cell while nothing new is there.
+    #[inline(always)]
+    fn stale(&self) -> u32 {
+        let last_lap = self.received as u32;
+        if self.received < M::CELLS {
+            0
+        } else {
+            last_lap.wrapping_sub(M::CELLS as u32).wrapping_add(1)
+        }
+    }
+
+    /// Delivers the next message, if there is one.
+    #[inline(always)]
+    pub fn pop(&mut self, deliver: impl FnOnce(&[u8; HEADER_BYTES], &[u8])) -> Popped {
+        let cell = self.received % M::CELLS;
+        let word = self.memory.word(cell);
+        let number = (word >> 32) as u32;
+        if number != self.received.wrapping_add(1) as u32 {
+            return if number == self.stale() {
+                Popped::Nothing
+            } else {
+                Popped::Nonsense
+            };
+        }
+        let (anew, len) = (word & ANEW != 0, (word as u32 & !(ANEW as u32)) as usize);
+        let (header, short) = self.memory.contents(cell);
+        if let Some(payload) = short.get(..len) {
+            deliver(&header, payload);
+        } else {
+            let (start, end) = place::<M>(self.bulk, len, anew);
+            let at = start % M::BULK;
+            if len > payload_max::<M>() || at + len as u64 > M::BULK {
+                return Popped::Nonsense;
+            }
+            self.memory.read(at, len, |payload| deliver(&header, payload));
+            self.bulk = end;
+        }
+        self.received += 1;
+        if self.received - self.cells_back >= M::CELLS / 4 || self.bulk - self.bulk_back >= kept::<M>() {
+            self.cells_back = self.received;
+            self.bulk_back = self.bulk;
+            self.memory.give_back(self.received, self.bulk);
+            if flag::must_ring(&self.memory.wants_room()) {
+                return Popped::MessageAndBell;
+            }
+        }
+        Popped::Message
+    }
+}

@@ -1,0 +1,454 @@
+//! The segment: memory of one process that the others of its machine map to send to it. `docs/shared-memory.md` draws it.
+//!
+//! It is a file of [`shared_memory`], which has no name. A ring's pages are allocated before any is touched.
+//!
+//! Its words are atomics or are accessed by the rules of [`super::ring`]. Both sides belong to one user, who may write to either's
+//! memory in other ways too (`ptrace`), so what is guarded against here is mistakes: every word that is read decides nothing before it was checked.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::doorbell::{Fences, Shared};
+use super::flag::Flag;
+use super::ring::{self, INLINE, LINE};
+use crate::bytes::copy_short;
+use crate::lane::HEADER_BYTES;
+use crate::shared_memory::{self, Map};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"weft-shm");
+/// To be counted up with every change of the layout.
+pub const VERSION: u32 = 3;
+
+const PAGE: usize = 4096;
+const CELLS: usize = 512;
+/// Of a bulk: the bytes that it has at first, and the most. 2 MiB are more than most cores' own caches.
+const FIRST: usize = 128 << 10;
+const BULK: usize = 2 << 20;
+/// How many bytes the bulks of one segment may have together, as long as each has no less than at first.
+const BULKS: usize = 16 << 20;
+/// A payload of so many bytes lets the bulk grow: one of a long message.
+const LONG: usize = 8 << 10;
+/// A ring: a page with the counters, the cells, the bulk. Only its first part is allocated when a sender joins.
+const RING: usize = PAGE + CELLS * LINE + BULK;
+const RING_FIRST: usize = RING - BULK + FIRST;
+
+// Offsets in the head page. What is written by different processes, or at different times, has a line of its own.
+const AT_MAGIC: usize = 0;
+const AT_VERSION: usize = 8;
+const AT_RINGS: usize = 12;
+const AT_TOKEN: usize = 16;
+const AT_FENCE: usize = 24;
+const AT_CLAIMED: usize = LINE;
+const AT_JOINED: usize = 2 * LINE;
+const AT_SLEEPING: usize = 3 * LINE;
+const AT_READY: usize = 4 * LINE;
+/// As many as there are bits from `AT_READY` on.
+pub const RINGS_MAX: u32 = ((PAGE - AT_READY) * 8) as u32;
+
+// Offsets in a ring.
+const AT_CELLS_BACK: usize = 0;
+const AT_BULK_BACK: usize = 8;
+const AT_MUTE: usize = 16;
+const AT_OWNER: usize = LINE;
+const AT_OWNER_PID: usize = LINE + 4;
+const AT_OWNER_BELL: usize = LINE + 8;
+const AT_OWNER_INODE: usize = LINE + 16;
+const AT_WANTS_ROOM: usize = 2 * LINE;
+const AT_CELLS: usize = PAGE;
+const AT_BULK: usize = PAGE + CELLS * LINE;
+
+// Offsets in a cell.
+const AT_HEADER: usize = 8;
+const AT_INLINE: usize = AT_HEADER + HEADER_BYTES;
+const _: () = assert!(AT_INLINE + INLINE == LINE);
+
+fn file_len(rings: u32) -> usize {
+    PAGE + rings as usize * RING
+}
+
+/// The head page of a segment.
+pub struct Head {
+    map: Map,
+}
+
+impl Head {
+    /// What has to be the same as in the address card.
+    pub fn token(&self) -> u64 {
+        self.map.u64(AT_TOKEN).load(Ordering::Relaxed)
+    }
+
+    /// Where the token lies in this process's own memory: peers probe whether they can read it.
+    pub fn token_address(&self) -> u64 {
+        self.map.base().as_ptr() as u64 + AT_TOKEN as u64
+    }
+
+    /// Whether the segment's owner can't make its senders' processors order their accesses, so that each has to.
+    pub fn wants_fences(&self) -> bool {
+        self.map.u32(AT_FENCE).load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether the owner sleeps and wants to be woken.
+    #[inline(always)]
+    pub fn sleeping(&self) -> &AtomicU32 {
+        // SAFETY: as in `Map::u32`, with an offset within the page; without the checks, for this is on the short path.
+        unsafe { AtomicU32::from_ptr(self.map.base().as_ptr().add(AT_SLEEPING).cast()) }
+    }
+
+    /// How many senders have joined.
+    #[inline(always)]
+    pub fn joined(&self) -> u32 {
+        // SAFETY: as in `sleeping`.
+        unsafe { AtomicU32::from_ptr(self.map.base().as_ptr().add(AT_JOINED).cast()) }.load(Ordering::Acquire)
+    }
+
+    fn ready(&self, ring: u32) -> (&AtomicU64, u64) {
+        (self.map.u64(AT_READY + ring as usize / 64 * 8), 1 << (ring % 64))
+    }
+}
+
+/// Who sends through a ring: its rank, its process id, and the names of its pipe (see [`super::doorbell::Bell::names`]). From
+/// another process's memory it is what that process says, and is checked where it is used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Owner {
+    /// Its rank.
+    pub rank: u32,
+    /// Its process id.
+    pub pid: u32,
+    /// Its pipe's descriptor.
+    pub bell: u32,
+    /// Its pipe's inode.
+    pub bell_inode: u64,
+}
+
+/// A process's own segment.
+pub struct Segment {
+    file: File,
+    /// The whole of it. Rings that no sender has joined have no pages, and are not touched.
+    map: Map,
+    head: Head,
+    rings: u32,
+}
+
+impl Segment {
+    /// With room for so many senders.
+    pub fn create(rings: u32, token: u64, wants_fences: bool) -> io::Result<Segment> {
+        let rings = rings.clamp(1, RINGS_MAX);
+        let file = shared_memory::file(file_len(rings) as u64)?;
+        shared_memory::allocate(&file, 0, PAGE)?;
+        let head = Head {
+            map: Map::new(&file, 0, PAGE)?,
+        };
+        let map = Map::new(&file, 0, file_len(rings))?;
+        head.map.u32(AT_VERSION).store(VERSION, Ordering::Relaxed);
+        head.map.u32(AT_RINGS).store(rings, Ordering::Relaxed);
+        head.map.u64(AT_TOKEN).store(token, Ordering::Relaxed);
+        head.map
+            .u32(AT_FENCE)
+            .store(wants_fences.into(), Ordering::Relaxed);
+        head.map.u64(AT_MAGIC).store(MAGIC, Ordering::Release);
+        Ok(Segment {
+            file,
+            map,
+            head,
+            rings,
+        })
+    }
+
+    /// What memory a segment takes, in words.
+    pub fn needs() -> String {
+        format!("{PAGE} bytes at first, and {RING_FIRST} for each process that sends to this one")
+    }
+
+    /// For the address card.
+    pub fn descriptor(&self) -> i32 {
+        self.file.as_raw_fd()
+    }
+
+    /// Room for so many senders.
+    pub fn rings(&self) -> u32 {
+        self.rings
+    }
+
+    /// Its head page.
+    #[inline(always)]
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// A ring and the process that said it is its sender, once that has joined.
+    pub fn ring(&self, ring: u32) -> Option<(Mapped, Owner)> {
+        if ring >= self.rings {
+            return None;
+        }
+        let (word, bit) = self.head.ready(ring);
+        // Acquire: pairs with the release in `Joined::join`, before which the ring's pages were allocated.
+        if word.load(Ordering::Acquire) & bit == 0 {
+            return None;
+        }
+        let at = PAGE + ring as usize * RING;
+        let number = |offset| self.map.u32(at + offset).load(Ordering::Relaxed);
+        let owner = Owner {
+            rank: number(AT_OWNER),
+            pid: number(AT_OWNER_PID),
+            bell: number(AT_OWNER_BELL),
+            bell_inode: self.map.u64(at + AT_OWNER_INODE).load(Ordering::Relaxed),
+        };
+        // SAFETY: `ring` is one of those that the mapping has.
+        let base = unsafe { self.map.base().add(at) };
+        Some((Mapped { base, growth: None }, owner))
+    }
+}
+
+/// Another process's segment, with a ring of ours in it.
+pub struct Joined {
+    head: Head,
+    map: Map,
+    /// Until the ring has been taken.
+    growth: Option<Growth>,
+}
+
+impl Joined {
+    /// Opens the segment that process `pid` has as descriptor `descriptor` and that has this token, and takes a ring
+    /// for messages of process `me`. The error says what did not work.
+    pub fn join(pid: u32, descriptor: u32, rings: u32, token: u64, me: Owner) -> Result<Joined, String> {
+        let failed = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
+        let file =
+            shared_memory::open(pid, descriptor).map_err(failed("its shared memory can't be opened"))?;
+        let is_one = shared_memory::is_one(&file, file_len(rings) as u64)
+            .map_err(failed("its shared memory has no size"))?;
+        if !is_one {
+            return Err("what its address card names is no shared memory of Weft's".into());
+        }
+        let map = Map::new(&file, 0, PAGE).map_err(failed("its shared memory can't be mapped"))?;
+        let head = Head { map };
+        let same = head.map.u64(AT_MAGIC).load(Ordering::Acquire) == MAGIC
+            && head.map.u32(AT_VERSION).load(Ordering::Relaxed) == VERSION
+            && head.map.u32(AT_RINGS).load(Ordering::Relaxed) == rings
+            && head.token() == token;
+        if !same {
+            return Err("its shared memory is another process's, or another version's".into());
+        }
+        let claimed = head.map.u32(AT_CLAIMED);
+        let claim = claimed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
+            (taken < rings).then_some(taken + 1)
+        });
+        let Ok(ring) = claim else {
+            return Err(format!(
+                "all {rings} places for senders in its shared memory are taken"
+            ));
+        };
+        let at = PAGE + ring as usize * RING;
+        shared_memory::allocate(&file, at, RING_FIRST).map_err(|error| {
+            format!(
+                "the {RING_FIRST} bytes of shared memory that messages to it need can't be had: {error}; they count as memory of \
+                 this process (free some, or raise its control group's limit)"
+            )
+        })?;
+        let map = Map::new(&file, at, RING).map_err(failed("its shared memory can't be mapped"))?;
+        map.u32(AT_OWNER).store(me.rank, Ordering::Relaxed);
+        map.u32(AT_OWNER_PID).store(me.pid, Ordering::Relaxed);
+        map.u32(AT_OWNER_BELL).store(me.bell, Ordering::Relaxed);
+        map.u64(AT_OWNER_INODE).store(me.bell_inode, Ordering::Relaxed);
+        let (word, bit) = head.ready(ring);
+        // Release: the ring's pages and owner come before; pairs with `Segment::ring`.
+        word.fetch_or(bit, Ordering::Release);
+        // Release: pairs with `Head::joined`, whose change makes the owner look at the bits.
+        head.map.u32(AT_JOINED).fetch_add(1, Ordering::Release);
+        let growth = Growth {
+            file,
+            bulk: at + AT_BULK,
+            most: (BULKS / rings as usize).min(BULK),
+        };
+        let growth = (2 * FIRST <= growth.most).then_some(growth);
+        Ok(Joined { head, map, growth })
+    }
+
+    /// Our ring, whose bulk grows only where it is taken first.
+    pub fn ring(&mut self) -> Mapped {
+        Mapped {
+            base: self.map.base(),
+            growth: self.growth.take(),
+        }
+    }
+
+    /// The segment's head page.
+    #[inline(always)]
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+}
+
+/// The memory of a ring within a mapping. Whoever has one keeps the [`Segment`] or [`Joined`] that it came from.
+pub struct Mapped {
+    base: NonNull<u8>,
+    /// For the sender: to allocate more of the bulk.
+    growth: Option<Growth>,
+}
+
+/// What a sender needs for its bulk to grow.
+struct Growth {
+    file: File,
+    /// Where the bulk begins in the file.
+    bulk: usize,
+    /// How long it may become.
+    most: usize,
+}
+
+// SAFETY: as for `Map`.
+unsafe impl Send for Mapped {}
+
+impl Mapped {
+    #[inline(always)]
+    fn u64(&self, at: usize) -> &AtomicU64 {
+        debug_assert!(at.is_multiple_of(8) && at + 8 <= RING);
+        // SAFETY: aligned, within the ring (all callers' offsets are), which stays mapped, and accessed as an atomic by
+        // all.
+        unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(at).cast()) }
+    }
+
+    #[inline(always)]
+    fn u32(&self, at: usize) -> &AtomicU32 {
+        debug_assert!(at.is_multiple_of(4) && at + 4 <= RING);
+        // SAFETY: as in `u64`.
+        unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(at).cast()) }
+    }
+
+    /// For the receiver: it can't ring the sender's bell.
+    pub fn set_mute(&self) {
+        self.u32(AT_MUTE).store(1, Ordering::Relaxed);
+    }
+
+    /// Whether the receiver can't ring.
+    pub fn is_mute(&self) -> bool {
+        self.u32(AT_MUTE).load(Ordering::Relaxed) != 0
+    }
+
+    #[inline(always)]
+    fn cell(&self, cell: u64) -> *mut u8 {
+        let at = AT_CELLS + (cell as usize & (CELLS - 1)) * LINE;
+        // SAFETY: within the ring.
+        unsafe { self.base.as_ptr().add(at) }
+    }
+}
+
+impl ring::Memory for Mapped {
+    const CELLS: u64 = CELLS as u64;
+    const BULK: u64 = BULK as u64;
+    const FIRST: u64 = FIRST as u64;
+    const LONG: usize = LONG;
+
+    #[inline(always)]
+    fn word(&self, cell: u64) -> u64 {
+        self.u64(AT_CELLS + (cell as usize & (CELLS - 1)) * LINE)
+            .load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    fn publish(&self, cell: u64, word: u64) {
+        self.u64(AT_CELLS + (cell as usize & (CELLS - 1)) * LINE)
+            .store(word, Ordering::Release);
+    }
+
+    #[inline(always)]
+    fn fill(&self, cell: u64, header: &[u8; HEADER_BYTES], payload: &[u8]) {
+        assert!(payload.len() <= INLINE);
+        let at = AT_CELLS + (cell as usize & (CELLS - 1)) * LINE;
+        // By words, as `Header::encode` has just written it: the wider loads of a plain copy would wait for its stores.
+        for (nth, word) in header.as_chunks().0.iter().enumerate() {
+            self.u64(at + AT_HEADER + 8 * nth)
+                .store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+        }
+        let cell = self.cell(cell);
+        // SAFETY: the cell has a line, of which these are the bytes behind the header; the receiver has given it back, so only this
+        // process touches it. `copy_short` writes `payload.len()` bytes, at most `INLINE`.
+        unsafe { copy_short(payload.as_ptr(), cell.add(AT_INLINE), payload.len()) };
+    }
+
+    #[inline(always)]
+    fn contents(&self, cell: u64) -> ([u8; HEADER_BYTES], [u8; INLINE]) {
+        let cell = self.cell(cell);
+        // SAFETY: within the cell's line; its sender does not touch it until it is given back. Any bytes are valid.
+        unsafe {
+            (
+                cell.add(AT_HEADER).cast::<[u8; HEADER_BYTES]>().read(),
+                cell.add(AT_INLINE).cast::<[u8; INLINE]>().read(),
+            )
+        }
+    }
+
+    #[inline(always)]
+    fn write(&self, at: u64, len: usize, fill: impl FnOnce(&mut [u8])) {
+        let at = at as usize;
+        assert!(at <= BULK && len <= BULK - at);
+        // SAFETY: within the bulk, as just checked, mapped, and the receiver has given these bytes back: it does not look at
+        // them until they are published, after `fill`.
+        fill(unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().add(AT_BULK + at), len) });
+    }
+
+    fn grow(&mut self, from: u64) -> bool {
+        let from = from as usize;
+        let grown = self.growth.as_ref().is_some_and(|growth| {
+            2 * from <= growth.most && shared_memory::allocate(&growth.file, growth.bulk + from, from).is_ok()
+        });
+        // It will not be asked for again, or in vain.
+        if !grown || 4 * from > self.growth.as_ref().map_or(0, |growth| growth.most) {
+            self.growth = None;
+        }
+        grown
+    }
+
+    #[inline(always)]
+    fn read(&self, at: u64, len: usize, see: impl FnOnce(&[u8])) {
+        let at = at as usize;
+        assert!(at <= BULK && len <= BULK - at);
+        // SAFETY: within the bulk, as just checked, and mapped. The sender does not write there until the bytes are given back, after
+        // `see`. (A sender that broke that would be a process of the same user gone wrong; what it can spoil is the data.)
+        see(unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(AT_BULK + at), len) });
+    }
+
+    fn given_back(&self) -> (u64, u64) {
+        (
+            self.u64(AT_CELLS_BACK).load(Ordering::Acquire),
+            self.u64(AT_BULK_BACK).load(Ordering::Acquire),
+        )
+    }
+
+    #[inline(always)]
+    fn give_back(&self, cells: u64, bulk: u64) {
+        self.u64(AT_CELLS_BACK).store(cells, Ordering::Release);
+        self.u64(AT_BULK_BACK).store(bulk, Ordering::Release);
+    }
+
+    #[inline(always)]
+    fn wants_room(&self) -> impl Flag {
+        Shared {
+            word: self.u32(AT_WANTS_ROOM),
+            // Room is given back a quarter at a time: there is time for a fence.
+            fences: Fences::BySenders,
+        }
+    }
+}
+
+/// A ring as words, for tests that play a sender gone wrong.
+#[cfg(test)]
+pub struct Raw;
+
+#[cfg(test)]
+impl Raw {
+    /// How many words a ring has.
+    pub fn words() -> usize {
+        RING / 8
+    }
+
+    /// Overwrites a word of a ring.
+    pub fn write(segment: &Segment, ring: u32, word: usize, value: u64) {
+        assert!(ring < segment.rings && word < Raw::words());
+        segment
+            .map
+            .u64(PAGE + ring as usize * RING + word * 8)
+            .store(value, Ordering::Relaxed);
+    }
+}

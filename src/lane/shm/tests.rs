@@ -1,0 +1,328 @@
+//! The lane between two of its kind in one process, and what it does with rubbish in shared memory.
+
+use super::*;
+use crate::lane::conformance::{self, Log, Pair};
+use crate::lane::ofi::shm_name;
+
+fn lane(me: u32, cma: bool) -> ShmLane {
+    lane_of(me, 4, cma)
+}
+
+fn lane_of(me: u32, senders: u32, cma: bool) -> ShmLane {
+    ShmLane::open(Options {
+        me: ProcId(me),
+        senders,
+        token: 0x1234_5678_9abc_def0 + u64::from(me),
+        node: 0,
+        cma,
+        crowded: false,
+    })
+    .expect("shared memory works here")
+}
+
+fn lanes() -> [ShmLane; 2] {
+    [lane(0, true), lane(1, true)]
+}
+
+#[test]
+fn conforms() {
+    assert!(lane(0, true).limits().rma, "cross-memory attach works here");
+    conformance::run(lanes);
+}
+
+#[test]
+fn conforms_without_cross_memory_attach() {
+    assert!(!lane(0, false).limits().rma);
+    conformance::run(|| [lane(0, false), lane(1, false)]);
+}
+
+#[test]
+fn conforms_with_fences_of_senders() {
+    conformance::run(|| {
+        lanes().map(|mut lane| {
+            lane.fences = Fences::BySenders;
+            lane
+        })
+    });
+}
+
+const HEADER: [u8; HEADER_BYTES] = [7; HEADER_BYTES];
+
+fn send(lane: &mut ShmLane, to: u32, payload: &[u8]) -> Sent {
+    // SAFETY: the lane copies all that it takes.
+    unsafe { lane.send(ProcId(to), &HEADER, payload, 0) }.expect("sending works")
+}
+
+/// A connected pair after a few messages from 0 to 1.
+fn talking() -> Pair<ShmLane> {
+    let mut pair = Pair::new(lanes());
+    for len in [0, 8, 16, 17, 100, 5000, 8] {
+        assert_eq!(send(&mut pair.lanes[0], 1, &vec![1; len]), Sent::Done);
+    }
+    pair.poll();
+    assert_eq!(pair.logs[1].messages.len(), 7);
+    pair.logs[1].messages.clear();
+    pair
+}
+
+#[test]
+fn rubbish_in_any_word_of_a_ring_loses_that_peer_at_most() {
+    let rubbish = [
+        u64::MAX,
+        1,
+        1 << 32,
+        8 << 32 | 40_000,
+        8 << 32 | u32::MAX as u64,
+        1 << 63,
+        0x5555_5555_5555_5555,
+    ];
+    let words = segment::Raw::words();
+    // Every counter, every cell's word, and a sample of the rest, which is data.
+    for at in (0..words).filter(|at| *at < 16 || at % 8 == 0 && *at < 512 + 64 || at % 997 == 0) {
+        for value in rubbish {
+            let mut pair = talking();
+            segment::Raw::write(&pair.lanes[1].segment, 0, at, value);
+            for _ in 0..3 {
+                let mut log = Log::default();
+                pair.lanes[1].poll(&mut log).expect("the lane itself works on");
+                assert!(log.lost.len() <= 1 && log.lost.iter().all(|(peer, _)| *peer == ProcId(0)));
+                // SAFETY: the lane copies all that it takes.
+                let _ = unsafe { pair.lanes[0].send(ProcId(1), &HEADER, &[3; 3000], 0) };
+            }
+            // The other direction has a ring of its own.
+            assert_eq!(send(&mut pair.lanes[1], 0, &[5; 30]), Sent::Done);
+            pair.poll();
+            assert_eq!(pair.logs[0].messages.len(), 1);
+        }
+    }
+}
+
+#[test]
+fn a_message_too_long_or_out_of_turn_closes_its_sender() {
+    let next = 7 * 8 + 512; // the word of the eighth cell
+    for value in [8 << 32 | 40_000, 9 << 32 | 8, 7 << 32] {
+        let mut pair = talking();
+        segment::Raw::write(&pair.lanes[1].segment, 0, next, value);
+        for _ in 0..3 {
+            pair.poll();
+        }
+        let [(peer, error)] = &pair.logs[1].lost[..] else {
+            panic!("{value:x}: {:?}", pair.logs[1].lost);
+        };
+        assert_eq!(*peer, ProcId(0));
+        assert!(error.message.contains("process 0"), "{error}");
+        assert!(pair.logs[1].messages.is_empty());
+    }
+}
+
+#[test]
+fn counters_that_can_not_be_fail_the_send() {
+    let mut pair = talking();
+    for at in [0, 1] {
+        segment::Raw::write(&pair.lanes[1].segment, 0, at, 1 << 40);
+    }
+    let error = (0..1000).find_map(|_| {
+        // SAFETY: the lane copies all that it takes.
+        unsafe { pair.lanes[0].send(ProcId(1), &HEADER, &[3; 3000], 0) }.err()
+    });
+    assert!(
+        error
+            .expect("the counters are looked at")
+            .message
+            .contains("process 1")
+    );
+}
+
+fn rung(fd: RawFd) -> bool {
+    let mut polled = libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one entry.
+    unsafe { libc::poll(&mut polled, 1, 0) == 1 }
+}
+
+#[test]
+fn a_sleeper_is_woken_by_the_first_message_and_no_other() {
+    let mut pair = Pair::new(lanes());
+    assert_eq!(pair.lanes[1].arm(), None, "a sender has joined");
+    pair.poll();
+    for _ in 0..3 {
+        let fd = pair.lanes[1].arm().expect("nothing to do");
+        assert!(!rung(fd));
+        send(&mut pair.lanes[0], 1, &[1]);
+        assert!(rung(fd));
+        assert_eq!(pair.lanes[1].arm(), None, "a message waits");
+        assert!(!rung(fd), "arming takes the ring away");
+        send(&mut pair.lanes[0], 1, &[1]);
+        assert!(!rung(fd), "it is not asleep");
+        pair.poll();
+        assert_eq!(std::mem::take(&mut pair.logs[1].messages).len(), 2);
+    }
+}
+
+/// Sends messages of this length until no more go.
+fn fill(lane: &mut ShmLane, len: usize) -> usize {
+    let payload = vec![9; len];
+    (0..)
+        .find(|_| send(lane, 1, &payload) == Sent::Again)
+        .expect("a ring has an end")
+}
+
+/// How much a ring holds that nobody empties: long messages let the bulk grow, as far as the number of senders allows; short ones do not.
+#[test]
+fn long_messages_let_the_bulk_grow() {
+    let most = |senders, len| {
+        let mut pair = Pair::new([lane(0, true), lane_of(1, senders, true)]);
+        fill(&mut pair.lanes[0], len) * len
+    };
+    assert_eq!(most(4, 8 << 10), 2 << 20);
+    assert_eq!(most(4, 32 << 10), 2 << 20);
+    assert_eq!(most(16, 8 << 10), 1 << 20);
+    assert_eq!(most(100, 8 << 10), 128 << 10);
+    assert_eq!(most(1000, 8 << 10), 128 << 10);
+    assert_eq!(most(4, 4 << 10), 128 << 10);
+}
+
+/// Messages of all lengths, lap after lap, with the bulk as long as it is at first, growing, and grown.
+#[test]
+fn every_byte_arrives_while_the_bulk_grows() {
+    let mut pair = Pair::new(lanes());
+    let rng = &mut fastrand::Rng::with_seed(7);
+    let (mut sent, mut taken) = (std::collections::VecDeque::new(), 0);
+    for round in 0..4000 {
+        let most = if round < 1000 { 8 << 10 } else { (32 << 10) + 1 };
+        let payload = vec![round as u8; rng.usize(..most)];
+        if send(&mut pair.lanes[0], 1, &payload) == Sent::Done {
+            sent.push_back(payload);
+        }
+        if rng.u32(..20) == 0 || round == 3999 {
+            for _ in 0..40 {
+                pair.lanes[1].poll(&mut pair.logs[1]).expect("polling works");
+            }
+            for message in pair.logs[1].messages.drain(..) {
+                assert!(message[HEADER_BYTES..] == sent.pop_front().expect("it was sent")[..]);
+                taken += 1;
+            }
+        }
+    }
+    assert!(sent.is_empty() && taken > 3000, "{taken} messages");
+}
+
+#[test]
+fn a_sender_without_room_is_rung_for_once_there_is_some() {
+    for len in [0, 16, 17, 5000, 32 << 10] {
+        let mut pair = Pair::new(lanes());
+        assert!(!pair.lanes[0].rings_for_room(ProcId(1)), "there is room");
+        let sent = fill(&mut pair.lanes[0], len);
+        assert!(pair.lanes[0].rings_for_room(ProcId(1)), "there is none");
+        pair.lanes[0].poll(&mut pair.logs[0]).expect("polling works");
+        let fd = pair.lanes[0].arm().expect("nothing to do");
+        assert!(!rung(fd));
+        while pair.logs[1].messages.len() < sent && !rung(fd) {
+            pair.lanes[1].poll(&mut pair.logs[1]).expect("polling works");
+        }
+        assert!(rung(fd), "{len} bytes: all were taken, and nobody rang");
+        assert_eq!(pair.lanes[0].arm(), None, "there is room");
+        assert_eq!(send(&mut pair.lanes[0], 1, &vec![9; len]), Sent::Done);
+        assert!(pair.lanes[0].arm().is_some(), "what was asked for has been had");
+        pair.poll();
+        assert!(!rung(fd), "nobody waits for room any more");
+    }
+}
+
+#[test]
+fn room_that_came_before_the_sleep_is_seen() {
+    let mut pair = Pair::new(lanes());
+    fill(&mut pair.lanes[0], 8);
+    for _ in 0..20 {
+        pair.poll();
+    }
+    assert_eq!(pair.lanes[0].arm(), None, "there is room");
+    let fd = pair.lanes[0].arm().expect("and nobody said that it waits");
+    assert!(!rung(fd));
+}
+
+/// Whose pipe can't be opened looks by the clock, and says so.
+#[test]
+fn a_sender_whose_bell_can_not_be_rung_does_not_rely_on_it() {
+    let [mut first, second] = lanes();
+    first.address.bell_inode ^= 1;
+    let theirs = second.address();
+    let mut pair = Pair {
+        lanes: [first, second],
+        logs: Default::default(),
+    };
+    pair.lanes[0]
+        .connect(ProcId(1), &theirs)
+        .expect("they share a machine");
+    let sent = fill(&mut pair.lanes[0], 8);
+    assert!(
+        pair.lanes[0].rings_for_room(ProcId(1)),
+        "nothing else is known yet"
+    );
+    let fd = pair.lanes[0].arm().expect("nothing to do");
+    while pair.logs[1].messages.len() < sent {
+        pair.lanes[1].poll(&mut pair.logs[1]).expect("polling works");
+    }
+    assert!(!rung(fd));
+    fill(&mut pair.lanes[0], 8);
+    assert!(!pair.lanes[0].rings_for_room(ProcId(1)));
+}
+
+#[test]
+fn who_joins_a_sleeper_wakes_it_with_the_first_message() {
+    let [mut first, mut second] = lanes();
+    let fd = second.arm().expect("nothing to do");
+    first
+        .connect(ProcId(1), &second.address())
+        .expect("they share a machine");
+    send(&mut first, 1, &[1; 100]);
+    let mut log = Log::default();
+    assert!(second.poll(&mut log).expect("polling works"));
+    assert_eq!(log.messages.len(), 1);
+    drop(first);
+    assert!(second.arm().is_some_and(|again| again == fd));
+}
+
+#[test]
+fn places_are_counted_and_other_nodes_refused() {
+    let mut senders: Vec<ShmLane> = (1..7).map(|me| lane(me, true)).collect();
+    let receiver = lane(0, true);
+    let address = receiver.address();
+    let joined: Vec<bool> = senders
+        .iter_mut()
+        .map(|sender| sender.connect(ProcId(0), &address).is_ok())
+        .collect();
+    assert_eq!(
+        joined,
+        [true, true, true, true, false, false],
+        "there is room for four"
+    );
+    let mut elsewhere = receiver.address;
+    elsewhere.place.node = 1;
+    let error = senders[0]
+        .connect(ProcId(9), &elsewhere.encode())
+        .expect_err("it is elsewhere");
+    assert!(error.message.contains("WEFT_FAKE_NODES"), "{error}");
+    let mut stale = receiver.address;
+    stale.token ^= 1;
+    let error = senders[0]
+        .connect(ProcId(9), &stale.encode())
+        .expect_err("it is another's");
+    assert!(error.message.contains("another process's"), "{error}");
+    drop(receiver);
+    senders[5].connect(ProcId(0), &address).expect_err("it is gone");
+}
+
+#[test]
+fn nothing_has_a_name() {
+    // The endpoints of libfabric's own provider have files there, and other tests may use it meanwhile.
+    let ours = |name: &String| name.contains("weft") && shm_name::owner(name).is_none();
+    let entries = || std::fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    let names = || entries().filter_map(|entry| entry.file_name().into_string().ok());
+    let pair = talking();
+    assert_eq!(names().filter(ours).collect::<Vec<_>>(), [""; 0]);
+    drop(pair);
+}

@@ -1,0 +1,661 @@
+//! An in-process lane for tests: a network in virtual time, whose every delay and refusal follows from a seed.
+//!
+//! The idea: a [`Network`] holds, for each process, a heap of what is going to reach it and when: messages,
+//! completions, deaths. A [`SimLane`] hands over what is due when the engine polls it. Time stands still until
+//! somebody calls [`Network::advance`]. Every delay is at least one nanosecond, so nothing that one process does shows
+//! at another before time has advanced.
+//!
+//! It is a strict lane. Bytes that must not change while a message is pending are compared when it completes; memory
+//! that is being read into is filled with rubbish first; a region can be read only until it is withdrawn.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use fastrand::Rng;
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+
+use super::{Lane, Limits, Piece, Pieces, ProcId, Region, RemoteKey, Sent, Sink, total};
+use crate::err;
+use crate::error::{Error, Result};
+
+/// How a network behaves.
+#[derive(Clone, Debug)]
+pub struct Conditions {
+    /// What its lanes say of themselves, and keep to.
+    pub limits: Limits,
+    /// The longest delay of a message in virtual nanoseconds.
+    pub delay_ns_max: u64,
+    /// The longest time from a send or read to its completion, where it has one.
+    pub completion_ns_max: u64,
+    /// Of a thousand sends and reads, how many are refused with [`Sent::Again`].
+    pub again_permille: u32,
+    /// Of a thousand reads, how many fail.
+    pub failed_reads_permille: u32,
+    /// Of a thousand messages of the process [`Conditions::rogue`], how many have some bytes changed or are cut.
+    pub mangled_permille: u32,
+    /// Whose messages are mangled.
+    pub rogue: Option<ProcId>,
+}
+
+/// A network of processes, shared by their lanes and the simulation.
+#[derive(Clone)]
+pub struct Network(Arc<Mutex<State>>);
+
+struct State {
+    conditions: Conditions,
+    rng: Rng,
+    now_ns: u64,
+    /// Events ever made: settles the order of those that are due at the same time.
+    events: u64,
+    nodes: Vec<Node>,
+    /// When the last message of a pair is due, which the next one must not precede in an ordered network.
+    last_due_ns: FxHashMap<(ProcId, ProcId), u64>,
+    /// Of each pair: the number of each message, and when it is out of its sender's hands.
+    left_ns: FxHashMap<(ProcId, ProcId), Vec<(u64, u64)>>,
+}
+
+#[derive(Default)]
+struct Node {
+    dead: bool,
+    coming: BinaryHeap<Reverse<Event>>,
+    regions: FxHashMap<u64, Exposed>,
+    next_region: u64,
+    /// Completions to come.
+    pending: usize,
+}
+
+struct Exposed(Pieces);
+
+struct Event {
+    due_ns: u64,
+    number: u64,
+    what: What,
+}
+
+enum What {
+    Message {
+        from: ProcId,
+        bytes: Vec<u8>,
+    },
+    /// A short message is out of our hands, where all are counted.
+    Counted,
+    /// A message's memory is free again, if it still holds `copy`.
+    Left {
+        peer: ProcId,
+        token: u64,
+        address: *const u8,
+        copy: Vec<u8>,
+        result: Result<()>,
+    },
+    /// The time at which a read happens.
+    Read(Reading),
+    /// A read is complete.
+    HasRead {
+        reading: Reading,
+        result: Result<()>,
+        copy: Vec<u8>,
+    },
+    Lost(ProcId, Error),
+    /// Somebody wants to be polled at this time.
+    Wake,
+}
+
+struct Reading {
+    peer: ProcId,
+    region: u64,
+    offset: u64,
+    into: Pieces,
+    token: u64,
+}
+
+// SAFETY: the pointers are those that the engine gave with the promise to keep them valid until completion or
+// withdrawal, from whichever thread.
+unsafe impl Send for What {}
+// SAFETY: as above.
+unsafe impl Send for Exposed {}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        (self.due_ns, self.number) == (other.due_ns, other.number)
+    }
+}
+
+impl Eq for Event {}
+
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Event {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.due_ns, self.number).cmp(&(other.due_ns, other.number))
+    }
+}
+
+impl Network {
+    /// A network of `size` processes at time 0.
+    pub fn new(seed: u64, size: u32, conditions: Conditions) -> Network {
+        Network(Arc::new(Mutex::new(State {
+            conditions,
+            rng: Rng::with_seed(seed),
+            now_ns: 0,
+            events: 0,
+            nodes: (0..size).map(|_| Node::default()).collect(),
+            last_due_ns: FxHashMap::default(),
+            left_ns: FxHashMap::default(),
+        })))
+    }
+
+    /// The lane of a process.
+    pub fn lane(&self, me: ProcId) -> SimLane {
+        SimLane {
+            me,
+            limits: self.0.lock().conditions.limits,
+            network: self.clone(),
+            due: VecDeque::new(),
+            counts_all: false,
+        }
+    }
+
+    /// The virtual time in nanoseconds.
+    pub fn now_ns(&self) -> u64 {
+        self.0.lock().now_ns
+    }
+
+    /// A number below `bound`, from the network's seed.
+    pub fn random(&self, bound: u64) -> u64 {
+        self.0.lock().rng.u64(..bound)
+    }
+
+    /// Moves time on to the next event, and perhaps a few more. `false`: nothing is to come.
+    pub fn advance(&self) -> bool {
+        let mut state = self.0.lock();
+        let next = state
+            .nodes
+            .iter()
+            .filter_map(|node| Some(node.coming.peek()?.0.due_ns))
+            .min();
+        let Some(next) = next else { return false };
+        let slack = state.conditions.delay_ns_max / 4;
+        let slack = state.rng.u64(..=slack);
+        state.now_ns = state.now_ns.max(next + slack);
+        true
+    }
+
+    /// Moves time on a little though nothing is to come.
+    pub fn tick(&self) {
+        self.0.lock().now_ns += 1;
+    }
+
+    /// Whether something has reached this process that its lane has not handed over.
+    pub fn has_due(&self, process: ProcId) -> bool {
+        let state = self.0.lock();
+        let node = &state.nodes[process.0 as usize];
+        node.coming
+            .peek()
+            .is_some_and(|Reverse(event)| event.due_ns <= state.now_ns)
+    }
+
+    /// Makes the next poll of this process at or after that time find something.
+    pub fn wake_at(&self, process: ProcId, due_ns: u64) {
+        self.0.lock().push(process, due_ns, What::Wake);
+    }
+
+    /// Ends a process without a word. What it has sent may or may not arrive; then the others are told.
+    pub fn kill(&self, process: ProcId) {
+        let state = &mut *self.0.lock();
+        let node = &mut state.nodes[process.0 as usize];
+        node.dead = true;
+        node.regions.clear();
+        node.coming.clear();
+        for at in 0..state.nodes.len() {
+            state.announce(process, ProcId(at as u32), state.now_ns, death_of(process));
+        }
+    }
+
+    /// A process closes its lane and exits. Of its messages under way those are lost that were not out of its hands,
+    /// which only [`Lane::is_drained`] tells of; to each peer they leave in their order. Then the others see its
+    /// connections close.
+    pub fn leave(&self, process: ProcId) {
+        let state = &mut *self.0.lock();
+        let node = &mut state.nodes[process.0 as usize];
+        node.dead = true;
+        node.regions.clear();
+        node.coming.clear();
+        let now_ns = state.now_ns;
+        for at in 0..state.nodes.len() {
+            let mut last_ns = now_ns;
+            let pair = (process, ProcId(at as u32));
+            let left = state.left_ns.get(&pair).and_then(|messages| {
+                let mut latest_first = messages.iter().rev();
+                latest_first.find(|&&(_, left_ns)| left_ns <= now_ns)
+            });
+            let left = left.map(|&(number, _)| number);
+            let keeps = |Reverse(event): &Reverse<Event>| match event.what {
+                What::Message { from, .. } if from == process => {
+                    let keeps = left >= Some(event.number);
+                    if keeps {
+                        last_ns = last_ns.max(event.due_ns);
+                    }
+                    keeps
+                }
+                _ => true,
+            };
+            state.nodes[at].coming.retain(keeps);
+            // A connection closes behind what was sent over it.
+            state.announce(
+                process,
+                ProcId(at as u32),
+                last_ns,
+                err!(Other, "process {} has exited", process.0),
+            );
+        }
+    }
+
+    /// Whether it has been killed, or has left.
+    pub fn is_dead(&self, process: ProcId) -> bool {
+        self.0.lock().nodes[process.0 as usize].dead
+    }
+
+    /// Lets any bytes arrive at a process as a message.
+    pub fn inject(&self, to: ProcId, bytes: &[u8]) {
+        let mut state = self.0.lock();
+        let due_ns = state.now_ns + 1;
+        let (from, bytes) = (to, bytes.to_vec());
+        state.push(to, due_ns, What::Message { from, bytes });
+    }
+
+    /// What is to come for a process, in words.
+    pub fn describe(&self, process: ProcId) -> String {
+        let state = self.0.lock();
+        let node = &state.nodes[process.0 as usize];
+        format!(
+            "network: {} events to come at time {} ns, {} completions among them, {} regions exposed{}",
+            node.coming.len(),
+            state.now_ns,
+            node.pending,
+            node.regions.len(),
+            if node.dead { ", dead" } else { "" }
+        )
+    }
+}
+
+fn death_of(process: ProcId) -> Error {
+    err!(ProcAborted, "process {} is dead", process.0)
+}
+
+impl State {
+    fn push(&mut self, to: ProcId, due_ns: u64, what: What) {
+        let number = self.events;
+        self.events += 1;
+        let node = &mut self.nodes[to.0 as usize];
+        if !node.dead {
+            node.coming.push(Reverse(Event { due_ns, number, what }));
+        }
+    }
+
+    fn chance(&mut self, permille: u32) -> bool {
+        permille != 0 && self.rng.u32(..1000) < permille
+    }
+
+    /// Lets a process know, some time after `from_ns`, that another can't be reached any more.
+    fn announce(&mut self, gone: ProcId, to: ProcId, from_ns: u64, error: Error) {
+        if !self.nodes[to.0 as usize].dead {
+            let due_ns = from_ns + 1 + self.rng.u64(..=2 * self.conditions.delay_ns_max);
+            self.push(to, due_ns, What::Lost(gone, error));
+        }
+    }
+
+    /// Puts a message on its way.
+    fn post(&mut self, from: ProcId, to: ProcId, mut bytes: Vec<u8>, left_ns: u64) {
+        if self.nodes[to.0 as usize].dead {
+            return;
+        }
+        if self.conditions.rogue == Some(from) && self.chance(self.conditions.mangled_permille) {
+            mangle(&mut self.rng, &mut bytes);
+        }
+        let mut due_ns = self.now_ns + 1 + self.rng.u64(..=self.conditions.delay_ns_max);
+        if self.conditions.limits.ordered {
+            let last = self.last_due_ns.entry((from, to)).or_default();
+            due_ns = due_ns.max(*last);
+            *last = due_ns;
+        }
+        self.left_ns
+            .entry((from, to))
+            .or_default()
+            .push((self.events, left_ns));
+        self.push(to, due_ns, What::Message { from, bytes });
+    }
+
+    fn completion_time(&mut self) -> u64 {
+        self.now_ns + 1 + self.rng.u64(..=self.conditions.completion_ns_max)
+    }
+
+    /// Does what is due at a process and hands on what its engine has to know. `false`: nothing is due.
+    fn next_due(&mut self, me: ProcId) -> Option<What> {
+        loop {
+            let now_ns = self.now_ns;
+            let node = &mut self.nodes[me.0 as usize];
+            let due = node
+                .coming
+                .peek()
+                .is_some_and(|Reverse(event)| event.due_ns <= now_ns);
+            let what = due.then(|| node.coming.pop())??.0.what;
+            match what {
+                What::Read(reading) => {
+                    let (result, copy) = self.read(&reading);
+                    let due_ns = self.completion_time();
+                    self.push(
+                        me,
+                        due_ns,
+                        What::HasRead {
+                            reading,
+                            result,
+                            copy,
+                        },
+                    );
+                }
+                other => return Some(other),
+            }
+        }
+    }
+
+    /// Copies the bytes of a read from the exposed memory.
+    fn read(&mut self, reading: &Reading) -> (Result<()>, Vec<u8>) {
+        let fails = self.chance(self.conditions.failed_reads_permille);
+        let len = total(&reading.into);
+        let exposed = self.nodes[reading.peer.0 as usize].regions.get(&reading.region);
+        let within = exposed.filter(|exposed| {
+            let end = reading.offset.checked_add(len as u64);
+            end.is_some_and(|end| end <= total(&exposed.0) as u64)
+        });
+        let result = match within {
+            Some(exposed) if !fails => {
+                // SAFETY: the exposed memory is valid until it is withdrawn, which it has not been.
+                let from = unsafe { gather(&exposed.0) };
+                let start = reading.offset as usize;
+                // SAFETY: the pieces are valid until the completion, as the engine promised.
+                unsafe { scatter(&from[start..start + len], &reading.into) };
+                Ok(())
+            }
+            _ => {
+                // SAFETY: as above.
+                unsafe { scatter(&vec![0xee; len], &reading.into) };
+                Err(err!(
+                    Other,
+                    "region {} of process {} can't be read at {} for {} bytes",
+                    reading.region,
+                    reading.peer.0,
+                    reading.offset,
+                    len
+                ))
+            }
+        };
+        // SAFETY: as above.
+        (result, unsafe { gather(&reading.into) })
+    }
+}
+
+/// The bytes of all pieces.
+///
+/// # Safety
+/// They are valid for reading.
+unsafe fn gather(pieces: &[Piece]) -> Vec<u8> {
+    // SAFETY: the caller's promise.
+    let slice = |piece: &Piece| unsafe { std::slice::from_raw_parts(piece.address, piece.len) };
+    pieces
+        .iter()
+        .filter(|piece| piece.len > 0)
+        .flat_map(slice)
+        .copied()
+        .collect()
+}
+
+/// Puts bytes into pieces that have room for just so many.
+///
+/// # Safety
+/// The pieces are valid for writing.
+unsafe fn scatter(mut bytes: &[u8], pieces: &[Piece]) {
+    for piece in pieces.iter().filter(|piece| piece.len > 0) {
+        let (some, rest) = bytes.split_at(piece.len);
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(piece.address, piece.len) }.copy_from_slice(some);
+        bytes = rest;
+    }
+    assert!(bytes.is_empty(), "{} bytes too many", bytes.len());
+}
+
+/// Cuts a message or changes some of its bits; not those that name its sender, as any holder of a process's token can
+/// send in another's name.
+fn mangle(rng: &mut Rng, bytes: &mut Vec<u8>) {
+    if rng.u32(..4) == 0 {
+        let len = rng.u64(..=bytes.len() as u64) as usize;
+        bytes.truncate(len);
+    } else {
+        for _ in 0..rng.u32(1..4) {
+            // Mostly in the header, which is where it matters.
+            let bound = if rng.bool() {
+                bytes.len().min(48)
+            } else {
+                bytes.len()
+            };
+            let at = rng.u64(..bound as u64) as usize;
+            if !SENDER.contains(&at) {
+                bytes[at] ^= 1 << rng.u32(..8);
+            }
+        }
+    }
+}
+
+/// Where a header names its sender; see `crate::engine::wire`.
+const SENDER: std::ops::Range<usize> = 12..16;
+
+/// One process's way into a [`Network`].
+pub struct SimLane {
+    me: ProcId,
+    limits: Limits,
+    network: Network,
+    /// What is being handed over, outside of the network's lock.
+    due: VecDeque<What>,
+    counts_all: bool,
+}
+
+impl Lane for SimLane {
+    fn name(&self) -> String {
+        "sim".into()
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn address(&self) -> Vec<u8> {
+        self.me.0.to_le_bytes().to_vec()
+    }
+
+    fn connect(&mut self, peer: ProcId, address: &[u8]) -> Result<()> {
+        if address == peer.0.to_le_bytes() {
+            Ok(())
+        } else {
+            Err(err!(
+                Other,
+                "process {} has an address that makes no sense",
+                peer.0
+            ))
+        }
+    }
+
+    unsafe fn send(&mut self, peer: ProcId, header: &[u8], payload: &[u8], token: u64) -> Result<Sent> {
+        let state = &mut *self.network.0.lock();
+        let len = header.len() + payload.len();
+        assert!(
+            len <= self.limits.message,
+            "a message of {len} bytes in a lane for {}",
+            self.limits.message
+        );
+        if state.chance(state.conditions.again_permille) {
+            return Ok(Sent::Again);
+        }
+        let message = [header, payload].concat();
+        let dead = state.nodes[peer.0 as usize].dead;
+        let left_ns = state.completion_time();
+        state.post(self.me, peer, message, left_ns);
+        if len <= self.limits.buffered || state.rng.u32(..8) == 0 {
+            if self.counts_all {
+                state.nodes[self.me.0 as usize].pending += 1;
+                state.push(self.me, left_ns, What::Counted);
+            }
+            return Ok(Sent::Done);
+        }
+        let result = if dead && state.rng.bool() {
+            Err(death_of(peer))
+        } else {
+            Ok(())
+        };
+        let left = What::Left {
+            peer,
+            token,
+            address: payload.as_ptr(),
+            copy: payload.to_vec(),
+            result,
+        };
+        state.nodes[self.me.0 as usize].pending += 1;
+        state.push(self.me, left_ns, left);
+        Ok(Sent::Pending)
+    }
+
+    fn poll(&mut self, sink: &mut dyn Sink) -> Result<bool> {
+        let mut state = self.network.0.lock();
+        while let Some(what) = state.next_due(self.me) {
+            if let What::Left { .. } | What::HasRead { .. } | What::Counted = &what {
+                state.nodes[self.me.0 as usize].pending -= 1;
+            }
+            self.due.push_back(what);
+        }
+        drop(state);
+        let any = !self.due.is_empty();
+        for what in self.due.drain(..) {
+            match what {
+                What::Message { bytes, .. } => sink.message(&bytes),
+                What::Left {
+                    peer,
+                    token,
+                    address,
+                    copy,
+                    result,
+                } => {
+                    let address = if copy.is_empty() { copy.as_ptr() } else { address };
+                    // SAFETY: the engine promised to keep the payload until this completion.
+                    let bytes = unsafe { std::slice::from_raw_parts(address, copy.len()) };
+                    assert!(
+                        bytes == copy,
+                        "{} bytes on their way from {} to {} were changed before the lane was done with them",
+                        copy.len(),
+                        self.me.0,
+                        peer.0
+                    );
+                    sink.completed(token, result);
+                }
+                What::HasRead {
+                    reading,
+                    result,
+                    copy,
+                } => {
+                    // SAFETY: the engine promised to keep the memory until this completion.
+                    let bytes = unsafe { gather(&reading.into) };
+                    assert!(
+                        bytes == copy,
+                        "{} bytes being read by {} from {} were touched before the lane was done with them",
+                        copy.len(),
+                        self.me.0,
+                        reading.peer.0
+                    );
+                    sink.completed(reading.token, result);
+                }
+                What::Lost(peer, error) => sink.peer_lost(peer, error),
+                What::Wake | What::Counted => {}
+                What::Read(_) => unreachable!("done by next_due"),
+            }
+        }
+        Ok(any)
+    }
+
+    unsafe fn expose(&mut self, pieces: &[Piece]) -> Result<(Region, RemoteKey)> {
+        let state = &mut *self.network.0.lock();
+        let node = &mut state.nodes[self.me.0 as usize];
+        let region = node.next_region;
+        node.next_region += 1;
+        node.regions.insert(region, Exposed(pieces.into()));
+        Ok((Region(region), RemoteKey(region.to_le_bytes().to_vec())))
+    }
+
+    fn withdraw(&mut self, region: Region) {
+        let state = &mut *self.network.0.lock();
+        let node = &mut state.nodes[self.me.0 as usize];
+        let known = node.regions.remove(&region.0).is_some();
+        assert!(
+            known || node.dead,
+            "region {} of process {} is not exposed",
+            region.0,
+            self.me.0
+        );
+    }
+
+    unsafe fn read(
+        &mut self,
+        peer: ProcId,
+        key: &RemoteKey,
+        offset: u64,
+        into: &[Piece],
+        token: u64,
+    ) -> Result<Sent> {
+        let Ok(region) = <[u8; 8]>::try_from(key.0.as_slice()).map(u64::from_le_bytes) else {
+            return Err(err!(
+                Other,
+                "process {} sent a memory key that makes no sense",
+                peer.0
+            ));
+        };
+        let state = &mut *self.network.0.lock();
+        if state.chance(state.conditions.again_permille) {
+            return Ok(Sent::Again);
+        }
+        let reading = Reading {
+            peer,
+            region,
+            offset,
+            into: into.into(),
+            token,
+        };
+        if state.rng.u32(..8) == 0 {
+            return state.read(&reading).0.map(|()| Sent::Done);
+        }
+        // SAFETY: the caller's promise. Rubbish until the bytes come.
+        unsafe { scatter(&vec![0xee; total(into)], into) };
+        let due_ns = state.now_ns + 1 + state.rng.u64(..=state.conditions.delay_ns_max);
+        state.nodes[self.me.0 as usize].pending += 1;
+        state.push(self.me, due_ns, What::Read(reading));
+        Ok(Sent::Pending)
+    }
+
+    fn arm(&mut self) -> Option<RawFd> {
+        None
+    }
+
+    fn can_sleep(&self) -> bool {
+        false
+    }
+
+    fn is_drained(&self) -> bool {
+        self.network.0.lock().nodes[self.me.0 as usize].pending == 0
+    }
+
+    fn count_all(&mut self, on: bool) {
+        self.counts_all = on;
+    }
+}

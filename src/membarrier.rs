@@ -1,0 +1,49 @@
+//! Linux's `membarrier`: one side of two that must see each other's stores makes all processors go through a fence, so
+//! that the other side, which comes by far more often, needs none.
+
+use std::sync::OnceLock;
+
+/// Registers when the library is loaded. In a process of one thread that takes some microseconds; once there are more, the system
+/// waits until each processor has been through its scheduler, 30 to 40 ms of `MPI_Init` (seen with 6.18, two processors).
+// SAFETY: the loader calls what stands in this section, in a process where nothing of Weft's has run yet. The function makes a
+// system call and stores what it says; it needs nothing of the program's, and can't unwind.
+#[cfg(not(miri))]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = {
+    extern "C" fn register() {
+        is_registered();
+    }
+    register
+};
+
+fn is_registered() -> bool {
+    static REGISTERED: OnceLock<bool> = OnceLock::new();
+    *REGISTERED.get_or_init(|| !cfg!(miri) && membarrier(libc::MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED))
+}
+
+/// Whether [`fence_all`] works in this process; tries it the first time, as a program may have confined itself since it was loaded.
+/// What it says never changes.
+pub fn is_offered() -> bool {
+    static OFFERED: OnceLock<bool> = OnceLock::new();
+    *OFFERED.get_or_init(|| is_registered() && membarrier(libc::MEMBARRIER_CMD_GLOBAL_EXPEDITED))
+}
+
+/// A fence for the caller and for all threads that run in this process and in others for which [`is_offered`] said yes.
+///
+/// # Panics
+/// If it was not offered.
+pub fn fence_all() {
+    // It worked when it was offered, and does not fail later.
+    let done = membarrier(libc::MEMBARRIER_CMD_GLOBAL_EXPEDITED);
+    assert!(
+        done,
+        "membarrier works no more: {}",
+        std::io::Error::last_os_error()
+    );
+}
+
+fn membarrier(command: libc::c_int) -> bool {
+    // SAFETY: the call takes numbers only.
+    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+}

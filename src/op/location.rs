@@ -1,0 +1,129 @@
+//! Kernels of `MPI_MINLOC` and `MPI_MAXLOC` on pairs of a value and an index (MPI 5.0, section 6.9.4).
+//!
+//! Of equal values the smaller index counts. Where a value is NaN, no value exceeds the other and they are not equal:
+//! the second operand stays.
+
+use super::Kernel;
+#[cfg(target_arch = "x86_64")]
+use super::kernels::Floating;
+#[cfg(target_arch = "x86_64")]
+use super::longdouble::LongDouble as X87;
+use crate::datatype::Representation;
+
+/// A pair as C lays it out.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Pair<V, I> {
+    value: V,
+    index: I,
+}
+
+/// What values and indices can do.
+trait Ordered: Copy {
+    fn above(self, other: Self) -> bool;
+    fn equals(self, other: Self) -> bool;
+}
+
+macro_rules! ordered {
+    ($($type:ty)*) => {$(
+        impl Ordered for $type {
+            #[inline(always)]
+            fn above(self, other: Self) -> bool {
+                self > other
+            }
+
+            #[inline(always)]
+            fn equals(self, other: Self) -> bool {
+                self == other
+            }
+        }
+    )*};
+}
+
+ordered!(i8 u8 i16 u16 i32 u32 i64 u64 i128 f32 f64);
+
+#[cfg(target_arch = "x86_64")]
+impl Ordered for X87 {
+    #[inline(always)]
+    fn above(self, other: Self) -> bool {
+        self.exceeds(other)
+    }
+
+    #[inline(always)]
+    fn equals(self, other: Self) -> bool {
+        !self.exceeds(other) && !other.exceeds(self) && self.is_number() && other.is_number()
+    }
+}
+
+/// # Safety
+/// As [`Kernel`], for pairs of `V` and `I`.
+unsafe fn each<const MAX: bool, V: Ordered, I: Ordered>(input: *const u8, inout: *mut u8, count: usize) {
+    let (input, inout) = (input.cast::<Pair<V, I>>(), inout.cast::<Pair<V, I>>());
+    for at in 0..count {
+        // SAFETY: the caller vouches for `count` pairs in both; each field is read and written by itself, so that the
+        // padding between them is left alone.
+        unsafe {
+            let (one, other) = (input.add(at), inout.add(at));
+            let (a, i) = (
+                (&raw const (*one).value).read_unaligned(),
+                (&raw const (*one).index).read_unaligned(),
+            );
+            let (value, index) = (&raw mut (*other).value, &raw mut (*other).index);
+            let (b, j) = (value.read_unaligned(), index.read_unaligned());
+            if if MAX { a.above(b) } else { b.above(a) } {
+                value.write_unaligned(a);
+                index.write_unaligned(i);
+            } else if a.equals(b) && j.above(i) {
+                index.write_unaligned(i);
+            }
+        }
+    }
+}
+
+fn of<V: Ordered, I: Ordered>(max: bool) -> Option<Kernel> {
+    Some(if max {
+        each::<true, V, I>
+    } else {
+        each::<false, V, I>
+    })
+}
+
+/// A kernel by the index's representation: an integer.
+fn indexed<V: Ordered>(max: bool, index: Representation) -> Option<Kernel> {
+    use Representation::{I8, I16, I32, I64, U8, U16, U32, U64};
+    match index {
+        I8 => of::<V, i8>(max),
+        U8 => of::<V, u8>(max),
+        I16 => of::<V, i16>(max),
+        U16 => of::<V, u16>(max),
+        I32 => of::<V, i32>(max),
+        U32 => of::<V, u32>(max),
+        I64 => of::<V, i64>(max),
+        U64 => of::<V, u64>(max),
+        _ => None,
+    }
+}
+
+/// The kernel on pairs of these two representations; `None` where no predefined pair has them.
+pub(super) fn kernel(max: bool, value: Representation, index: Representation) -> Option<Kernel> {
+    use Representation::*;
+    match value {
+        // `MPI_2REAL` and `MPI_2DOUBLE_PRECISION`.
+        F32 if index == F32 => of::<f32, f32>(max),
+        F64 if index == F64 => of::<f64, f64>(max),
+        I8 => indexed::<i8>(max, index),
+        U8 => indexed::<u8>(max, index),
+        I16 => indexed::<i16>(max, index),
+        U16 => indexed::<u16>(max, index),
+        I32 => indexed::<i32>(max, index),
+        U32 => indexed::<u32>(max, index),
+        I64 => indexed::<i64>(max, index),
+        U64 => indexed::<u64>(max, index),
+        I128 => indexed::<i128>(max, index),
+        F32 => indexed::<f32>(max, index),
+        F64 => indexed::<f64>(max, index),
+        #[cfg(target_arch = "x86_64")]
+        LongDouble => indexed::<X87>(max, index),
+        _ => None,
+    }
+}

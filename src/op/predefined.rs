@@ -1,0 +1,106 @@
+//! The predefined operations: their numbers in the standard ABI, and what each is defined on.
+
+use super::{Function, Kernel, Op, kernels, location};
+use crate::datatype::{Category, Element};
+use std::sync::{Arc, LazyLock};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Min,
+    Sum,
+    Prod,
+    Max,
+    Band,
+    Bor,
+    Bxor,
+    Land,
+    Lor,
+    Lxor,
+    Minloc,
+    Maxloc,
+    Replace,
+    NoOp,
+}
+
+/// Handle, name, operation (MPI 5.0, section 20.3.4).
+const OPS: &[(usize, &str, Kind)] = &[
+    (33, "MPI_SUM", Kind::Sum),
+    (34, "MPI_MIN", Kind::Min),
+    (35, "MPI_MAX", Kind::Max),
+    (36, "MPI_PROD", Kind::Prod),
+    (40, "MPI_BAND", Kind::Band),
+    (41, "MPI_BOR", Kind::Bor),
+    (42, "MPI_BXOR", Kind::Bxor),
+    (48, "MPI_LAND", Kind::Land),
+    (49, "MPI_LOR", Kind::Lor),
+    (50, "MPI_LXOR", Kind::Lxor),
+    (56, "MPI_MINLOC", Kind::Minloc),
+    (57, "MPI_MAXLOC", Kind::Maxloc),
+    (60, "MPI_REPLACE", Kind::Replace),
+    (61, "MPI_NO_OP", Kind::NoOp),
+];
+
+const OP_NULL: usize = 32;
+const TABLE: usize = 32;
+
+static PREDEFINED: LazyLock<[Option<Arc<Op>>; TABLE]> = LazyLock::new(|| {
+    let mut table = [const { None }; TABLE];
+    for &(handle, name, kind) in OPS {
+        // These two return one of their operands, whatever the other is.
+        let commutes = !matches!(kind, Kind::Replace | Kind::NoOp);
+        table[handle - OP_NULL] = Some(Op::new(Function::Predefined(kind), commutes, handle, name));
+    }
+    table
+});
+
+impl Kind {
+    /// Whether section 6.9.2 or 6.9.4 defines it on `element`.
+    pub(super) fn takes(self, element: Element) -> bool {
+        use Category::*;
+        let category = match element {
+            Element::Pair(..) => return matches!(self, Kind::Minloc | Kind::Maxloc),
+            Element::Basic(basic) => basic.category,
+        };
+        match self {
+            Kind::Max | Kind::Min => matches!(category, CInteger | FortranInteger | Floating | MultiLanguage),
+            Kind::Sum | Kind::Prod => {
+                matches!(
+                    category,
+                    CInteger | FortranInteger | Floating | Complex | MultiLanguage
+                )
+            }
+            Kind::Land | Kind::Lor | Kind::Lxor => matches!(category, CInteger | Logical),
+            Kind::Band | Kind::Bor | Kind::Bxor => {
+                matches!(category, CInteger | FortranInteger | Byte | MultiLanguage)
+            }
+            Kind::Minloc | Kind::Maxloc => false,
+            Kind::Replace | Kind::NoOp => true,
+        }
+    }
+
+    /// The function that does it; `None` where it is not defined on `element`, or not built.
+    pub(super) fn kernel(self, element: Element) -> Option<Kernel> {
+        if !self.takes(element) {
+            return None;
+        }
+        match element {
+            Element::Basic(basic) => kernels::kernel(self, basic.representation),
+            Element::Pair(value, index, _) => {
+                location::kernel(self == Kind::Maxloc, value.representation, index.representation)
+            }
+        }
+    }
+}
+
+impl Op {
+    /// The predefined operation of the handle constant `abi_value`: `MPI_SUM` for 33.
+    pub fn predefined(abi_value: usize) -> Option<&'static Arc<Op>> {
+        PREDEFINED.get(abi_value.wrapping_sub(OP_NULL))?.as_ref()
+    }
+
+    /// Every predefined operation, with its handle constant.
+    pub fn all_predefined() -> impl Iterator<Item = (usize, &'static Arc<Op>)> {
+        let all = PREDEFINED.iter().enumerate();
+        all.filter_map(|(index, op)| Some((index + OP_NULL, op.as_ref()?)))
+    }
+}

@@ -1,0 +1,159 @@
+//! A launcher whose answers come late.
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+
+use crate::bootstrap::{Bootstrap, Job, Layout};
+use crate::error::Result;
+use crate::lane::ProcId;
+use crate::lane::sim::Network;
+
+/// The address cards of all ranks.
+#[derive(Clone, Default)]
+pub(super) struct Cards(Arc<Mutex<FxHashMap<u32, Vec<u8>>>>);
+
+impl Cards {
+    pub(super) fn of(&self, rank: u32) -> Option<Vec<u8>> {
+        self.0.lock().get(&rank).cloned()
+    }
+}
+
+/// The launcher's fences: each is over for a process some time after the last one has come.
+#[derive(Clone)]
+pub(super) struct Fences(Arc<Mutex<State>>);
+
+struct State {
+    /// To how many fences each rank has come.
+    come: Vec<u32>,
+    /// When each rank hears of the end of each fence.
+    over_ns: Vec<Vec<u64>>,
+}
+
+impl Fences {
+    pub(super) fn new(size: u32) -> Fences {
+        Fences(Arc::new(Mutex::new(State {
+            come: vec![0; size as usize],
+            over_ns: Vec::new(),
+        })))
+    }
+}
+
+/// One rank's connection to the launcher.
+pub(super) struct Launcher {
+    job: Job,
+    cards: Cards,
+    fences: Fences,
+    network: Network,
+    lookup_ns_max: u64,
+    /// When the answers come that were asked for.
+    answers_ns: FxHashMap<u32, u64>,
+}
+
+impl Launcher {
+    pub(super) fn new(
+        rank: u32,
+        size: u32,
+        cards: &Cards,
+        fences: &Fences,
+        network: &Network,
+        lookup_ns_max: u64,
+        processors: Option<u32>,
+    ) -> Launcher {
+        Launcher {
+            job: Job {
+                rank,
+                size,
+                appnum: None,
+                universe_size: None,
+                local_only: true,
+                local_rank: rank,
+                local_ranks: size,
+                processors,
+                launcher_pids: None,
+                layout: Layout::one_node(size),
+                id: "sim".into(),
+                memory_alloc_kinds: None,
+                initial_errhandler: None,
+                process_sets: Vec::new(),
+            },
+            cards: cards.clone(),
+            fences: fences.clone(),
+            network: network.clone(),
+            lookup_ns_max,
+            answers_ns: FxHashMap::default(),
+        }
+    }
+}
+
+impl Bootstrap for Launcher {
+    fn job(&self) -> &Job {
+        &self.job
+    }
+
+    fn name(&self) -> &'static str {
+        "sim"
+    }
+
+    fn publish(&mut self, _: u32, card: &[u8]) -> Result<()> {
+        self.cards.0.lock().insert(self.job.rank, card.to_vec());
+        Ok(())
+    }
+
+    fn needs_fence(&self) -> bool {
+        false
+    }
+
+    fn begin_fence(&mut self) -> Result<()> {
+        let state = &mut *self.fences.0.lock();
+        state.come[self.job.rank as usize] += 1;
+        let all = state.come.iter().copied().min().unwrap_or(0) as usize;
+        while state.over_ns.len() < all {
+            let over_ns = (0..self.job.size).map(|rank| {
+                let over_ns = self.network.now_ns() + 1 + self.network.random(self.lookup_ns_max + 1);
+                self.network.wake_at(ProcId(rank), over_ns);
+                over_ns
+            });
+            state.over_ns.push(over_ns.collect());
+        }
+        Ok(())
+    }
+
+    fn fence_is_over(&mut self) -> Result<bool> {
+        let state = self.fences.0.lock();
+        let me = self.job.rank as usize;
+        let over_ns = state.over_ns.get(state.come[me] as usize - 1);
+        Ok(over_ns.is_some_and(|over_ns| over_ns[me] <= self.network.now_ns()))
+    }
+
+    fn attend(&mut self) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn lookup(&mut self, _: u32, peer: ProcId) -> Result<Option<Vec<u8>>> {
+        let now_ns = self.network.now_ns();
+        let answer_ns = *self.answers_ns.entry(peer.0).or_insert_with(|| {
+            let answer_ns = now_ns + self.network.random(self.lookup_ns_max + 1);
+            self.network.wake_at(ProcId(self.job.rank), answer_ns);
+            answer_ns
+        });
+        if now_ns < answer_ns {
+            return Ok(None);
+        }
+        Ok(self.cards.of(peer.0))
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        None
+    }
+
+    fn abort(&mut self, _: i32, message: &str) {
+        panic!("abort: {message}");
+    }
+
+    fn finalize(&mut self) -> Result<()> {
+        Ok(())
+    }
+}

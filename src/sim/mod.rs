@@ -1,0 +1,329 @@
+//! A simulator: many ranks in one process, stepped in an order, and over a network, that follow from a seed.
+//!
+//! Each rank is an `async` program over its own [`Instance`]; nothing in here blocks or looks at a clock. At each step
+//! some rank is chosen, its instance makes progress, and its program is polled. Time advances when no rank can do
+//! anything more. When nothing is to come and somebody still waits, or when the steps run out, the run fails, and says
+//! what each rank waits for.
+//!
+//! - [`Simulation`]: one run
+//! - [`Rank`]: what a program is given
+//! - `check`: many runs; a failure names its seed
+//! - `bootstrap`: a launcher that answers late
+//!
+//! A program must not drop an unfinished [`crate::instance::Completion`] and must not call what blocks.
+
+mod bootstrap;
+mod buffer;
+mod check;
+mod join;
+mod rank;
+
+use std::future::Future;
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use crate::engine::{Engine, Parts};
+use crate::instance::{Instance, Policy};
+use crate::lane::loopback::Loopback;
+use crate::lane::sim::{Conditions, Network};
+use crate::lane::{Limits, ProcId};
+use crate::settings::Settings;
+
+pub use buffer::Buffer;
+pub use check::check;
+pub use join::join_all;
+pub use rank::Rank;
+
+use bootstrap::{Cards, Fences, Launcher};
+use buffer::Graveyard;
+
+/// What a run is like.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The network.
+    pub conditions: Conditions,
+    /// The setting `eager_max`.
+    pub eager_max: Option<usize>,
+    /// The setting `rma`.
+    pub rma: bool,
+    /// The longest time in virtual nanoseconds that the launcher takes to answer.
+    pub lookup_ns_max: u64,
+    /// How many processors the launcher says that the ranks share.
+    pub processors: Option<u32>,
+    /// A run of more steps has failed.
+    pub steps_max: u64,
+}
+
+impl Options {
+    /// A network where everything happens: short frames, refusals, late completions; limits by the seed.
+    pub fn random(seed: u64) -> Options {
+        let rng = &mut Rng::with_seed(seed ^ 0x6f70_7469_6f6e);
+        let message = rng.u32(192..1500) as usize;
+        let limits = Limits {
+            buffered: rng.u32(0..message as u32 + 1) as usize,
+            message,
+            piece: rng.u32(1..message as u32) as usize,
+            ordered: true,
+            rma: rng.u32(..3) != 0,
+            rma_from: rng.u32(..3000) as usize,
+            read_run: [0, 8, usize::MAX][rng.u32(..3) as usize],
+            expose_run: [0, 8, usize::MAX][rng.u32(..3) as usize],
+            eager: rng.u32(..1000) as usize,
+            pushed: [0, rng.u32(..8000) as usize][rng.u32(..2) as usize],
+            queue: skewed(rng, 12) as usize,
+        };
+        Options {
+            conditions: Conditions {
+                limits,
+                delay_ns_max: 1 << rng.u32(..16),
+                completion_ns_max: 1 << rng.u32(..16),
+                again_permille: [0, 10, 300][rng.u32(..3) as usize],
+                failed_reads_permille: [0, 0, 200][rng.u32(..3) as usize],
+                mangled_permille: 0,
+                rogue: None,
+            },
+            eager_max: rng.bool().then(|| rng.u32(..800) as usize),
+            rma: rng.u32(..8) != 0,
+            lookup_ns_max: 1 << rng.u32(..16),
+            processors: [None, Some(1), Some(2), Some(3)][rng.u32(..4) as usize],
+            steps_max: 20_000_000,
+        }
+    }
+}
+
+/// A number below 2 to the power of `bits`, of any magnitude with equal chance.
+pub fn skewed(rng: &mut Rng, bits: u32) -> u64 {
+    let bits = rng.u32(..=bits);
+    rng.u64(..1 << bits)
+}
+
+/// One run.
+pub struct Simulation {
+    seed: u64,
+    network: Network,
+    rng: Rng,
+    instances: Vec<Arc<Instance>>,
+    cards: Cards,
+    graveyard: Graveyard,
+    steps_left: u64,
+    /// How many moments in succession nothing was to come.
+    still_moments: u32,
+}
+
+/// So often may everything be refused, or a program look in vain, with nothing to come, before the run is stuck.
+const STILL_MOMENTS_MAX: u32 = 10_000;
+
+struct Program<F: Future> {
+    rank: Rank,
+    /// Never dropped unless it has ended: a completion in it would wait.
+    future: ManuallyDrop<Pin<Box<F>>>,
+    result: Option<F::Output>,
+    /// Whether to poll it though its engine does nothing: at the start, and where it waits for time to pass.
+    its_turn: bool,
+}
+
+impl Simulation {
+    /// `size` processes that have initialised MPI.
+    pub fn new(seed: u64, size: u32, options: Options) -> Simulation {
+        let mut rng = Rng::with_seed(seed);
+        let network = Network::new(rng.u64(..), size, options.conditions);
+        let cards = Cards::default();
+        let fences = Fences::new(size);
+        let instances = (0..size)
+            .map(|rank| {
+                let me = ProcId(rank);
+                let engine = Engine::new(Parts {
+                    me,
+                    size,
+                    token: rng.u64(..),
+                    lanes: vec![Box::new(Loopback::default()), Box::new(network.lane(me))],
+                    eager_max: options.eager_max,
+                    rma: options.rma,
+                    first_generation: rng.u32(..),
+                    window: rng.u32(2..8),
+                    unexpected_max: skewed(&mut rng, 14),
+                });
+                let launcher = Launcher::new(
+                    rank,
+                    size,
+                    &cards,
+                    &fences,
+                    &network,
+                    options.lookup_ns_max,
+                    options.processors,
+                );
+                let settings = Settings::read(|_| None).expect("the defaults are valid");
+                // Nobody waits in a simulation.
+                let policy = Policy {
+                    spin: Duration::ZERO,
+                    yields: Duration::ZERO,
+                };
+                Instance::new(engine, Box::new(launcher), settings, policy, 0, Arc::default())
+                    .expect("this launcher takes every card")
+            })
+            .collect();
+        Simulation {
+            seed,
+            network,
+            rng,
+            instances,
+            cards,
+            graveyard: Graveyard::default(),
+            steps_left: options.steps_max,
+            still_moments: 0,
+        }
+    }
+
+    /// The network, for what a test does to it.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// The instance of a rank.
+    pub fn instance(&self, rank: u32) -> &Arc<Instance> {
+        &self.instances[rank as usize]
+    }
+
+    /// The address card that a rank has published.
+    pub fn card(&self, rank: u32) -> Option<Vec<u8>> {
+        self.cards.of(rank)
+    }
+
+    /// Runs one program per rank until all that are alive have ended and nothing is left anywhere. Gives their
+    /// results; `None`: the rank has died before.
+    ///
+    /// # Panics
+    /// If a program panics, if the run gets stuck, or if an engine is not empty at the end.
+    pub fn run<F: Future>(mut self, program: impl Fn(Rank) -> F) -> Vec<Option<F::Output>> {
+        let mut programs: Vec<Program<F>> = (0..self.instances.len())
+            .map(|at| {
+                let rank = Rank::new(&self.instances[at], &self.network, &self.graveyard);
+                let future = ManuallyDrop::new(Box::pin(program(rank.clone())));
+                Program {
+                    rank,
+                    future,
+                    result: None,
+                    its_turn: true,
+                }
+            })
+            .collect();
+        let mut running: Vec<usize> = (0..programs.len()).collect();
+        loop {
+            if running.is_empty() {
+                running = self.next_moment(&mut programs);
+                if running.is_empty() {
+                    break;
+                }
+            }
+            let place = self.rng.u64(..running.len() as u64) as usize;
+            let at = running[place];
+            if self.network.is_dead(ProcId(at as u32)) {
+                running.swap_remove(place);
+                continue;
+            }
+            let stepped = catch_unwind(AssertUnwindSafe(|| programs[at].step()));
+            match stepped {
+                Ok(true) => {}
+                Ok(false) => {
+                    running.swap_remove(place);
+                }
+                Err(_) => self.fail(&programs, &format!("rank {at} panicked")),
+            }
+            self.steps_left = self.steps_left.saturating_sub(1);
+            if self.steps_left == 0 {
+                self.fail(&programs, "the steps have run out: a livelock?");
+            }
+        }
+        for (at, program) in programs.iter().enumerate() {
+            if self.network.is_dead(ProcId(at as u32)) {
+                continue;
+            }
+            if program.result.is_none() {
+                self.fail(&programs, &format!("rank {at} waits for ever"));
+            }
+            if !self.instances[at].engine().is_empty() {
+                self.fail(
+                    &programs,
+                    &format!("rank {at} has ended, but something is left in its engine"),
+                );
+            }
+        }
+        programs
+            .into_iter()
+            .map(|mut program| {
+                if program.result.is_some() {
+                    // SAFETY: dropped once, here, and not used after.
+                    unsafe { ManuallyDrop::drop(&mut program.future) };
+                }
+                program.result
+            })
+            .collect()
+    }
+
+    /// Lets time pass until some ranks have something to do; gives those. None: the world stands still.
+    fn next_moment<F: Future>(&mut self, programs: &mut [Program<F>]) -> Vec<usize> {
+        let something = self.network.advance();
+        if something {
+            self.still_moments = 0;
+        } else {
+            // Only what was refused can go on, and programs that look for themselves.
+            self.network.tick();
+            self.still_moments += 1;
+            if self.still_moments > STILL_MOMENTS_MAX {
+                return Vec::new();
+            }
+        }
+        for program in &mut *programs {
+            program.its_turn |= program.rank.takes_turn();
+        }
+        let backlog = |at: usize| self.instances[at].engine().has_backlog();
+        let alive = |at: &usize| !self.network.is_dead(ProcId(*at as u32));
+        (0..programs.len())
+            .filter(alive)
+            .filter(|&at| self.network.has_due(ProcId(at as u32)) || programs[at].its_turn || backlog(at))
+            .collect()
+    }
+
+    fn fail<F: Future>(&self, programs: &[Program<F>], what: &str) -> ! {
+        let mut report = format!("seed {}, time {} ns: {what}", self.seed, self.network.now_ns());
+        for (at, program) in programs.iter().enumerate() {
+            let me = ProcId(at as u32);
+            let state = match (&program.result, self.network.is_dead(me)) {
+                (_, true) => "dead",
+                (Some(_), _) => "ended",
+                (None, _) => "running",
+            };
+            let engine = self.instances[at].engine();
+            if state == "running" || (state == "ended" && !engine.is_empty()) {
+                report += &format!(
+                    "\n({state}) {}\n  {}",
+                    engine.describe(),
+                    self.network.describe(me)
+                );
+            }
+        }
+        panic!("{report}");
+    }
+}
+
+impl<F: Future> Program<F> {
+    /// One step; `false`: there was nothing to do.
+    fn step(&mut self) -> bool {
+        let any = self.rank.instance().step();
+        let its_turn = std::mem::take(&mut self.its_turn);
+        if self.result.is_some() || !(any || its_turn) {
+            return any;
+        }
+        let mut context = Context::from_waker(Waker::noop());
+        if let Poll::Ready(result) = self.future.as_mut().poll(&mut context) {
+            self.result = Some(result);
+        }
+        true
+    }
+}

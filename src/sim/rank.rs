@@ -1,0 +1,166 @@
+//! What a rank's program is given.
+
+use std::future::{Future, poll_fn};
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+
+use super::buffer::{Buffer, Graveyard};
+use crate::communicator::Communicator;
+use crate::engine::Received;
+use crate::engine::request::{Outcome, RequestId};
+use crate::instance::Instance;
+use crate::lane::ProcId;
+use crate::lane::sim::Network;
+
+/// See the module.
+#[derive(Clone)]
+pub struct Rank {
+    instance: Arc<Instance>,
+    world: Arc<Communicator>,
+    network: Network,
+    graveyard: Graveyard,
+    /// Whether the program wants to be polled when time has passed, even if its engine has done nothing.
+    turn: Arc<AtomicBool>,
+}
+
+impl Rank {
+    pub(super) fn new(instance: &Arc<Instance>, network: &Network, graveyard: &Graveyard) -> Rank {
+        Rank {
+            instance: instance.clone(),
+            world: Communicator::world(instance),
+            network: network.clone(),
+            graveyard: graveyard.clone(),
+            turn: Arc::default(),
+        }
+    }
+
+    /// Its instance.
+    pub fn instance(&self) -> &Arc<Instance> {
+        &self.instance
+    }
+
+    /// All ranks.
+    pub fn world(&self) -> &Arc<Communicator> {
+        &self.world
+    }
+
+    /// The network.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// Its process, which is its rank in the world.
+    pub fn me(&self) -> ProcId {
+        self.instance.me()
+    }
+
+    /// A buffer that holds these bytes.
+    pub fn buffer(&self, bytes: &[u8]) -> Buffer {
+        Buffer::new(&self.graveyard, bytes)
+    }
+
+    /// A buffer of rubbish.
+    pub fn blank(&self, len: usize) -> Buffer {
+        self.buffer(&vec![0x77; len])
+    }
+
+    /// Whether the request has ended.
+    ///
+    /// # Panics
+    /// If there is no such request.
+    pub fn has_ended(&self, request: RequestId) -> bool {
+        self.instance
+            .engine()
+            .is_complete(request)
+            .expect("such a request")
+    }
+
+    /// Waits for the end of a request.
+    pub async fn wait(&self, request: RequestId) -> Outcome {
+        poll_fn(|_| {
+            let mut engine = self.instance.engine();
+            assert!(engine.is_complete(request).is_some(), "there is no such request");
+            engine.take(request).map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+
+    /// Waits for the end of a receive.
+    pub async fn received(&self, received: Received) -> Outcome {
+        match received {
+            Received::Now(outcome) => outcome,
+            Received::Later(request) => self.wait(request).await,
+        }
+    }
+
+    /// Lets the others go on, and time if it can.
+    pub async fn turn(&self) {
+        let mut polled = false;
+        poll_fn(|_| {
+            if std::mem::replace(&mut polled, true) {
+                return Poll::Ready(());
+            }
+            self.turn.store(true, Ordering::Relaxed);
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Awaits what other things than this rank's requests can bring about: looks at every turn.
+    pub async fn each_turn<T>(&self, operation: impl Future<Output = T>) -> T {
+        // Not dropped unfinished, in a panic neither: a completion in it would wait.
+        let mut operation = ManuallyDrop::new(Box::pin(operation));
+        let result = poll_fn(|context| {
+            let polled = operation.as_mut().poll(context);
+            if polled.is_pending() {
+                self.turn.store(true, Ordering::Relaxed);
+            }
+            polled
+        })
+        .await;
+        // SAFETY: dropped once, as it is never looked at again.
+        unsafe { ManuallyDrop::drop(&mut operation) };
+        result
+    }
+
+    /// Waits until something is so that does not depend on this rank's engine.
+    pub async fn until(&self, mut so: impl FnMut() -> bool) {
+        self.each_turn(poll_fn(|_| match so() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }))
+        .await;
+    }
+
+    /// Lets so much virtual time pass.
+    pub async fn pause(&self, ns: u64) {
+        let until = self.network.now_ns() + ns;
+        self.network.wake_at(self.me(), until);
+        poll_fn(|_| {
+            if self.network.now_ns() >= until {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
+    }
+
+    /// Dies without a word.
+    pub async fn die(&self) -> ! {
+        self.network.kill(self.me());
+        std::future::pending().await
+    }
+
+    /// Closes its lane and exits; what its program awaits afterwards never comes.
+    pub fn leave(&self) {
+        self.network.leave(self.me());
+    }
+
+    /// Whether its program waits in [`Rank::turn`]; the answer is given once.
+    pub(super) fn takes_turn(&self) -> bool {
+        self.turn.swap(false, Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,27 @@
+//! Raw FFI to libfabric, 1.17 to 2.x, for Weft: what bindgen makes of the installed headers, and in [`ops`] the calls
+//! that libfabric declares as `static inline`. [`library`] loads the library when it is first needed; programs that use
+//! this crate are not linked to it. Nothing else here is safe, and nothing adds meaning to the C interface; the
+//! man pages (`fi_endpoint(3)`, `fi_cq(3)`, …) are the documentation.
+//!
+//! Declarations differ between versions of libfabric only by fields and enumerators added at the end, so code that
+//! compiles against 1.17 compiles against 2.x. Whoever fills a struct starts from `Default::default()`.
+
+#[allow(
+    missing_docs,
+    non_camel_case_types,
+    non_snake_case,
+    non_upper_case_globals,
+    unused,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    unsafe_op_in_unsafe_fn
+)]
+mod bindings {
+    include!(concat!(env!("OUT_DIR"), "/bindings.rs"));
+}
+mod library;
+pub mod ops;
+
+pub use bindings::*;
+pub use library::{Library, LoadError, library};
+pub use ops::*;

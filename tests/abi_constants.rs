@@ -1,0 +1,178 @@
+//! Holds `include/mpi.h` and `weft::abi::constants` against the standard ABI's facts in `tests/abi/`.
+
+mod abi;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use abi::{Constant, compile, constants, procedures, run};
+
+/// How the standard's type of a constant is written in `weft::abi::constants`: `None` for pointers, of any type.
+fn rust_type(constant: &Constant) -> Option<&str> {
+    match constant.kind.as_str() {
+        "int" => Some("c_int"),
+        "pointer" => None,
+        handle_or_offset => Some(handle_or_offset),
+    }
+}
+
+#[test]
+fn rust_constants_have_the_values_and_types_of_the_standard() {
+    let ours: BTreeMap<_, _> = weft::abi::constants::ALL.iter().map(|c| (c.name, c)).collect();
+    let standard = constants();
+    for constant in &standard {
+        let our = ours
+            .get(constant.name.as_str())
+            .unwrap_or_else(|| panic!("{} is missing", constant.name));
+        assert_eq!(our.value, constant.value, "{}", constant.name);
+        match rust_type(constant) {
+            Some(rust_type) => assert_eq!(our.rust_type, rust_type, "{}", constant.name),
+            None => assert!(
+                our.rust_type.contains('*')
+                    || our.rust_type == "Callback"
+                    || our.rust_type.starts_with("MPI_T_"),
+                "{} is no pointer: {}",
+                constant.name,
+                our.rust_type
+            ),
+        }
+    }
+    assert_eq!(
+        ours.len(),
+        standard.len(),
+        "a constant that the standard does not have"
+    );
+}
+
+#[test]
+fn the_header_has_the_constants_of_the_standard() {
+    let standard = constants();
+    let mut source = String::from("#include <mpi.h>\n#include <stdio.h>\nint main(void)\n{\n");
+    for Constant { name, kind, .. } in &standard {
+        // The pointers of a conditional expression must agree in type, which holds a handle to its kind.
+        match kind.as_str() {
+            "int" => writeln!(source, "    {{ int v = {name}; printf(\"{name}\\t%d\\n\", v); }}"),
+            "pointer" => writeln!(source, "    printf(\"{name}\\t%ld\\n\", (long)(intptr_t){name});"),
+            "MPI_Offset" => writeln!(
+                source,
+                "    {{ MPI_Offset v = {name}; printf(\"{name}\\t%ld\\n\", (long)v); }}"
+            ),
+            handle => writeln!(
+                source,
+                "    {{ {handle} v = {name}; printf(\"{name}\\t%ld\\n\", (long)(intptr_t)v); }}"
+            ),
+        }
+        .expect("a String takes everything");
+    }
+    source.push_str("    return 0;\n}\n");
+    let program = compile("constants.c", &source, &["-std=c99", "-pedantic"]);
+    let printed = run(&program);
+    let expected: String = standard
+        .iter()
+        .map(|c| format!("{}\t{}\n", c.name, c.value))
+        .collect();
+    for (ours, standard) in printed.lines().zip(expected.lines()) {
+        assert_eq!(ours, standard);
+    }
+    assert_eq!(printed, expected);
+}
+
+#[test]
+fn integer_constants_serve_the_preprocessor_and_case_labels() {
+    let mut source = String::from("#include <mpi.h>\n");
+    for Constant { name, kind, .. } in constants() {
+        if kind == "int" && !name.starts_with("MPI_T_CB_") && !name.starts_with("MPI_T_SOURCE_") {
+            writeln!(
+                source,
+                "#if !defined({name}) || ({name}) + 0 != {name}\n#error {name}\n#endif"
+            )
+            .expect("a String takes everything");
+        }
+    }
+    source.push_str(
+        "int main(void)\n{\n    switch (0) { case MPI_ERR_TRUNCATE: case MPI_SUCCESS: return 0; }\n    return 1;\n}\n",
+    );
+    run(&compile("integers.c", &source, &["-std=c99", "-pedantic"]));
+}
+
+#[test]
+fn the_header_declares_every_procedure_as_the_standard_does() {
+    // A second declaration must be compatible with the first, or the compiler refuses it; taking the address shows
+    // that there was a first, since the array stands before the second declarations.
+    let mut addresses = String::new();
+    let mut again = String::new();
+    for procedure in procedures() {
+        for prefix in ["", "P"] {
+            writeln!(addresses, "    (any *){prefix}{},", procedure.name).expect("a String takes everything");
+            writeln!(
+                again,
+                "{} {prefix}{}({});",
+                procedure.returns, procedure.name, procedure.parameters
+            )
+            .expect("a String takes everything");
+        }
+    }
+    let source = format!(
+        "#include <mpi.h>\ntypedef void any(void);\nextern any *all[];\nany *all[] = {{\n{addresses}}};\n{again}"
+    );
+    let flags = ["-std=c99", "-Wno-pedantic", "-Wno-cast-function-type", "-c"];
+    compile("procedures.c", &source, &flags);
+    let cxx = source.replacen(
+        "\ntypedef void any(void);",
+        "\nextern \"C\" {\ntypedef void any(void);",
+        1,
+    ) + "}\n";
+    compile(
+        "procedures.cc",
+        &cxx,
+        &["-std=c++11", "-Wno-cast-function-type", "-c"],
+    );
+}
+
+#[test]
+fn programs_of_every_dialect_compile_without_warnings() {
+    let source = r#"
+#include <mpi.h>
+
+static void operation(void *in, void *inout, int *len, MPI_Datatype *type)
+{
+    (void)in; (void)inout; (void)len; (void)type;
+}
+
+int first(int argc, char **argv);
+int first(int argc, char **argv)
+{
+    MPI_Status status;
+    MPI_Comm comm;
+    MPI_Op op;
+    MPI_Aint address;
+    int rank;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Op_create(operation, 1, &op);
+    MPI_Get_address(&rank, &address);
+    MPI_Recv(MPI_BOTTOM, 0, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &status);
+    MPI_Recv(MPI_BOTTOM, 0, MPI_INT, MPI_PROC_NULL, 0, comm, MPI_STATUS_IGNORE);
+    MPI_Pcontrol(1, "level", 2);
+    MPI_Finalize();
+    return status.MPI_SOURCE == rank;
+}
+"#;
+    for dialect in ["c89", "c99", "c11", "c17"] {
+        let flags = [
+            &format!("-std={dialect}"),
+            "-pedantic",
+            "-Wstrict-prototypes",
+            "-c",
+        ];
+        compile(&format!("dialect-{dialect}.c"), source, &flags);
+    }
+    for dialect in ["c++98", "c++11", "c++17", "c++20"] {
+        compile(
+            &format!("dialect-{dialect}.cc"),
+            source,
+            &[&format!("-std={dialect}"), "-pedantic", "-c"],
+        );
+    }
+}

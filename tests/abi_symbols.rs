@@ -1,0 +1,82 @@
+//! Holds the shared library's dynamic symbols against the standard's procedures, and its soname against the ABI's.
+
+mod abi;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use object::read::elf::{ElfFile64, FileHeader as _};
+use object::{Object as _, ObjectSymbol as _, elf};
+
+/// The shared library that was built for this test: one run of the compiler makes it and the Rust library that
+/// this test is linked with, side by side in the folder of the test's own program.
+fn library() -> PathBuf {
+    let program = std::env::current_exe().expect("a program knows where it is");
+    program.with_file_name("libweft.so")
+}
+
+#[test]
+fn every_procedure_is_exported_under_both_names_and_nothing_else() {
+    let bytes = std::fs::read(library()).unwrap_or_else(|e| panic!("{}: {e}", library().display()));
+    let file = ElfFile64::<object::Endianness>::parse(&*bytes).expect("an ELF file");
+    let exported: BTreeSet<String> = file
+        .dynamic_symbols()
+        .filter(|symbol| symbol.is_definition())
+        .map(|symbol| symbol.name().expect("a name").to_owned())
+        .collect();
+    let expected: BTreeSet<String> = abi::procedures()
+        .iter()
+        .flat_map(|procedure| [procedure.name.clone(), format!("P{}", procedure.name)])
+        .collect();
+    assert_eq!(expected.len(), 2 * 664);
+    let missing: Vec<_> = expected.difference(&exported).collect();
+    assert!(missing.is_empty(), "not exported: {missing:?}");
+    let beyond: Vec<_> = exported.difference(&expected).collect();
+    assert!(beyond.is_empty(), "exported, and not in the standard: {beyond:?}");
+}
+
+#[test]
+fn the_soname_is_the_one_of_the_abi() {
+    let bytes = std::fs::read(library()).unwrap_or_else(|e| panic!("{}: {e}", library().display()));
+    let file = ElfFile64::<object::Endianness>::parse(&*bytes).expect("an ELF file");
+    let endian = file.endian();
+    let header = file.elf_header();
+    let sections = header.sections(endian, &*bytes).expect("sections");
+    let dynamic = sections
+        .dynamic_table(endian, &*bytes)
+        .expect("a readable dynamic section");
+    let sonames: Vec<_> = dynamic
+        .iter()
+        .filter(|entry| entry.tag == elf::DT_SONAME)
+        .map(|entry| dynamic.string(entry).expect("a string"))
+        .collect();
+    assert_eq!(sonames, [b"libmpi_abi.so.1"]);
+}
+
+#[test]
+fn every_procedure_links_from_c() {
+    // The linker, unlike a list of names, also refuses a symbol that is hidden or of the wrong kind.
+    let mut source =
+        String::from("#include <mpi.h>\ntypedef void any(void);\nextern any *all[];\nany *all[] = {\n");
+    for procedure in abi::procedures() {
+        source.push_str(&format!("    (any *){0}, (any *)P{0},\n", procedure.name));
+    }
+    source.push_str("};\nint main(void)\n{\n    return all[0] == 0;\n}\n");
+    let library = library();
+    // A name of its own: the library's soname is not the name of its file.
+    let named = abi::scratch().join("libmpi_abi.so.1");
+    let _ = std::fs::remove_file(&named);
+    std::os::unix::fs::symlink(&library, &named).expect("the target folder is writable");
+    let program = abi::compile(
+        "link.c",
+        &source,
+        &[
+            "-Wno-cast-function-type",
+            "-Wl,--no-as-needed",
+            "-Wl,-rpath",
+            &format!("-Wl,{}", abi::scratch().display()),
+            named.to_str().expect("a path in UTF-8"),
+        ],
+    );
+    abi::run(&program);
+}

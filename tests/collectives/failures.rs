@@ -1,0 +1,128 @@
+//! Counts that do not match, and several operations at once.
+
+use weft::Class;
+use weft::collective::{self, Address, Buffer};
+use weft::datatype::Datatype;
+use weft::engine::request::Outcome;
+use weft::sim::{Options, Simulation, check};
+
+use crate::SIZES;
+
+/// The ABI's number of `MPI_BXOR`.
+const BXOR: usize = 42;
+
+fn bytes(bytes: &mut [u8], count: u64) -> Buffer {
+    Buffer::new(bytes.as_mut_ptr(), count, Datatype::byte().clone())
+}
+
+/// A rank that expects less than it gets has an error, everybody's call returns, and nothing lies beyond its buffer.
+#[test]
+fn too_long() {
+    check("too_long", 2 * SIZES.len() as u64, |seed| {
+        let size = SIZES[seed as usize % SIZES.len()];
+        if size == 1 {
+            return;
+        }
+        let results = Simulation::new(seed, size, Options::random(seed)).run(|rank| async move {
+            let me = rank.me().0;
+            let short = me == size - 1;
+            let count = if short { 40 } else { 60 };
+            let mut message = vec![me as u8 + 1; 64];
+            let bcast = collective::bcast(&rank.world().collective(), 0, bytes(&mut message, count)).await;
+            assert!(!short || message[40..].iter().all(|&byte| byte == me as u8 + 1));
+            let mut own = vec![7; 64];
+            let mut all = vec![0; 64 * size as usize];
+            let allgather = collective::allgather(
+                &rank.world().collective(),
+                Some(bytes(&mut own, 1)),
+                bytes(&mut all, u64::from(!short)),
+            )
+            .await;
+            assert!(!short || all.iter().all(|&byte| byte == 0));
+            let mut elements = [3; 8];
+            let reduce = collective::allreduce(
+                &rank.world().collective(),
+                None,
+                Address::new(elements.as_mut_ptr()),
+                if short { 2 } else { 4 },
+                Datatype::byte().clone(),
+                weft::op::Op::predefined(BXOR).unwrap().clone(),
+            )
+            .await;
+            assert!(elements[4..].iter().all(|&byte| byte == 3));
+            [bcast, allgather, reduce]
+        });
+        let last = results.into_iter().next_back().flatten().expect("it lived");
+        for (at, result) in last.into_iter().enumerate() {
+            let error = result.expect_err("it got more than it expected");
+            assert_eq!(error.class, Class::Truncate, "call {at}: {error}");
+        }
+    });
+}
+
+/// A communicator is duplicated for all of its processes, or for none: then each hears of the last who was not ready.
+#[test]
+fn no_duplicate_for_some_only() {
+    check("no_duplicate_for_some_only", 3 * SIZES.len() as u64, |seed| {
+        let size = SIZES[seed as usize % SIZES.len()];
+        let (one, other) = (seed as u32 % size, (seed as u32 / 3) % size);
+        let results = Simulation::new(seed, size, Options::random(seed)).run(|rank| async move {
+            let me = rank.me().0;
+            let failed = rank.world().clone().duplicate(me != one && me != other).await;
+            let made = rank.world().clone().duplicate(true).await.expect("all are ready");
+            assert_eq!(made.size(), size);
+            (failed.err(), made.context())
+        });
+        let results: Vec<_> = results
+            .into_iter()
+            .map(|result| result.expect("it lived"))
+            .collect();
+        for (error, context) in &results {
+            let error = error.as_ref().expect("somebody was not ready");
+            assert_eq!(error.class, Class::Other);
+            let words = format!("failed at rank {},", one.max(other));
+            assert!(error.message.contains(&words), "{error}");
+            assert_eq!(*context, results[0].1);
+        }
+    });
+}
+
+/// Nonblocking operations on one communicator do not see each other's messages.
+#[test]
+fn several_at_once() {
+    check("several_at_once", 3 * SIZES.len() as u64, |seed| {
+        let size = SIZES[seed as usize % SIZES.len()];
+        Simulation::new(seed, size, Options::random(seed)).run(|rank| async move {
+            let me = rank.me().0;
+            let world = rank.world();
+            let mut broadcasts: Vec<Vec<u8>> = (0..5).map(|at| vec![(me as u8) << 3 | at; 700]).collect();
+            let mut sums: Vec<[u8; 3]> = (0..5).map(|at| [me as u8, at, 1]).collect();
+            let mut requests = Vec::new();
+            for (at, (message, sum)) in (0..).zip(broadcasts.iter_mut().zip(&mut sums)) {
+                let (operation, buffer) = (world.collective(), bytes(message, 700));
+                requests.push(rank.instance().spawn(Box::pin(async move {
+                    collective::bcast(&operation, at % size, buffer).await?;
+                    Ok(Outcome::EMPTY)
+                })));
+                let operation = world.collective();
+                let (address, datatype) = (Address::new(sum.as_mut_ptr()), Datatype::byte().clone());
+                let op = weft::op::Op::predefined(BXOR).unwrap().clone();
+                requests.push(rank.instance().spawn(Box::pin(async move {
+                    collective::allreduce(&operation, None, address, 3, datatype, op).await?;
+                    Ok(Outcome::EMPTY)
+                })));
+            }
+            collective::barrier(&world.collective()).await.unwrap();
+            for request in requests.into_iter().rev() {
+                assert_eq!(rank.wait(request).await.error, None);
+            }
+            for (at, (message, sum)) in (0u8..).zip(broadcasts.iter().zip(&sums)) {
+                let root = u32::from(at) % size;
+                assert!(message.iter().all(|&byte| byte == (root as u8) << 3 | at));
+                let odd = (size % 2) as u8;
+                let ranks = (0..size as u8).fold(0, |all, rank| all ^ rank);
+                assert_eq!(*sum, [ranks, odd * at, odd]);
+            }
+        });
+    });
+}

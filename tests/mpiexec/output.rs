@@ -1,0 +1,104 @@
+//! Forwarding of output.
+
+use std::io::{Read, Write};
+
+use super::*;
+
+#[test]
+fn lines_are_never_mixed() {
+    // Each line is written in many pieces, to both streams, which go to one place.
+    let script = "i=0; while [ $i -lt 40 ]; do \
+        for piece in 1 2 3 4 5 6 7 8; do printf '%s%01000d' \"$PMI_RANK\" 0; done; echo; \
+        printf '%s' \"$PMI_RANK\" >&2; echo err >&2; i=$((i+1)); done";
+    let mut command = mpiexec(&["-n", "6", "sh", "-c", script]);
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    command.stdout(writer.try_clone().unwrap()).stderr(writer);
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let mut text = String::new();
+    reader.read_to_string(&mut text).unwrap();
+    assert!(child.wait().unwrap().success());
+    for rank in 0..6 {
+        let line = format!("{rank}{:01000}", 0).repeat(8);
+        assert_eq!(
+            text.lines().filter(|found| *found == line).count(),
+            40,
+            "rank {rank}"
+        );
+        let line = format!("{rank}err");
+        assert_eq!(
+            text.lines().filter(|found| *found == line).count(),
+            40,
+            "rank {rank}"
+        );
+    }
+    assert_eq!(text.lines().count(), 6 * 80);
+}
+
+#[test]
+fn a_line_cut_by_a_full_buffer_stays_whole() {
+    // As the C library writes to a pipe: a block of 4096 bytes that ends anywhere, and the rest much later.
+    let cut = "head -c 4096 /dev/zero | tr '\\0' a; sleep 0.3; echo b";
+    let script = format!("if [ $PMI_RANK = 0 ]; then {cut}; else sleep 0.15; echo other; fi");
+    let output = run(&["-n", "2", "sh", "-c", &script]);
+    assert_eq!(stdout(&output), format!("other\n{}b\n", "a".repeat(4096)));
+}
+
+#[test]
+fn megabytes_pass_unchanged() {
+    let output = run(&["-n", "2", "sh", "-c", "[ $PMI_RANK = 1 ] || seq 1 1000000"]);
+    let expected: String = (1..=1_000_000).map(|number| format!("{number}\n")).collect();
+    assert!(stdout(&output) == expected);
+}
+
+#[test]
+fn bytes_without_a_line_feed_pass_unchanged() {
+    let output = run(&["-n", "1", "sh", "-c", "head -c 300000 /dev/zero; printf end"]);
+    assert_eq!(output.stdout.len(), 300_003);
+    assert!(output.stdout.ends_with(b"\0end"));
+}
+
+#[test]
+fn ranks_stand_in_front_of_lines_if_asked() {
+    let output = run(&["-l", "-n", "2", "printf", "a\\nb\\n"]);
+    assert_eq!(sorted(&output), ["[0] a", "[0] b", "[1] a", "[1] b"]);
+}
+
+#[test]
+fn a_prompt_comes_before_its_answer() {
+    let mut command = mpiexec(&[
+        "-n",
+        "2",
+        "sh",
+        "-c",
+        "[ $PMI_RANK = 1 ] || { printf 'name? '; read x; echo \"hi $x\"; }",
+    ]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut prompt = [0u8; 6];
+    child.stdout.as_mut().unwrap().read_exact(&mut prompt).unwrap();
+    assert_eq!(&prompt, b"name? ");
+    child.stdin.as_mut().unwrap().write_all(b"weft\n").unwrap();
+    assert_eq!(stdout(&child.wait_with_output().unwrap()), "hi weft\n");
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_job() {
+    let mut job = Running::start(mpiexec(&["-n", "2", "yes"]));
+    assert_eq!(job.line(), "y");
+    let (status, text) = job.end();
+    assert_eq!((status, text.as_str()), (128 + libc::SIGPIPE, ""));
+}
+
+#[test]
+fn a_slow_reader_stops_nothing_but_the_writer() {
+    // Far more than any pipe holds, and nobody reads it until the signal has ended the job.
+    let job = Running::start(mpiexec(&["-n", "1", "yes"]));
+    std::thread::sleep(Duration::from_millis(300));
+    job.signal(libc::SIGTERM);
+    // `end` closes the output first.
+    assert_eq!(job.end().0, 128 + libc::SIGTERM);
+}

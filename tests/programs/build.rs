@@ -1,0 +1,148 @@
+//! Compiles the C programs, once, however many tests and processes want them: a lock per program, and file times.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+use libtest_mimic::Failed;
+
+/// The repository.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A source file of `tests/c`.
+pub fn source(name: &str) -> PathBuf {
+    root().join("tests/c").join(name).with_extension("c")
+}
+
+/// The folder of what is built here, beside the library of the same profile.
+fn folder() -> Result<PathBuf, Failed> {
+    let program = std::env::current_exe()?;
+    let deps = program.parent().ok_or("this program lies in no folder")?;
+    let folder = deps.with_file_name("programs");
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+/// The folder where the library is `libmpi_abi.so.1`, for programs to find it at run time.
+pub fn library_folder() -> Result<PathBuf, Failed> {
+    let folder = folder()?.join("lib");
+    fs::create_dir_all(&folder)?;
+    let _lock = lock(&folder.join("lock"))?;
+    let library = std::env::current_exe()?.with_file_name("libweft.so");
+    if !library.exists() {
+        return Err(format!("the library is not built: {}", library.display()).into());
+    }
+    for name in ["libmpi_abi.so.1", "libmpi_abi.so"] {
+        let link = folder.join(name);
+        if fs::read_link(&link).ok().as_deref() != Some(&library) {
+            let _ = fs::remove_file(&link);
+            std::os::unix::fs::symlink(&library, &link)?;
+        }
+    }
+    Ok(folder)
+}
+
+/// Held until the file is dropped.
+fn lock(path: &Path) -> Result<File, Failed> {
+    let file = File::create(path)?;
+    file.lock()?;
+    Ok(file)
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).ok()?.modified().ok()
+}
+
+/// What every C file of ours is compiled with.
+const FLAGS: &[&str] = &[
+    "-std=gnu11",
+    "-O3",
+    "-g",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-pthread",
+];
+
+/// Compiles a program or library of `tests/c` with `compiler` into `output` if it is not newer than its sources.
+fn compile(compiler: &OsStr, name: &str, output: &Path, options: &[String]) -> Result<(), Failed> {
+    let _lock = lock(&output.with_extension("lock"))?;
+    let sources = [
+        source(name),
+        root().join("tests/c/check.h"),
+        root().join("tests/c/windows.h"),
+        root().join("include/mpi.h"),
+    ];
+    let newest = sources.iter().filter_map(|path| modified(path)).max();
+    if modified(output) > newest {
+        return Ok(());
+    }
+    let result = Command::new(compiler)
+        .args(FLAGS)
+        .arg(&sources[0])
+        .arg("-o")
+        .arg(output)
+        .args(options)
+        .output()
+        .map_err(|error| format!("{}: {error}", compiler.to_string_lossy()))?;
+    if !result.status.success() {
+        let _ = fs::remove_file(output);
+        return Err(format!("{name}.c: {}", String::from_utf8_lossy(&result.stderr)).into());
+    }
+    Ok(())
+}
+
+/// A program linked with Weft, by the C compiler itself.
+pub fn program(name: &str) -> Result<PathBuf, Failed> {
+    let (output, library) = (folder()?.join(name), library_folder()?);
+    let options = [
+        format!("-I{}", root().join("include").display()),
+        format!("-L{}", library.display()),
+        format!("-Wl,-rpath,{}", library.display()),
+        "-Wl,--enable-new-dtags".into(),
+        "-lmpi_abi".into(),
+        "-lm".into(),
+    ];
+    compile(OsStr::new("cc"), name, &output, &options)?;
+    Ok(output)
+}
+
+/// A library to preload, not linked with any MPI.
+pub fn preloaded(name: &str) -> Result<PathBuf, Failed> {
+    let output = folder()?.join(format!("lib{name}.so"));
+    let options = [
+        format!("-I{}", root().join("include").display()),
+        "-shared".into(),
+        "-fPIC".into(),
+    ];
+    compile(OsStr::new("cc"), name, &output, &options)?;
+    Ok(output)
+}
+
+/// A program as a compiler wrapper makes it; `suffix` keeps it apart.
+pub fn wrapped(wrapper: &Path, name: &str, suffix: &str) -> Result<PathBuf, Failed> {
+    let output = folder()?.join(format!("{name}-{suffix}"));
+    compile(wrapper.as_os_str(), name, &output, &[])?;
+    Ok(output)
+}
+
+/// Weft's `mpicc`, in a prefix that has what it needs.
+pub fn mpicc() -> Result<PathBuf, Failed> {
+    let prefix = folder()?.join("prefix");
+    fs::create_dir_all(prefix.join("bin"))?;
+    let _lock = lock(&prefix.join("lock"))?;
+    for (name, target) in [("include", root().join("include")), ("lib", library_folder()?)] {
+        let link = prefix.join(name);
+        if fs::read_link(&link).ok().as_deref() != Some(&target) {
+            let _ = fs::remove_file(&link);
+            std::os::unix::fs::symlink(&target, &link)?;
+        }
+    }
+    let wrapper = prefix.join("bin/mpicc");
+    fs::copy(root().join("tools/mpicc"), &wrapper)?;
+    Ok(wrapper)
+}

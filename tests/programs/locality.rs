@@ -1,0 +1,224 @@
+//! Where processes are: process sets of the launcher's, and hardware that hwloc pretends; and which lane carries whose
+//! messages.
+
+use libtest_mimic::Trial;
+use weft::topology::{Processors, Topology};
+
+use crate::Outcome;
+use crate::build;
+use crate::job::{Ended, Job};
+
+/// The tests.
+pub fn trials() -> Vec<Trial> {
+    vec![
+        Trial::test("locality::process_sets_divide", process_sets),
+        Trial::test("locality::bound_ranks_are_told_apart", bound),
+        Trial::test("locality::unbound_ranks_are_not", unbound),
+        Trial::test("locality::a_transports_report_tells_hosts", || {
+            report_of_hosts(2)?;
+            report_of_hosts(4)
+        }),
+        Trial::test("locality::a_transports_report_tells_ranks", report_of_ranks),
+        Trial::test(
+            "locality::many_ranks_of_one_host_take_few_lines",
+            report_of_one_host,
+        ),
+        Trial::test("locality::quiet_ranks_report_nothing", quiet_report),
+    ]
+}
+
+/// Each process names a set; those that name the same one, and are in it, get a communicator.
+fn process_sets() -> Outcome {
+    let program = build::program("split_type")?;
+    let text = program.to_string_lossy();
+    let second = [":", "-n", "1", "-pset", "b", &text, "sets", "weft://b", "1"];
+    let third = [":", "-n", "1", &text, "sets", "weft://a", "0"];
+    Job::new(&program, 2)
+        .option("-pset")
+        .option("a")
+        .arguments(&["sets", "weft://a", "2"])
+        .arguments(&second)
+        .arguments(&third)
+        .run()?
+        .status_is(0)
+}
+
+/// A machine of two sockets with a core each, of which processors 0 and 1 are this machine's.
+const TWO_SOCKETS: (&str, &str) = ("HWLOC_SYNTHETIC", "pack:2 l3:1 core:1 pu:1");
+
+/// Whether there are two processors to bind to, and hwloc to tell of them.
+fn is_possible() -> bool {
+    let allowed = Processors::of_thread(0);
+    let possible = allowed.contains(0) && allowed.contains(1) && Topology::discover().is_ok();
+    if !possible {
+        eprintln!("skipped: processors 0 and 1 and hwloc are needed");
+    }
+    possible
+}
+
+fn bound() -> Outcome {
+    if !is_possible() {
+        return Ok(());
+    }
+    let ended = Job::new(&build::program("split_type")?, 4)
+        .option("--bind-to")
+        .option("core")
+        .env(TWO_SOCKETS.0, TWO_SOCKETS.1)
+        .arguments(&["say"])
+        .run()?;
+    ended.is_well("split_type", 4)?;
+    for rank in 0..4 {
+        for (kind, said) in [
+            ("Machine", "true 4"),
+            ("Package", "true 2"),
+            ("L3Cache", "true 2"),
+            ("NUMANode", "true 4"),
+            ("Core", "true 2"),
+            ("PU", "true 2"),
+        ] {
+            ended.prints(&format!("rank {rank}: hwloc://{kind} {said}"))?;
+        }
+        ended.prints(&format!("rank {rank}: divided by hwloc://Package, 2 of 4"))?;
+    }
+    // Two of a socket can't be told apart.
+    match ended.stdout.matches("divided by").count() {
+        4 => Ok(()),
+        count => Err(ended.fail(format!("{count} divisions"))),
+    }
+}
+
+fn unbound() -> Outcome {
+    if !is_possible() {
+        return Ok(());
+    }
+    let ended = Job::new(&build::program("split_type")?, 3)
+        .option("--bind-to")
+        .option("none")
+        .env(TWO_SOCKETS.0, TWO_SOCKETS.1)
+        .env("WEFT_FAKE_NODES", "2")
+        .arguments(&["say"])
+        .run()?;
+    ended.is_well("split_type", 3)?;
+    for (rank, size) in [(0, 2), (1, 1), (2, 2)] {
+        ended.prints(&format!("rank {rank}: hwloc://Machine true {size}"))?;
+        ended.prints(&format!("rank {rank}: hwloc://Core false 0"))?;
+        ended.prints(&format!("rank {rank}: divided by hwloc://Machine, {size} of 3"))?;
+    }
+    Ok(())
+}
+
+/// Ranks that send to each other round a ring, over both lanes, as on two nodes.
+fn ring(ranks: u32, report: &str) -> Result<Ended, libtest_mimic::Failed> {
+    Job::new(&build::program("neighbour")?, ranks)
+        .env("WEFT_LANES", "shm,ofi")
+        .env("WEFT_FAKE_NODES", "2")
+        .env("WEFT_REPORT", report)
+        .run()
+}
+
+/// The cells of the lines of the report, a line with a lane of libfabric's having `ofi` for it.
+fn cells(ended: &Ended) -> Vec<String> {
+    let lines = ended
+        .stderr
+        .lines()
+        .filter_map(|line| line.strip_prefix("[weft]   "));
+    let cell = |word: &str| match word.starts_with("ofi/") {
+        true => "ofi".to_string(),
+        false => word
+            .rsplit_once('#')
+            .map_or(word, |(_, number)| number)
+            .to_string(),
+    };
+    lines
+        .map(|line| line.split_whitespace().map(cell).collect::<Vec<_>>().join(" "))
+        .collect()
+}
+
+fn report_of_hosts(ranks: u32) -> Outcome {
+    let ended = ring(ranks, "transports")?;
+    ended.is_well("neighbour", ranks)?;
+    if ended.stderr.matches("transports, host by host").count() != 1 {
+        return Err(ended.fail("not one table"));
+    }
+    let (even, odd): (Vec<u32>, Vec<u32>) = (0..ranks).partition(|rank| rank % 2 == 0);
+    let list = |ranks: Vec<u32>| ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let cells = cells(&ended);
+    for expected in [
+        format!("0 {} shm, ofi", list(even)),
+        format!("1 {} shm, ofi", list(odd)),
+    ] {
+        if !cells.contains(&expected) {
+            return Err(ended.fail(format!("'{expected}' is not in {cells:?}")));
+        }
+    }
+    // Neighbours are on different nodes.
+    for across in ["0 1 ofi ", "1 0 ofi "] {
+        if !cells.iter().any(|line| line.starts_with(across)) {
+            return Err(ended.fail(format!("'{across}' is not in {cells:?}")));
+        }
+    }
+    for never in ["0 1 shm", "1 0 shm", "0 0 ofi", "1 1 ofi"] {
+        if cells.iter().any(|line| line.starts_with(never)) {
+            return Err(ended.fail(format!("'{never}' is in {cells:?}")));
+        }
+    }
+    Ok(())
+}
+
+fn report_of_one_host() -> Outcome {
+    let ended = Job::new(&build::program("neighbour")?, 32)
+        .env("WEFT_LANES", "shm")
+        .env("WEFT_REPORT", "transports")
+        .run()?;
+    ended.is_well("neighbour", 32)?;
+    ended.says(&["[weft]   ", " 0-31 ", " shm"])?;
+    ended.says(&["[weft]   ", " shm ", " 32"])?;
+    match ended.stderr.lines().count() {
+        5 => Ok(()),
+        count => Err(ended.fail(format!("{count} lines"))),
+    }
+}
+
+fn report_of_ranks() -> Outcome {
+    let ended = ring(3, "transports,all")?;
+    ended.is_well("neighbour", 3)?;
+    for rank in 0..3 {
+        let node = rank % 2;
+        ended.says(&[
+            &format!("[weft]   rank {rank} on "),
+            &format!("#{node}: "),
+            [" to 1", " to 2", "shm to 0"][rank],
+        ])?;
+    }
+    match ended.stderr.matches("rank by rank").count() {
+        1 => Ok(()),
+        count => Err(ended.fail(format!("{count} tables"))),
+    }
+}
+
+/// Ranks that send nothing before Finalize, and ranks that were not asked.
+fn quiet_report() -> Outcome {
+    let program = build::program("finalize")?;
+    let ended = Job::new(&program, 3)
+        .arguments(&["nothing"])
+        .env("WEFT_REPORT", "transports")
+        .run()?;
+    ended.status_is(0)?;
+    ended.says(&["[weft]", "no rank sent a message to another"])?;
+    let text = program.to_string_lossy();
+    let ended = Job::new(&program, 1)
+        .arguments(&[
+            "nothing",
+            ":",
+            "-n",
+            "2",
+            "-env",
+            "WEFT_REPORT",
+            "transports",
+            &text,
+            "nothing",
+        ])
+        .run()?;
+    ended.status_is(0)?;
+    ended.says(&["[weft]", "were not asked", ": 0"])
+}

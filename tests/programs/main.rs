@@ -1,0 +1,47 @@
+//! C programs (`tests/c/`) on Weft: over each provider with several numbers of ranks, dying in several ways, under
+//! other launchers and on another MPI's library.
+//!
+//! Each program and provider is a test of its own: `cargo test --test programs -- sizes` runs one program over all
+//! providers. `WEFT_TEST_REPEAT=100` runs each job so often, to hunt for what fails rarely.
+
+mod aborts;
+mod build;
+mod confined;
+mod cross;
+mod deaths;
+mod finalizing;
+mod job;
+mod kills;
+mod limits;
+mod locality;
+mod matrix;
+mod misuse;
+mod profiler;
+mod sessions;
+mod strangers;
+mod waiting;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+/// What a test ends with: nothing, or the text of its failure.
+type Outcome = Result<(), Failed>;
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let mut trials: Vec<Trial> = Vec::new();
+    trials.extend(matrix::trials());
+    trials.extend(misuse::trials());
+    trials.extend(limits::trials());
+    trials.extend(deaths::trials());
+    trials.extend(aborts::trials());
+    trials.extend(kills::trials());
+    trials.extend(confined::trials());
+    trials.extend(finalizing::trials());
+    trials.extend(strangers::trials());
+    trials.extend(profiler::trials());
+    trials.extend(cross::trials());
+    trials.extend(sessions::trials());
+    trials.extend(locality::trials());
+    trials.extend(waiting::trials());
+    libtest_mimic::run(&arguments, trials).exit();
+}

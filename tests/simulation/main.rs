@@ -1,0 +1,14 @@
+//! The engine under the simulator: many ranks, many seeds. See `weft::sim`; a failure says how to replay it.
+
+mod cancel;
+mod death;
+mod files;
+mod garbage;
+mod intercomm;
+mod late_sessions;
+mod lifecycle;
+mod matching;
+mod partitioned;
+mod point_to_point;
+mod tasks;
+mod windows;
