@@ -93,12 +93,12 @@ fn elements(sizes: &[i64]) -> Result<u64> {
 fn finish(
     layout: &Arc<Layout>,
     taken: u128,
+    size: u64,
     whole: u64,
     reach: (i128, i128),
     old: &Arc<Datatype>,
     origin: Origin,
 ) -> Result<Arc<Datatype>> {
-    let size = total_size(taken, old.size)?;
     let mut hull = super::bounds::Hull::default();
     if size > 0 {
         hull.add(old, reach.0, reach.1);
@@ -167,6 +167,12 @@ impl Datatype {
 
         let whole = elements(sizes)?;
         stride(old.extent(), whole)?;
+        let taken = subsizes
+            .iter()
+            .fold(1u128, |product, &subsize| product * subsize as u128);
+        // Before the layout is built, whose counts and lengths multiply to this at most. Where the extent is less than
+        // the size, the array's extent may fit and this not.
+        let size = total_size(taken, old.size)?;
         let mut layout = old.layout.clone();
         let (mut inner, mut first, mut last) = (1u64, 0u64, 0u64);
         for index in order.inside_out(dimensions) {
@@ -176,12 +182,9 @@ impl Datatype {
             last += (start + subsize - 1) * inner;
             inner *= sizes[index] as u64;
         }
-        let taken = subsizes
-            .iter()
-            .fold(1u128, |product, &subsize| product * subsize as u128);
         let reach = [first, last].map(|element| i128::from(element) * i128::from(old.extent()));
         let layout = layout.shift(stride(old.extent(), first)?);
-        finish(&layout, taken, whole, (reach[0], reach[1]), old, origin)
+        finish(&layout, taken, size, whole, (reach[0], reach[1]), old, origin)
     }
 
     /// `MPI_Type_create_darray`: the part of process `rank` of `size` in an array of `gsizes`, distributed over a grid of
@@ -261,8 +264,13 @@ impl Datatype {
         }
         let whole = elements(gsizes)?;
         stride(old.extent(), whole)?;
+        let taken = parts
+            .iter()
+            .fold(1u128, |product, part| product * u128::from(part.taken()));
+        // Before the layout is built: see the subarray.
+        let size = total_size(taken, old.size)?;
         let mut layout = old.layout.clone();
-        let (mut inner, mut first, mut last, mut taken) = (1u64, 0u64, 0u64, 1u128);
+        let (mut inner, mut first, mut last) = (1u64, 0u64, 0u64);
         for index in order.inside_out(dimensions) {
             let part = &parts[index];
             layout = part.layout(&layout, stride(old.extent(), inner)?)?;
@@ -270,11 +278,10 @@ impl Datatype {
                 first += least * inner;
                 last += most * inner;
             }
-            taken *= u128::from(part.taken());
             inner *= part.gsize;
         }
         let reach = [first, last].map(|element| i128::from(element) * i128::from(old.extent()));
-        finish(&layout, taken, whole, (reach[0], reach[1]), old, origin)
+        finish(&layout, taken, size, whole, (reach[0], reach[1]), old, origin)
     }
 }
 

@@ -281,6 +281,26 @@ fn errors_name_the_argument() {
         Class::ValueTooLarge,
         "sizes",
     );
+    // All of it at one place: an array without extent, whose elements are too many bytes.
+    let flat = Datatype::resized(int, 0, 0).expect("valid");
+    refused(
+        Datatype::subarray(&[1 << 31; 2], &[1 << 31; 2], &[0; 2], Order::C, &flat),
+        Class::ValueTooLarge,
+        "63 bits",
+    );
+    let nest = Datatype::subarray(&[1 << 40], &[1 << 40], &[0], Order::C, &flat).expect("valid");
+    for order in [Order::C, Order::Fortran] {
+        refused(
+            Datatype::subarray(&[1 << 30; 2], &[1 << 30; 2], &[0; 2], order, &nest),
+            Class::ValueTooLarge,
+            "63 bits",
+        );
+        refused(
+            Datatype::darray(1, 0, &[1 << 30; 2], &[17; 2], &[19; 2], &[1; 2], order, &nest),
+            Class::ValueTooLarge,
+            "63 bits",
+        );
+    }
     let darray = |size, rank, distribution, argument, processes| {
         Datatype::darray(
             size,
