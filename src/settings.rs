@@ -82,6 +82,8 @@ settings! {
     fake_nodes: u64 = "WEFT_FAKE_NODES", Kind::Number { min: 0, max: u32::MAX as u64 }, "0";
     /// whether shared memory may read large messages from the sender's memory (process_vm_readv)
     cma: bool = "WEFT_CMA", Kind::Switch, "1";
+    /// by which stores long messages may be written into shared memory: through the caches, past them; by default what proves quicker
+    stores: Vec<&'static str> = "WEFT_STORES", Kind::List { of: &["cached", "streaming"] }, "";
     /// libfabric provider to use, such as `tcp;ofi_rxm`; FI_PROVIDER is honoured where this is not set
     provider: Option<String> = "WEFT_PROVIDER", Kind::Text, "";
     /// network interface (name or address) whose addresses the provider may use

@@ -20,6 +20,10 @@ mod flag;
 #[allow(dead_code, reason = "the lane uses more of it")]
 mod ring;
 
+#[path = "../../src/lane/shm/stores.rs"]
+#[allow(dead_code, reason = "no payload of a model is long")]
+mod stores;
+
 #[path = "../../src/lock/terms.rs"]
 mod terms;
 

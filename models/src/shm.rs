@@ -11,6 +11,7 @@ use loom::thread;
 use crate::flag::{self, Flag};
 use crate::lane::HEADER_BYTES;
 use crate::ring::{INLINE, LINE, Memory, Popped, Receiver, Sender};
+use crate::stores::Allowed;
 
 /// The bulk at first, and where it has grown.
 const FIRST: usize = 8 * LINE;
@@ -97,6 +98,11 @@ impl<const CELLS: usize> Memory for Arc<Model<CELLS>> {
         self.back[0].store(cells, Ordering::Release);
         self.back[1].store(bulk, Ordering::Release);
     }
+    // No payload is long here, so there is nothing to say.
+    fn times(&self) -> u64 {
+        0
+    }
+    fn tell_times(&self, _: u64) {}
     fn wants_room(&self) -> impl Flag {
         Fenced::new(&self.wants_room)
     }
@@ -208,7 +214,7 @@ fn used_of<const CELLS: usize>(
     before: usize,
     lengths: &[usize],
 ) -> (Ends<CELLS>, Vec<Sample>) {
-    let (mut sender, mut receiver) = (Sender::new(model.clone()), Receiver::new(model));
+    let (mut sender, mut receiver) = (Sender::new(model.clone(), Allowed::Both), Receiver::new(model));
     let mut messages = samples(lengths);
     for message in messages.drain(..before) {
         assert!(message.push(&mut sender));

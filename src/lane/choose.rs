@@ -77,6 +77,7 @@ pub fn open(
             node: job.rank % nodes,
             cma: settings.cma,
             crowded: !spins,
+            stores: shm::Allowed::of(&settings.stores),
         });
         match lane {
             Ok(lane) => {

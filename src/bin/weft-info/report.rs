@@ -165,6 +165,7 @@ fn shared_memory(settings: &Settings, wanted: lanes::Wanted) -> SharedMemory {
         node: 0,
         cma: settings.cma,
         crowded: false,
+        stores: shm::Allowed::of(&settings.stores),
     };
     let opened = ShmLane::open(options);
     SharedMemory {

@@ -18,6 +18,7 @@ mod exposed;
 mod flag;
 mod ring;
 mod segment;
+mod stores;
 #[cfg(test)]
 mod tests;
 
@@ -32,6 +33,7 @@ use doorbell::{Bell, BellPull, Fences, Shared};
 use exposed::{Bookmark, Exposed, Tables};
 use ring::{Popped, Receiver, Sender};
 use segment::{Joined, Mapped, Owner, Segment};
+pub use stores::{Allowed, Kind};
 
 /// Messages of one sender that a poll takes before it turns to the next.
 const BURST: usize = 32;
@@ -51,6 +53,8 @@ pub struct Options {
     pub cma: bool,
     /// Whether processes share cores, so that two seldom run at the same time.
     pub crowded: bool,
+    /// How long payloads may be written.
+    pub stores: Allowed,
 }
 
 /// See the module.
@@ -69,6 +73,7 @@ pub struct ShmLane {
     cma: bool,
     tables: Tables,
     crowded: bool,
+    stores: Allowed,
 }
 
 /// A process that this one sends to. The sender's memory is that of `joined`.
@@ -177,6 +182,7 @@ impl ShmLane {
             cma,
             tables: Tables::default(),
             crowded: options.crowded,
+            stores: options.stores,
         })
     }
 
@@ -323,7 +329,7 @@ impl Lane for ShmLane {
             self.peers.resize_with(index + 1, || None);
         }
         self.peers[index] = Some(Box::new(Peer {
-            ring: Sender::new(joined.ring()),
+            ring: Sender::new(joined.ring(), self.stores),
             joined,
             fences,
             bell,

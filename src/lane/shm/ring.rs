@@ -18,9 +18,13 @@
 //! A sender that found no room and goes to sleep asks to be woken: [`Sender::ask_for_room`], a fence, [`Sender::has_room`]. The
 //! receiver looks whether it was asked each time it has given room back. That is the protocol of [`flag`].
 //!
+//! Long payloads are written by plain or by streaming stores ([`stores`](super::stores)), which the word tells the receiver, whose times
+//! of both come back with the room.
+//!
 //! All that is read here was written by another process, so it is checked: a word that can't be is [`Popped::Nonsense`].
 
 use super::flag::{self, Flag};
+use super::stores::{self, Allowed, Kind, Reader, Writer};
 use crate::bytes::copy_apart;
 use crate::lane::HEADER_BYTES;
 
@@ -58,6 +62,10 @@ pub trait Memory {
     fn given_back(&self) -> (u64, u64);
     /// Stores the same (release).
     fn give_back(&self, cells: u64, bulk: u64);
+    /// Loads what the receiver says of its copies ([`Reader::word`]).
+    fn times(&self) -> u64;
+    /// Stores the same.
+    fn tell_times(&self, times: u64);
     /// Whether the sender sleeps until there is room.
     fn wants_room(&self) -> impl Flag;
 }
@@ -79,10 +87,14 @@ const fn kept<M: Memory>() -> u64 {
 
 /// In a word: the payload lies at the beginning of the bulk, though there may be room behind the last one.
 const ANEW: u64 = 1 << 31;
+/// In a word: the payload was written by streaming stores.
+const STREAMED: u64 = 1 << 30;
+/// In a word: the payload's length.
+const LENGTH: u64 = STREAMED - 1;
 
 #[inline(always)]
-fn word(number: u64, len: usize, anew: bool) -> u64 {
-    u64::from(number as u32) << 32 | if anew { ANEW } else { 0 } | len as u64
+fn word(number: u64, len: usize, marks: u64) -> u64 {
+    u64::from(number as u32) << 32 | marks | len as u64
 }
 
 /// Where the next payload of `len` bytes begins and ends, as positions that only grow: each lap of them is as long as the longest
@@ -112,11 +124,12 @@ pub struct Sender<M> {
     bulk_back: u64,
     /// The end in the bulk of the last message that found no room.
     short_of: Option<u64>,
+    writer: Writer,
 }
 
 impl<M: Memory> Sender<M> {
-    /// Of an empty ring, whose memory is all zero.
-    pub fn new(memory: M) -> Sender<M> {
+    /// Of an empty ring, whose memory is all zero. Long payloads are written by the stores that are allowed.
+    pub fn new(memory: M, stores: Allowed) -> Sender<M> {
         Sender {
             memory,
             sent: 0,
@@ -126,6 +139,7 @@ impl<M: Memory> Sender<M> {
             cells_back: 0,
             bulk_back: 0,
             short_of: None,
+            writer: Writer::new(stores),
         }
     }
 
@@ -133,17 +147,24 @@ impl<M: Memory> Sender<M> {
     #[inline(always)]
     pub fn push(&mut self, header: &[u8; HEADER_BYTES], payload: &[u8]) -> Result<bool, Nonsense> {
         if payload.len() > INLINE {
-            return self.push_bulk(header, payload.len(), |to| {
+            return self.push_bulk(header, payload.len(), |to, writer| {
                 assert_eq!(to.len(), payload.len());
-                // SAFETY: as long as each other, and the ring is nobody's buffer.
-                unsafe { copy_apart(payload.as_ptr(), to.as_mut_ptr(), payload.len()) };
+                let (from, to, len) = (payload.as_ptr(), to.as_mut_ptr(), payload.len());
+                // SAFETY: as long as each other, and the ring is nobody's buffer. A payload in the bulk begins at a line.
+                unsafe {
+                    if len >= stores::LONG {
+                        return writer.copy(from, to, len);
+                    }
+                    copy_apart(from, to, len);
+                }
+                Kind::Cached
             });
         }
         if !self.has_cell()? {
             return Ok(false);
         }
         self.memory.fill(self.sent % M::CELLS, header, payload);
-        self.publish(payload.len(), false);
+        self.publish(payload.len(), 0);
         Ok(true)
     }
 
@@ -155,19 +176,22 @@ impl<M: Memory> Sender<M> {
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<bool, Nonsense> {
         if len > INLINE {
-            return self.push_bulk(header, len, fill);
+            return self.push_bulk(header, len, |to, _| {
+                fill(to);
+                Kind::Cached
+            });
         }
         let mut short = [0; INLINE];
         fill(&mut short[..len]);
         self.push(header, &short[..len])
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn push_bulk(
         &mut self,
         header: &[u8; HEADER_BYTES],
         len: usize,
-        fill: impl FnOnce(&mut [u8]),
+        fill: impl FnOnce(&mut [u8], &mut Writer) -> Kind,
     ) -> Result<bool, Nonsense> {
         let at = self.bulk % M::BULK;
         let anew = at + len as u64 > self.bulk_len && !self.grow(len);
@@ -175,10 +199,15 @@ impl<M: Memory> Sender<M> {
         if !self.has_cell()? || end - self.bulk_back > M::BULK && !self.look(end)? {
             return Ok(false);
         }
-        self.memory.write(start % M::BULK, len, fill);
+        let mut marks = if anew { ANEW } else { 0 };
+        self.memory.write(start % M::BULK, len, |to| {
+            if fill(to, &mut self.writer) == Kind::Streaming {
+                marks |= STREAMED;
+            }
+        });
         self.memory.fill(self.sent % M::CELLS, header, &[]);
         self.bulk = end;
-        self.publish(len, anew);
+        self.publish(len, marks);
         Ok(true)
     }
 
@@ -203,10 +232,10 @@ impl<M: Memory> Sender<M> {
     }
 
     #[inline(always)]
-    fn publish(&mut self, len: usize, anew: bool) {
+    fn publish(&mut self, len: usize, marks: u64) {
         let cell = self.sent % M::CELLS;
         self.sent += 1;
-        self.memory.publish(cell, word(self.sent, len, anew));
+        self.memory.publish(cell, word(self.sent, len, marks));
     }
 
     /// Looks at what the receiver has given back, which is no less than before and no more than was sent: whether there is a
@@ -219,6 +248,7 @@ impl<M: Memory> Sender<M> {
         }
         self.cells_back = cells;
         self.bulk_back = bulk;
+        self.writer.hear(self.memory.times());
         let room = self.sent - cells < M::CELLS && end <= bulk + M::BULK;
         self.short_of = (!room).then_some(end);
         Ok(room)
@@ -278,6 +308,7 @@ pub struct Receiver<M> {
     /// What was given back.
     cells_back: u64,
     bulk_back: u64,
+    reader: Reader,
 }
 
 impl<M: Memory> Receiver<M> {
@@ -289,6 +320,7 @@ impl<M: Memory> Receiver<M> {
             bulk: 0,
             cells_back: 0,
             bulk_back: 0,
+            reader: Reader::new(),
         }
     }
 
@@ -328,28 +360,47 @@ impl<M: Memory> Receiver<M> {
                 Popped::Nonsense
             };
         }
-        let (anew, len) = (word & ANEW != 0, (word as u32 & !(ANEW as u32)) as usize);
+        let len = (word & LENGTH) as usize;
         let (header, short) = self.memory.contents(cell);
         if let Some(payload) = short.get(..len) {
             deliver(&header, payload);
-        } else {
-            let (start, end) = place::<M>(self.bulk, len, anew);
-            let at = start % M::BULK;
-            if len > payload_max::<M>() || at + len as u64 > M::BULK {
-                return Popped::Nonsense;
-            }
-            self.memory.read(at, len, |payload| deliver(&header, payload));
-            self.bulk = end;
+        } else if !self.pop_bulk(word, len, |payload| deliver(&header, payload)) {
+            return Popped::Nonsense;
         }
         self.received += 1;
         if self.received - self.cells_back >= M::CELLS / 4 || self.bulk - self.bulk_back >= kept::<M>() {
             self.cells_back = self.received;
             self.bulk_back = self.bulk;
+            self.memory.tell_times(self.reader.word());
             self.memory.give_back(self.received, self.bulk);
             if flag::must_ring(&self.memory.wants_room()) {
                 return Popped::MessageAndBell;
             }
         }
         Popped::Message
+    }
+
+    /// Delivers a payload that lies in the bulk. `false`: it can't lie there. Apart from [`Receiver::pop`], which short messages
+    /// would have to save more registers for otherwise.
+    #[inline(never)]
+    fn pop_bulk(&mut self, word: u64, len: usize, deliver: impl FnOnce(&[u8])) -> bool {
+        let (start, end) = place::<M>(self.bulk, len, word & ANEW != 0);
+        let at = start % M::BULK;
+        if len > payload_max::<M>() || at + len as u64 > M::BULK {
+            return false;
+        }
+        let read = || self.memory.read(at, len, deliver);
+        if len < stores::LONG {
+            read();
+        } else {
+            let kind = if word & STREAMED == 0 {
+                Kind::Cached
+            } else {
+                Kind::Streaming
+            };
+            self.reader.timed(kind, len, read);
+        }
+        self.bulk = end;
+        true
     }
 }

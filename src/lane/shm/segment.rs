@@ -20,7 +20,7 @@ use crate::shared_memory::{self, Map};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"weft-shm");
 /// To be counted up with every change of the layout.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 const PAGE: usize = 4096;
 const CELLS: usize = 512;
@@ -52,6 +52,7 @@ pub const RINGS_MAX: u32 = ((PAGE - AT_READY) * 8) as u32;
 const AT_CELLS_BACK: usize = 0;
 const AT_BULK_BACK: usize = 8;
 const AT_MUTE: usize = 16;
+const AT_TIMES: usize = 24;
 const AT_OWNER: usize = LINE;
 const AT_OWNER_PID: usize = LINE + 4;
 const AT_OWNER_BELL: usize = LINE + 8;
@@ -420,6 +421,14 @@ impl ring::Memory for Mapped {
     fn give_back(&self, cells: u64, bulk: u64) {
         self.u64(AT_CELLS_BACK).store(cells, Ordering::Release);
         self.u64(AT_BULK_BACK).store(bulk, Ordering::Release);
+    }
+
+    fn times(&self) -> u64 {
+        self.u64(AT_TIMES).load(Ordering::Relaxed)
+    }
+
+    fn tell_times(&self, times: u64) {
+        self.u64(AT_TIMES).store(times, Ordering::Relaxed);
     }
 
     #[inline(always)]

@@ -9,6 +9,10 @@ fn lane(me: u32, cma: bool) -> ShmLane {
 }
 
 fn lane_of(me: u32, senders: u32, cma: bool) -> ShmLane {
+    lane_with(me, senders, cma, Allowed::Both)
+}
+
+fn lane_with(me: u32, senders: u32, cma: bool, stores: Allowed) -> ShmLane {
     ShmLane::open(Options {
         me: ProcId(me),
         senders,
@@ -16,6 +20,7 @@ fn lane_of(me: u32, senders: u32, cma: bool) -> ShmLane {
         node: 0,
         cma,
         crowded: false,
+        stores,
     })
     .expect("shared memory works here")
 }
@@ -34,6 +39,13 @@ fn conforms() {
 fn conforms_without_cross_memory_attach() {
     assert!(!lane(0, false).limits().rma);
     conformance::run(|| [lane(0, false), lane(1, false)]);
+}
+
+#[test]
+fn conforms_with_either_kind_of_stores() {
+    for kind in [Kind::Cached, Kind::Streaming] {
+        conformance::run(|| [0, 1].map(|me| lane_with(me, 4, false, Allowed::Only(kind))));
+    }
 }
 
 #[test]

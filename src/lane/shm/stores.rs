@@ -1,0 +1,300 @@
+//! How a long payload is best written into a ring: by plain stores, or by streaming ones, which go past the caches.
+//!
+//! Users: the [`Writer`] of a ring's sender, the [`Reader`] of its receiver.
+//!
+//! Two cores that share a cache are quickest through it. Where they share none, a plain store has to fetch its line from
+//! the other core's cache first, and a streaming one does not: it is twice as quick or more, and the reader finds the bytes in
+//! memory. Nothing tells which it is: a virtual machine's topology is made up, and its host moves cores while they run. So both sides time what
+//! they copy, and the reader tells the writer when it gives room back. The writer takes the kind whose two copies take less together,
+//! and tries the other kind now and then.
+//!
+//! Copies are compared by the least of their last few times, so that one during which the process was stopped does not count.
+
+use crate::bytes::{copy_apart, copy_streaming};
+
+/// Payloads of so many bytes are timed, and may be written by streaming stores: one that is much shorter has left
+/// the processor's buffers before the caches matter.
+pub const LONG: usize = 4 << 10;
+
+/// A trial of the kind that is not in use: so many payloads in a row, as many as a [`Recent`] keeps.
+const TRIAL: u32 = KEPT as u32;
+/// From one trial to the next: less than one payload in a hundred is written the slower way.
+const PERIOD: u32 = 1024;
+/// The first trial comes when a ring of pieces of 8 KiB has been written once from end to end, and no page is new any more.
+const FIRST: u32 = 256;
+
+/// What a processor's clock says. Only differences of a few microseconds count, on one processor.
+#[inline(always)]
+fn ticks() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 has the instruction.
+    #[allow(unused_unsafe, reason = "it is safe in newer versions of Rust")]
+    unsafe {
+        std::arch::x86_64::_rdtsc()
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    0
+}
+
+/// By which stores a payload is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Plain ones.
+    Cached = 0,
+    /// Streaming ones.
+    Streaming = 1,
+}
+
+impl Kind {
+    fn other(self) -> Kind {
+        match self {
+            Kind::Cached => Kind::Streaming,
+            Kind::Streaming => Kind::Cached,
+        }
+    }
+}
+
+const KEPT: usize = 4;
+
+/// The last few times of copies of one kind, in ticks for 1024 bytes.
+#[derive(Clone, Copy)]
+struct Recent {
+    times: [u32; KEPT],
+    next: u8,
+}
+
+/// No time yet.
+const NONE: u32 = u32::MAX;
+
+impl Recent {
+    const fn new() -> Recent {
+        Recent {
+            times: [NONE; KEPT],
+            next: 0,
+        }
+    }
+
+    fn add(&mut self, ticks: u64, len: usize) {
+        let each = ticks.saturating_mul(1024) / len as u64;
+        self.times[self.next as usize % KEPT] = each.min(u64::from(NONE - 1)) as u32;
+        self.next = self.next.wrapping_add(1);
+    }
+
+    fn least(&self) -> u32 {
+        self.times.into_iter().min().unwrap_or(NONE)
+    }
+}
+
+/// The receiving side: times its copies.
+pub struct Reader {
+    times: [Recent; 2],
+}
+
+impl Reader {
+    /// One that has timed nothing.
+    pub const fn new() -> Reader {
+        Reader {
+            times: [Recent::new(); 2],
+        }
+    }
+
+    /// Has `see` copy a payload of `len` bytes that was written so.
+    pub fn timed<T>(&mut self, kind: Kind, len: usize, see: impl FnOnce() -> T) -> T {
+        let before = ticks();
+        let seen = see();
+        self.times[kind as usize].add(ticks().wrapping_sub(before), len);
+        seen
+    }
+
+    /// The writer's to [hear](Writer::hear): the times of both kinds.
+    pub fn word(&self) -> u64 {
+        let [cached, streaming] = self.times.map(|kind| kind.least());
+        // All of it turned round: a word that was never written, 0, has no time.
+        !(u64::from(streaming) << 32 | u64::from(cached))
+    }
+}
+
+/// Which kinds a [`Writer`] may use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Allowed {
+    /// This one.
+    Only(Kind),
+    /// The quicker one.
+    Both,
+}
+
+impl Allowed {
+    /// As the setting `WEFT_STORES` has it: of no word both.
+    pub fn of(words: &[&str]) -> Allowed {
+        match words {
+            ["cached"] => Allowed::Only(Kind::Cached),
+            ["streaming"] => Allowed::Only(Kind::Streaming),
+            _ => Allowed::Both,
+        }
+    }
+}
+
+/// The sending side: copies, by the kind that is quicker.
+pub struct Writer {
+    allowed: Allowed,
+    times: [Recent; 2],
+    /// What the reader has said.
+    told: [u32; 2],
+    kind: Kind,
+    /// Payloads until the next trial is over.
+    left: u32,
+}
+
+impl Writer {
+    /// One that has timed nothing.
+    pub const fn new(allowed: Allowed) -> Writer {
+        Writer {
+            allowed: if cfg!(target_arch = "x86_64") {
+                allowed
+            } else {
+                Allowed::Only(Kind::Cached)
+            },
+            times: [Recent::new(); 2],
+            told: [NONE; 2],
+            kind: Kind::Cached,
+            left: FIRST,
+        }
+    }
+
+    /// Takes the reader's [word](Reader::word), whatever it is: it decides nothing but how bytes are written.
+    pub fn hear(&mut self, word: u64) {
+        let word = !word;
+        self.told = [word as u32, (word >> 32) as u32];
+    }
+
+    /// Copies a payload of [`LONG`] bytes or more; returns by which stores.
+    ///
+    /// # Safety
+    /// `from` is valid for reading, and `to`, a multiple of 16, for writing, so many bytes, which do not overlap.
+    pub unsafe fn copy(&mut self, from: *const u8, to: *mut u8, len: usize) -> Kind {
+        let kind = match self.allowed {
+            Allowed::Only(kind) => kind,
+            Allowed::Both => self.choose(),
+        };
+        let before = ticks();
+        // SAFETY: the caller's promise.
+        unsafe {
+            match kind {
+                Kind::Cached => copy_apart(from, to, len),
+                Kind::Streaming => copy_streaming(from, to, len),
+            }
+        }
+        self.times[kind as usize].add(ticks().wrapping_sub(before), len);
+        kind
+    }
+
+    /// The kind for the next payload.
+    fn choose(&mut self) -> Kind {
+        self.left -= 1;
+        if self.left < TRIAL {
+            let tried = self.kind.other();
+            if self.left == 0 {
+                self.left = PERIOD;
+            }
+            return tried;
+        }
+        let other = self.kind.other();
+        if self.cost(other) < self.cost(self.kind) {
+            self.kind = other;
+        }
+        self.kind
+    }
+
+    /// What both copies of 1024 bytes take, in ticks: the most there is if one of them was never timed.
+    fn cost(&self, kind: Kind) -> u32 {
+        self.times[kind as usize]
+            .least()
+            .saturating_add(self.told[kind as usize])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reader and a writer whose copies take these ticks for 1024 bytes: of the writer, of the reader, by kind.
+    struct Pair {
+        writer: Writer,
+        reader: Reader,
+    }
+
+    impl Pair {
+        fn new(allowed: Allowed) -> Pair {
+            Pair {
+                writer: Writer::new(allowed),
+                reader: Reader::new(),
+            }
+        }
+
+        /// Writes payloads of 8 KiB; returns how many of them by streaming stores.
+        fn write(&mut self, payloads: usize, writes: [u64; 2], reads: [u64; 2]) -> usize {
+            let mut streamed = 0;
+            for at in 0..payloads {
+                let kind = self.writer.choose();
+                self.writer.times[kind as usize].add(8 * writes[kind as usize], 8 << 10);
+                self.reader.times[kind as usize].add(8 * reads[kind as usize], 8 << 10);
+                streamed += kind as usize;
+                if at % 256 == 255 {
+                    self.writer.hear(self.reader.word());
+                }
+            }
+            streamed
+        }
+    }
+
+    #[test]
+    fn the_quicker_kind_is_found_and_the_other_tried_now_and_then() {
+        let mut pair = Pair::new(Allowed::Both);
+        // A shared cache, as measured: the writer alone would say otherwise.
+        assert_eq!(pair.write(10_240, [90, 90], [94, 198]), 10 * TRIAL as usize);
+        // Nothing shared.
+        let streamed = pair.write(10_240, [314, 187], [303, 226]);
+        assert!((8_500..10_240).contains(&streamed), "{streamed}");
+        // Back again.
+        let streamed = pair.write(10_240, [90, 60], [94, 198]);
+        assert!((TRIAL as usize..2_000).contains(&streamed), "{streamed}");
+    }
+
+    #[test]
+    fn a_reader_that_says_nothing_or_nonsense_does_no_harm() {
+        let mut pair = Pair::new(Allowed::Both);
+        pair.writer.hear(0);
+        assert_eq!(pair.writer.told, [NONE, NONE]);
+        for word in [u64::MAX, 1, 1 << 63, 0xffff_ffff] {
+            pair.writer.hear(word);
+            for _ in 0..3000 {
+                let kind = pair.writer.choose();
+                pair.writer.times[kind as usize].add(u64::MAX, 1);
+            }
+        }
+    }
+
+    #[test]
+    fn an_interruption_does_not_count() {
+        let mut recent = Recent::new();
+        for ticks in [800, 90_000_000, 810, 805] {
+            recent.add(ticks, 8 << 10);
+        }
+        assert_eq!(recent.least(), 100);
+    }
+
+    #[test]
+    fn one_kind_alone_is_never_left() {
+        for kind in [Kind::Cached, Kind::Streaming] {
+            let mut writer = Writer::new(Allowed::Only(kind));
+            let from = vec![3u8; LONG + 100];
+            let mut to = vec![0u128; LONG / 16 + 7];
+            let (from, to) = (from.as_ptr(), to.as_mut_ptr().cast());
+            for _ in 0..FIRST + PERIOD {
+                // SAFETY: both have so many bytes, `to` is a multiple of 16.
+                let used = unsafe { writer.copy(from, to, LONG + 100) };
+                assert!(used == kind || cfg!(not(target_arch = "x86_64")));
+            }
+        }
+    }
+}
