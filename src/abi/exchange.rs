@@ -133,7 +133,12 @@ impl Exchange {
         // SAFETY: the caller's promise.
         let received = unsafe { self.receiving.start() }?;
         // SAFETY: the caller's promise; a copy lives as long as this.
-        let sent = unsafe { self.sending.start(false) }?;
+        let sent = unsafe { self.sending.start(false) }.inspect_err(|_| {
+            if let Received::Later(id) = received {
+                // Dropped, it gives the receive up and waits until nobody touches the buffer any more.
+                drop(Completion::of(comm.instance(), id));
+            }
+        })?;
         // SAFETY: the caller's promise.
         let result = unsafe { finish(comm, received, to_status) };
         if let Some(id) = sent
