@@ -8,7 +8,8 @@
 //! they copy, and the reader tells the writer when it gives room back. The writer takes the kind whose two copies take less together,
 //! and tries the other kind now and then.
 //!
-//! Copies are compared by the least of their last few times, so that one during which the process was stopped does not count.
+//! Copies are compared by the least of their last few times, so that neither one during which the process was stopped counts, nor
+//! a few that took long for a reason that is gone with them.
 
 use crate::bytes::{copy_apart, copy_streaming};
 
@@ -16,12 +17,17 @@ use crate::bytes::{copy_apart, copy_streaming};
 /// the processor's buffers before the caches matter.
 pub const LONG: usize = 4 << 10;
 
-/// A trial of the kind that is not in use: so many payloads in a row, as many as a [`Recent`] keeps.
-const TRIAL: u32 = KEPT as u32;
-/// From one trial to the next: less than one payload in a hundred is written the slower way.
-const PERIOD: u32 = 1024;
-/// The first trial comes when a ring of pieces of 8 KiB has been written once from end to end, and no page is new any more.
-const FIRST: u32 = 256;
+/// A trial of the kind that is not in use has so many bytes: a lap of the longest bulk and a little more. What a store costs depends
+/// on where the last lap has left the line, so that only the end of a trial says what a kind costs that is in use.
+const TRIAL: u32 = (2 << 20) + (128 << 10);
+/// From the end of one trial to the beginning of the next at first, and each time after the kinds have changed places. It doubles with
+/// each trial that changes nothing ...
+const PERIOD_LEAST: u32 = 8 << 20;
+/// ... up to this: less than one byte in fifty is written the slower way then.
+const PERIOD_MOST: u32 = 128 << 20;
+/// The first trial comes when the longest bulk has been written from end to end and
+/// half of it again: in the first lap its pages are new.
+const FIRST: u32 = 3 << 20;
 
 /// What a processor's clock says. Only differences of a few microseconds count, on one processor.
 #[inline(always)]
@@ -54,7 +60,7 @@ impl Kind {
     }
 }
 
-const KEPT: usize = 4;
+const KEPT: usize = 16;
 
 /// The last few times of copies of one kind, in ticks for 1024 bytes.
 #[derive(Clone, Copy)]
@@ -141,7 +147,11 @@ pub struct Writer {
     /// What the reader has said.
     told: [u32; 2],
     kind: Kind,
-    /// Payloads until the next trial is over.
+    /// Whether the other kind is on trial.
+    trial: bool,
+    /// How long the next time between two trials is.
+    period: u32,
+    /// Bytes until a trial ends, or the next begins.
     left: u32,
 }
 
@@ -157,6 +167,8 @@ impl Writer {
             times: [Recent::new(); 2],
             told: [NONE; 2],
             kind: Kind::Cached,
+            trial: false,
+            period: PERIOD_LEAST,
             left: FIRST,
         }
     }
@@ -174,7 +186,7 @@ impl Writer {
     pub unsafe fn copy(&mut self, from: *const u8, to: *mut u8, len: usize) -> Kind {
         let kind = match self.allowed {
             Allowed::Only(kind) => kind,
-            Allowed::Both => self.choose(),
+            Allowed::Both => self.choose(len),
         };
         let before = ticks();
         // SAFETY: the caller's promise.
@@ -188,19 +200,30 @@ impl Writer {
         kind
     }
 
-    /// The kind for the next payload.
-    fn choose(&mut self) -> Kind {
-        self.left -= 1;
-        if self.left < TRIAL {
-            let tried = self.kind.other();
-            if self.left == 0 {
-                self.left = PERIOD;
+    /// The kind for the next payload, of `len` bytes.
+    fn choose(&mut self, len: usize) -> Kind {
+        self.left = match self.left.checked_sub(len as u32) {
+            Some(left) => left,
+            None => {
+                self.trial = !self.trial;
+                if self.trial {
+                    TRIAL
+                } else {
+                    let period = self.period;
+                    self.period = (2 * period).min(PERIOD_MOST);
+                    period
+                }
             }
-            return tried;
-        }
+        };
         let other = self.kind.other();
-        if self.cost(other) < self.cost(self.kind) {
+        if self.trial {
+            return other;
+        }
+        // By an eighth, so that kinds that cost the same do not take turns.
+        let cost = self.cost(other);
+        if cost.saturating_add(cost / 8) < self.cost(self.kind) {
             self.kind = other;
+            self.period = PERIOD_LEAST;
         }
         self.kind
     }
@@ -231,11 +254,11 @@ mod tests {
             }
         }
 
-        /// Writes payloads of 8 KiB; returns how many of them by streaming stores.
-        fn write(&mut self, payloads: usize, writes: [u64; 2], reads: [u64; 2]) -> usize {
+        /// Writes so many MiB in payloads of 8 KiB; returns how many of them by streaming stores.
+        fn write(&mut self, mebibytes: usize, writes: [u64; 2], reads: [u64; 2]) -> usize {
             let mut streamed = 0;
-            for at in 0..payloads {
-                let kind = self.writer.choose();
+            for at in 0..mebibytes * 128 {
+                let kind = self.writer.choose(8 << 10);
                 self.writer.times[kind as usize].add(8 * writes[kind as usize], 8 << 10);
                 self.reader.times[kind as usize].add(8 * reads[kind as usize], 8 << 10);
                 streamed += kind as usize;
@@ -249,15 +272,20 @@ mod tests {
 
     #[test]
     fn the_quicker_kind_is_found_and_the_other_tried_now_and_then() {
+        const TRIED: usize = TRIAL as usize / (8 << 10);
         let mut pair = Pair::new(Allowed::Both);
         // A shared cache, as measured: the writer alone would say otherwise.
-        assert_eq!(pair.write(10_240, [90, 90], [94, 198]), 10 * TRIAL as usize);
-        // Nothing shared.
-        let streamed = pair.write(10_240, [314, 187], [303, 226]);
-        assert!((8_500..10_240).contains(&streamed), "{streamed}");
-        // Back again.
-        let streamed = pair.write(10_240, [90, 60], [94, 198]);
-        assert!((TRIAL as usize..2_000).contains(&streamed), "{streamed}");
+        let streamed = pair.write(1000, [90, 90], [94, 198]);
+        assert!((9 * TRIED..13 * TRIED).contains(&streamed), "{streamed}");
+        // Nothing shared: that costs more at once, and the other kind's times are known.
+        let streamed = pair.write(1000, [314, 187], [303, 226]);
+        assert!((125_000 - 13 * TRIED..128_000).contains(&streamed), "{streamed}");
+        // Back again: found by the next trial.
+        let streamed = pair.write(1000, [90, 60], [94, 198]);
+        assert!(
+            (6 * TRIED..16 * 1024 + 9 * TRIED).contains(&streamed),
+            "{streamed}"
+        );
     }
 
     #[test]
@@ -267,8 +295,8 @@ mod tests {
         assert_eq!(pair.writer.told, [NONE, NONE]);
         for word in [u64::MAX, 1, 1 << 63, 0xffff_ffff] {
             pair.writer.hear(word);
-            for _ in 0..3000 {
-                let kind = pair.writer.choose();
+            for _ in 0..30_000 {
+                let kind = pair.writer.choose(32 << 10);
                 pair.writer.times[kind as usize].add(u64::MAX, 1);
             }
         }
@@ -277,7 +305,7 @@ mod tests {
     #[test]
     fn an_interruption_does_not_count() {
         let mut recent = Recent::new();
-        for ticks in [800, 90_000_000, 810, 805] {
+        for ticks in [90_000_000; KEPT - 1].into_iter().chain([800]) {
             recent.add(ticks, 8 << 10);
         }
         assert_eq!(recent.least(), 100);
@@ -290,7 +318,7 @@ mod tests {
             let from = vec![3u8; LONG + 100];
             let mut to = vec![0u128; LONG / 16 + 7];
             let (from, to) = (from.as_ptr(), to.as_mut_ptr().cast());
-            for _ in 0..FIRST + PERIOD {
+            for _ in 0..(FIRST + TRIAL) / LONG as u32 {
                 // SAFETY: both have so many bytes, `to` is a multiple of 16.
                 let used = unsafe { writer.copy(from, to, LONG + 100) };
                 assert!(used == kind || cfg!(not(target_arch = "x86_64")));
