@@ -192,10 +192,10 @@ const PROGRAMS: &[Program] = &[
     },
 ];
 
-/// Over this one with few ranks only. Nobody runs jobs over it that has a choice, it is slow and can hang by itself (see
-/// `docs/providers.md`): that each program works over a provider of unconnected messages is what there is to see.
-const SELDOM: &str = "udp;ofi_rxd";
-const SELDOM_MOST: u32 = 3;
+/// Left out unless `WEFT_TEST_RXD=1`, and with few ranks then: with 1.17 on a loaded machine it has lost a message, and a job hung
+/// (see `docs/providers.md`). Nobody who has a choice runs jobs over it.
+const UNRELIABLE: &str = "udp;ofi_rxd";
+const UNRELIABLE_MOST: u32 = 3;
 
 /// The providers of the matrix. What 1.17 calls `net` is `tcp` from 2.x on.
 const PROVIDERS: &[&[&str]] = &[
@@ -231,7 +231,15 @@ pub fn common() -> &'static str {
 
 /// The providers of the matrix that are offered here.
 pub fn providers() -> Vec<&'static str> {
-    PROVIDERS.iter().filter_map(|names| available(names)).collect()
+    PROVIDERS
+        .iter()
+        .filter(|names| names[0] != UNRELIABLE || asks_for_unreliable())
+        .filter_map(|names| available(names))
+        .collect()
+}
+
+fn asks_for_unreliable() -> bool {
+    std::env::var_os("WEFT_TEST_RXD").is_some_and(|value| value == "1")
 }
 
 /// Those whose large messages take another way without cross-memory attach.
@@ -271,10 +279,15 @@ const THREADED_ELSEWHERE: &[u32] = &[2, 3];
 pub fn trials() -> Vec<Trial> {
     let mut ways = OVER_SHM.to_vec();
     for names in PROVIDERS {
-        match available(names) {
-            Some(provider) => ways.push((provider, None)),
-            None => eprintln!("programs: libfabric offers no {} here: left out", names[0]),
+        if available(names).is_none() {
+            eprintln!("programs: libfabric offers no {} here: left out", names[0]);
         }
+    }
+    ways.extend(providers().into_iter().map(|provider| (provider, None)));
+    if !asks_for_unreliable() {
+        eprintln!(
+            "programs: {UNRELIABLE} is left out, as it loses messages now and then; WEFT_TEST_RXD=1 runs them"
+        );
     }
     let mut trials = Vec::new();
     for &(way, named) in &ways {
@@ -290,7 +303,11 @@ pub fn trials() -> Vec<Trial> {
             let mut words = vec![program.name];
             words.extend(program.arguments);
             let name = format!("{}::{way}", words.join("_"));
-            let most = if way == SELDOM { SELDOM_MOST } else { u32::MAX };
+            let most = if way == UNRELIABLE {
+                UNRELIABLE_MOST
+            } else {
+                u32::MAX
+            };
             let ranks: Vec<u32> = program
                 .ranks
                 .iter()
