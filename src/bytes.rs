@@ -79,6 +79,37 @@ pub unsafe fn copy_apart(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
+/// The loop of the long copies: 64 bytes at each `at`, by this store, up to the first `at` that is not below `end`. In assembly, as the compiler would make
+/// a call of `memcpy` of a simple loop, and of intrinsics, where it does not optimise, a loop that is many times slower.
+#[cfg(target_arch = "x86_64")]
+macro_rules! copy_lines {
+    ($store:literal, $from:expr, $to:expr, $at:expr, $end:expr) => {
+        std::arch::asm!(
+            "2:",
+            "movups {a}, [{from} + {at}]",
+            "movups {b}, [{from} + {at} + 16]",
+            "movups {c}, [{from} + {at} + 32]",
+            "movups {d}, [{from} + {at} + 48]",
+            concat!($store, " [{to} + {at}], {a}"),
+            concat!($store, " [{to} + {at} + 16], {b}"),
+            concat!($store, " [{to} + {at} + 32], {c}"),
+            concat!($store, " [{to} + {at} + 48], {d}"),
+            "add {at}, 64",
+            "cmp {at}, {end}",
+            "jb 2b",
+            at = inout(reg) $at => _,
+            end = in(reg) $end,
+            from = in(reg) $from,
+            to = in(reg) $to,
+            a = out(xmm_reg) _,
+            b = out(xmm_reg) _,
+            c = out(xmm_reg) _,
+            d = out(xmm_reg) _,
+            options(nostack),
+        )
+    };
+}
+
 /// See [`copy_apart`].
 ///
 /// # Safety
@@ -87,35 +118,12 @@ pub unsafe fn copy_apart(from: *const u8, to: *mut u8, len: usize) {
 #[inline(never)]
 unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) {
     let last = len - 64;
-    // Lines from `at` on, up to one that begins at `last` or before it. In assembly, as the compiler would make a call of `memcpy`
-    // of a simple loop, and of intrinsics, where it does not optimise, a loop that is many times slower.
+    // Lines from `at` on, up to one that begins at `last` or before it.
     let lines = |at: usize| {
         // SAFETY: reads and writes 64 bytes at each `at` up to `last`, so no more than `len` bytes of either; loads and stores of
         // any alignment, which every x86-64 has; all of a line is loaded before any of it is stored.
         unsafe {
-            std::arch::asm!(
-                "2:",
-                "movups {a}, [{from} + {at}]",
-                "movups {b}, [{from} + {at} + 16]",
-                "movups {c}, [{from} + {at} + 32]",
-                "movups {d}, [{from} + {at} + 48]",
-                "movups [{to} + {at}], {a}",
-                "movups [{to} + {at} + 16], {b}",
-                "movups [{to} + {at} + 32], {c}",
-                "movups [{to} + {at} + 48], {d}",
-                "add {at}, 64",
-                "cmp {at}, {last}",
-                "jb 2b",
-                at = inout(reg) at => _,
-                last = in(reg) last,
-                from = in(reg) from,
-                to = in(reg) to,
-                a = out(xmm_reg) _,
-                b = out(xmm_reg) _,
-                c = out(xmm_reg) _,
-                d = out(xmm_reg) _,
-                options(nostack),
-            );
+            copy_lines!("movups", from, to, at, last);
         }
     };
     lines(0);
@@ -137,33 +145,10 @@ pub unsafe fn copy_streaming(from: *const u8, to: *mut u8, len: usize) {
     if streamed > 0 {
         // SAFETY: reads and writes 64 bytes at each multiple of 64 below `streamed`, so no more than `len` bytes of either; `to` is
         // aligned as `movntps` wants it; every x86-64 has these instructions. Streaming stores are not ordered by what orders
-        // others, the release store that publishes the bytes among them: the fence at the end orders them. In assembly for the reason that
-        // `copy_long` gives.
+        // others, the release store that publishes the bytes among them: the fence at the end orders them.
         unsafe {
-            std::arch::asm!(
-                "2:",
-                "movups {a}, [{from} + {at}]",
-                "movups {b}, [{from} + {at} + 16]",
-                "movups {c}, [{from} + {at} + 32]",
-                "movups {d}, [{from} + {at} + 48]",
-                "movntps [{to} + {at}], {a}",
-                "movntps [{to} + {at} + 16], {b}",
-                "movntps [{to} + {at} + 32], {c}",
-                "movntps [{to} + {at} + 48], {d}",
-                "add {at}, 64",
-                "cmp {at}, {streamed}",
-                "jb 2b",
-                "sfence",
-                at = inout(reg) 0usize => _,
-                streamed = in(reg) streamed,
-                from = in(reg) from,
-                to = in(reg) to,
-                a = out(xmm_reg) _,
-                b = out(xmm_reg) _,
-                c = out(xmm_reg) _,
-                d = out(xmm_reg) _,
-                options(nostack),
-            );
+            copy_lines!("movntps", from, to, 0usize, streamed);
+            std::arch::x86_64::_mm_sfence();
         }
     }
     // SAFETY: what is left of both.

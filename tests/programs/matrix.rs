@@ -286,7 +286,7 @@ pub fn trials() -> Vec<Trial> {
     ways.extend(providers().into_iter().map(|provider| (provider, None)));
     if !asks_for_unreliable() {
         eprintln!(
-            "programs: {UNRELIABLE} is left out, as it loses messages now and then; WEFT_TEST_RXD=1 runs them"
+            "programs: {UNRELIABLE} is left out, as it has lost a message; WEFT_TEST_RXD=1 runs the programs over it"
         );
     }
     let mut trials = Vec::new();
