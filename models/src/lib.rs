@@ -1,7 +1,7 @@
 //! The parts of Weft whose atomics are written by hand, under loom, which tries every order in which accesses can take effect.
 //!
 //! The code itself is Weft's own, by its path: it takes its memory as a parameter, so that a model can bring loom's. In a crate of
-//! its own it is compiled in seconds, without all that the library depends on. `ci/checks/loom` runs the models:
+//! its own it is compiled in seconds, without all that the library depends on. `ci/soak.d/loom` runs the models:
 //! `RUSTFLAGS="--cfg loom" cargo test --package weft-models`. Without `--cfg loom` there is nothing in here.
 #![cfg(all(test, loom))]
 

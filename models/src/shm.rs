@@ -1,6 +1,6 @@
 //! Ring and doorbell under loom: every order in which the accesses of a sender and a receiver can take effect.
 //!
-//! `ci/checks/loom` runs this. A ring of a few cells and eight lines stands for the real one, whose sizes are parameters of the
+//! `ci/soak.d/loom` runs this. A ring of a few cells and eight lines stands for the real one, whose sizes are parameters of the
 //! same code. Models without one of the fences are expected to fail, which shows that these would find its absence.
 
 use loom::cell::UnsafeCell;

@@ -11,7 +11,7 @@ use weft::lane::ofi::shm_name;
 use crate::Outcome;
 use crate::build;
 use crate::job::{Ended, Job};
-use crate::matrix::common;
+use crate::matrix::{common, full};
 
 /// "Within seconds", on a machine where other tests run at the same time.
 const SOON: Duration = Duration::from_secs(20);
@@ -81,9 +81,12 @@ fn soon(ended: &Ended) -> Outcome {
     }
 }
 
-/// The same over all ways, with each number of ranks in turn; among stopped ranks with all of them.
+/// The same over two ways, or all of them in the full matrix, with each number of ranks in turn; among stopped ranks with all of them.
 fn aborts(number: usize, place: &str) -> Outcome {
-    let ways = [common(), "tcp;ofi_rxm", "sockets", "shm", "WEFT_LANES=shm"];
+    let mut ways = vec!["WEFT_LANES=shm", common()];
+    if full() {
+        ways.extend(["tcp;ofi_rxm", "sockets", "shm"]);
+    }
     for (turn, way) in ways.into_iter().enumerate() {
         let numbers = match place {
             "stopped" => ALL.as_slice(),

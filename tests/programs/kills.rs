@@ -1,6 +1,6 @@
 //! A rank that is killed at any instant never hangs the others, never corrupts a message, and leaves nothing behind.
 //!
-//! `WEFT_TEST_KILLS` says how many kill points each way of carrying messages is given, `WEFT_TEST_KILLS_FROM` the first seed:
+//! The gate has a few kill points. `WEFT_TEST_KILLS` says how many kill points each way of carrying messages is given, `WEFT_TEST_KILLS_FROM` the first seed:
 //! `WEFT_TEST_KILLS=10000 cargo test --test programs -- kills`. The failure of a seed says how to run it again; as the kernel's
 //! clock says where exactly a rank dies, it may take several runs to fail again.
 
@@ -16,9 +16,10 @@ use crate::build;
 use crate::job::{Ended, Job};
 use crate::matrix::common;
 
-/// Unless a setting says otherwise: a job over shared memory alone takes some 0.1 s, one that loads libfabric a second.
-const KILLS: u64 = 20;
-const KILLS_OVER_LIBFABRIC: u64 = 4;
+/// Unless a setting says otherwise: a job over shared memory alone takes some 0.1 s, one that loads libfabric a second. The search is
+/// `ci/soak.d/kills`.
+const KILLS: u64 = 8;
+const KILLS_OVER_LIBFABRIC: u64 = 3;
 /// How long processes may be seen after the launcher's end. (Whether the job ends at all is told by the launcher's own limit,
 /// which comes with another status.)
 const SOON: Duration = Duration::from_secs(20);

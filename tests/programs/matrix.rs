@@ -1,4 +1,8 @@
-//! Every program over shared memory and over every provider with several numbers of ranks.
+//! The programs over shared memory and over the providers, with several numbers of ranks.
+//!
+//! A program about communicators needs one transport, one about the transport needs each: so all programs run over Weft's own
+//! shared memory, where a process starts in milliseconds, and those with [`Program::transport`] also over every other way, with few
+//! ranks. `WEFT_TEST_MATRIX=full` runs all of them over all ways with all numbers of ranks (`ci/soak.d/matrix`).
 
 use std::sync::OnceLock;
 
@@ -11,6 +15,15 @@ use crate::job::{Job, repeat};
 /// The numbers of ranks: one, pairs, odd ones, and more than a small machine has cores.
 const RANKS: &[u32] = &[1, 2, 3, 4, 5, 8];
 
+/// Of those, what the gate runs over ways that are slow to start: each process that opens libfabric 1.17 takes a third of a second
+/// before it does anything.
+const FEW_RANKS: &[u32] = &[2, 3];
+
+/// Whether the whole matrix is asked for.
+pub fn full() -> bool {
+    std::env::var_os("WEFT_TEST_MATRIX").is_some_and(|value| value == "full")
+}
+
 /// A program of `tests/c`, with its arguments, and where it is run.
 struct Program {
     name: &'static str,
@@ -20,6 +33,17 @@ struct Program {
     not_over: &'static [(&'static str, &'static str)],
     /// Over that provider it does less (`WEFT_TEST_BRIEF`) with more ranks than so many.
     brief_above: Option<(&'static str, u32)>,
+    /// What it tests depends on what carries the messages.
+    transport: bool,
+}
+
+impl Program {
+    const fn transport(self) -> Program {
+        Program {
+            transport: true,
+            ..self
+        }
+    }
 }
 
 const fn program(name: &'static str, arguments: &'static [&'static str], ranks: &'static [u32]) -> Program {
@@ -29,6 +53,7 @@ const fn program(name: &'static str, arguments: &'static [&'static str], ranks: 
         ranks,
         not_over: &[],
         brief_above: None,
+        transport: false,
     }
 }
 
@@ -41,6 +66,7 @@ const fn slow_over_sockets(name: &'static str) -> Program {
         ranks: RANKS,
         not_over: &[],
         brief_above: Some(("sockets", 4)),
+        transport: false,
     }
 }
 
@@ -53,21 +79,23 @@ const SLOW: &str = "it moves less than 0.5 GB/s: this would take minutes";
 const ENOUGH: &str = "half a minute each, on the same path as over net: one provider is enough";
 
 const PROGRAMS: &[Program] = &[
-    program("sizes", &[], RANKS),
-    program("synchronous", &[], RANKS),
-    program("ordering", &[], RANKS),
-    program("probe", &[], RANKS),
+    program("sizes", &[], RANKS).transport(),
+    program("synchronous", &[], RANKS).transport(),
+    program("ordering", &[], RANKS).transport(),
+    program("probe", &[], RANKS).transport(),
     Program {
         arguments: &["7"],
         ranks: &[1, 2, 3, 5, 8],
+        transport: true,
         ..slow_over_sockets("random")
     },
     program("ring", &[], RANKS),
     program("completion", &[], RANKS),
-    program("truncation", &[], RANKS),
-    program("layouts", &[], RANKS),
+    program("truncation", &[], RANKS).transport(),
+    program("layouts", &[], RANKS).transport(),
     Program {
         ranks: &[1, 2, 3],
+        transport: true,
         ..slow_over_sockets("scattered")
     },
     program("datatypes", &[], &[1]),
@@ -78,9 +106,9 @@ const PROGRAMS: &[Program] = &[
     program("user_ops", &[], RANKS),
     slow_over_sockets("collectives"),
     slow_over_sockets("intercomm"),
-    program("outstanding", &[], RANKS),
+    program("outstanding", &[], RANKS).transport(),
     program("self", &[], RANKS),
-    program("cancel", &[], RANKS),
+    program("cancel", &[], RANKS).transport(),
     program("persistent", &[], RANKS),
     Program {
         ranks: &[1, 2, 3, 5],
@@ -89,10 +117,10 @@ const PROGRAMS: &[Program] = &[
     program("generalized", &[], &[1, 3]),
     program("buffered", &[], RANKS),
     program("buffered", &["finalize", "8"], RANKS),
-    program("buffered", &["finalize", "1000000"], RANKS),
+    program("buffered", &["finalize", "1000000"], RANKS).transport(),
     program("buffered", &["automatic", "1000000"], &[1, 2, 3]),
-    program("late", &[], RANKS),
-    slow_over_sockets("threads"),
+    program("late", &[], RANKS).transport(),
+    slow_over_sockets("threads").transport(),
     program("errors", &[], RANKS),
     program("arguments", &[], &[1, 2, 3]),
     program("error_codes", &[], RANKS),
@@ -136,35 +164,35 @@ const PROGRAMS: &[Program] = &[
     },
     Program {
         not_over: &[("udp;ofi_rxd", UNACKNOWLEDGED)],
-        ..program("session_late", &[], &[1, 2, 3, 8])
+        ..program("session_late", &[], &[1, 2, 3, 8]).transport()
     },
     program("version", &[], RANKS),
     program("finalize", &["nothing"], RANKS),
-    program("finalize", &["send", "8"], &[2, 3, 8]),
-    program("finalize", &["send", "1000000"], &[2, 3]),
-    program("finalize", &["isend", "30000"], &[2, 3]),
+    program("finalize", &["send", "8"], &[2, 3, 8]).transport(),
+    program("finalize", &["send", "1000000"], &[2, 3]).transport(),
+    program("finalize", &["isend", "30000"], &[2, 3]).transport(),
     program("finalize", &["freed", "8"], &[2, 3]),
-    program("finalize", &["freed", "1000000"], &[2, 3]),
+    program("finalize", &["freed", "1000000"], &[2, 3]).transport(),
     program("finalize", &["cancelled", "0"], &[2, 3]),
-    program("finalize", &["cancelled", "8"], &[1, 2, 3, 8]),
-    program("finalize", &["cancelled", "1000000"], &[1, 2, 3]),
-    program("finalize", &["crossed"], RANKS),
-    program("finalize", &["late"], &[2, 5]),
-    program("finalize", &["example", "8"], &[2, 3, 5, 8]),
-    program("finalize", &["example", "1000000"], &[2, 3, 5, 8]),
+    program("finalize", &["cancelled", "8"], &[1, 2, 3, 8]).transport(),
+    program("finalize", &["cancelled", "1000000"], &[1, 2, 3]).transport(),
+    program("finalize", &["crossed"], RANKS).transport(),
+    program("finalize", &["late"], &[2, 5]).transport(),
+    program("finalize", &["example", "8"], &[2, 3, 5, 8]).transport(),
+    program("finalize", &["example", "1000000"], &[2, 3, 5, 8]).transport(),
     program("finalize", &["cannot_complete", "30000"], RANKS),
     program("finalize", &["freed_only", "8"], &[1, 2, 3, 5, 8]),
     program("finalize", &["freed_only", "300000"], &[1, 2, 3, 5, 8]),
     program("finalize", &["exchanged", "8"], &[1, 2, 3, 5, 8]),
     program("finalize", &["exchanged", "30000"], &[1, 2, 3, 5, 8]),
-    program("finalize", &["exchanged", "300000"], &[1, 2, 3, 5, 8]),
+    program("finalize", &["exchanged", "300000"], &[1, 2, 3, 5, 8]).transport(),
     Program {
         not_over: &[("udp;ofi_rxd", UNACKNOWLEDGED)],
         ..program("finalize", &["session", "8"], &[1, 2, 3, 5, 8])
     },
     Program {
         not_over: &[("udp;ofi_rxd", UNACKNOWLEDGED)],
-        ..program("finalize", &["session", "300000"], &[1, 2, 3, 5, 8])
+        ..program("finalize", &["session", "300000"], &[1, 2, 3, 5, 8]).transport()
     },
     program("finalize", &["nested"], RANKS),
     program("always", &[], RANKS),
@@ -174,9 +202,10 @@ const PROGRAMS: &[Program] = &[
         ranks: &[2],
         not_over: &[("sockets", SLOW), ("udp;ofi_rxd", SLOW)],
         brief_above: None,
+        transport: true,
     },
-    program("stream", &[], &[2, 4]),
-    program("reverse", &["20000"], &[1, 3]),
+    program("stream", &[], &[2, 4]).transport(),
+    program("reverse", &["20000"], &[1, 3]).transport(),
     Program {
         name: "huge",
         arguments: &[],
@@ -189,6 +218,8 @@ const PROGRAMS: &[Program] = &[
             (MIXED, ENOUGH),
         ],
         brief_above: None,
+        // It is, but half a minute for each way is too much for the gate.
+        transport: false,
     },
 ];
 
@@ -248,10 +279,13 @@ const LARGE: &[&str] = &["sizes", "layouts", "cancel", "finalize", "reverse", "s
 /// Shared memory and libfabric together.
 const MIXED: &str = "WEFT_LANES=shm,ofi WEFT_FAKE_NODES=2";
 
+/// Weft's own shared memory, where processes start soonest.
+const SHARED_MEMORY: &str = "WEFT_LANES=shm";
+
 /// Weft's own shared memory: alone, without cross-memory attach, and together with libfabric between two pretended nodes; by all
 /// programs or by those named.
 const OVER_SHM: &[(&str, Option<&[&str]>)] = &[
-    ("WEFT_LANES=shm", None),
+    (SHARED_MEMORY, None),
     ("WEFT_LANES=shm WEFT_CMA=0", Some(LARGE)),
     (MIXED, None),
 ];
@@ -259,15 +293,37 @@ const OVER_SHM: &[(&str, Option<&[&str]>)] = &[
 /// More ranks than any machine that this is tested on has cores, over shared memory: all programs but
 /// [`NOT_WITH_MANY`], each in brief.
 const MANY: u32 = 32;
-const MANY_WAY: &str = "WEFT_LANES=shm";
 
 /// Not with so many ranks: these move gigabytes between pairs, or every rank has a stream to each other one. That takes minutes
 /// and finds nothing more.
 const NOT_WITH_MANY: &[&str] = &["huge", "reverse", "stream"];
+/// What the gate runs with so many ranks.
+const MANY_IN_THE_GATE: &[&str] = &["sizes", "collectives", "communicators", "session_sync", "threads"];
 
 /// What is run with so many ranks.
 fn takes_many(program: &Program) -> bool {
-    !NOT_WITH_MANY.contains(&program.name)
+    match full() {
+        true => !NOT_WITH_MANY.contains(&program.name),
+        false => MANY_IN_THE_GATE.contains(&program.name),
+    }
+}
+
+/// Whether the program runs this way: always in the full matrix; in the gate each over Weft's own shared memory, others only
+/// if what they test depends on the way.
+fn takes(program: &Program, way: &str) -> bool {
+    full() || way == SHARED_MEMORY || program.transport
+}
+
+/// With how many ranks a program runs this way.
+fn ranks_over(program: &Program, way: &str) -> Vec<u32> {
+    let ranks = program.ranks.iter().copied();
+    if way == UNRELIABLE {
+        ranks.filter(|&ranks| ranks <= UNRELIABLE_MOST).collect()
+    } else if full() || way == SHARED_MEMORY {
+        ranks.collect()
+    } else {
+        ranks.filter(|ranks| FEW_RANKS.contains(ranks)).collect()
+    }
 }
 
 /// Many threads of each rank at once, over Weft's own shared memory.
@@ -291,7 +347,9 @@ pub fn trials() -> Vec<Trial> {
     }
     let mut trials = Vec::new();
     for &(way, named) in &ways {
-        let wanted = |program: &&Program| named.is_none_or(|names| names.contains(&program.name));
+        let wanted = |program: &&Program| {
+            named.is_none_or(|names| names.contains(&program.name)) && takes(program, way)
+        };
         for program in PROGRAMS.iter().filter(wanted) {
             if let Some((_, why)) = program.not_over.iter().find(|(name, _)| *name == way) {
                 eprintln!(
@@ -303,20 +361,10 @@ pub fn trials() -> Vec<Trial> {
             let mut words = vec![program.name];
             words.extend(program.arguments);
             let name = format!("{}::{way}", words.join("_"));
-            let most = if way == UNRELIABLE {
-                UNRELIABLE_MOST
-            } else {
-                u32::MAX
-            };
-            let ranks: Vec<u32> = program
-                .ranks
-                .iter()
-                .copied()
-                .filter(|ranks| *ranks <= most)
-                .collect();
+            let ranks = ranks_over(program, way);
             if ranks.is_empty() {
                 eprintln!(
-                    "programs: {} {:?} is left out over {way}, which is run with up to {most} ranks",
+                    "programs: {} {:?} is left out over {way}, which is run with other numbers of ranks",
                     program.name, program.arguments
                 );
                 continue;
@@ -328,11 +376,13 @@ pub fn trials() -> Vec<Trial> {
         let mut words = vec![program.name];
         words.extend(program.arguments);
         let name = format!("{}::{MANY} ranks", words.join("_"));
-        trials.push(Trial::test(name, move || run(program, MANY_WAY, &[MANY], true)));
+        trials.push(Trial::test(name, move || {
+            run(program, SHARED_MEMORY, &[MANY], true)
+        }));
     }
     for program in THREADED {
         for &(way, _) in &ways {
-            let alone = way == MANY_WAY;
+            let alone = way == SHARED_MEMORY;
             let ranks = if alone { program.ranks } else { THREADED_ELSEWHERE };
             let name = format!("{}::{way}", program.name);
             trials.push(Trial::test(name, move || run(program, way, ranks, !alone)));

@@ -6,7 +6,7 @@ use libtest_mimic::Trial;
 use crate::Outcome;
 use crate::build;
 use crate::job::Job;
-use crate::matrix::common;
+use crate::matrix::{common, full};
 
 /// The tests.
 pub fn trials() -> Vec<Trial> {
@@ -16,31 +16,36 @@ pub fn trials() -> Vec<Trial> {
             process_sets,
         ),
         Trial::test("sessions::memory_kinds_come_from_the_launcher", memory_kinds),
-        Trial::test("sessions::a_thousand_cycles", || cycles(common(), &[2, 3])),
-        Trial::test("sessions::a_thousand_cycles_over_ofi_rxm", || {
-            cycles("tcp;ofi_rxm", &[2, 3])
-        }),
-        Trial::test("sessions::a_thousand_cycles_over_shm", || cycles("shm", &[2, 3])),
-        // They take ten times the processor time that they take over `tcp;ofi_rxm`, most of it in the provider's own threads.
-        Trial::test("sessions::a_thousand_cycles_over_sockets", || {
-            cycles("sockets", &[2])
-        }),
+        Trial::test("sessions::a_thousand_cycles", || cycles(common(), &[2])),
         Trial::test("sessions::string_tags_that_differ_are_reported", mismatch),
     ];
-    for way in WAYS.iter().copied().chain([common()]) {
+    if full() {
+        for way in [common(), "tcp;ofi_rxm", "shm"] {
+            let name = format!("sessions::a_thousand_cycles::{way}");
+            trials.push(Trial::test(name, move || cycles(way, &[2, 3])));
+        }
+        // They take ten times the processor time that they take over `tcp;ofi_rxm`, most of it in the provider's own threads.
+        trials.push(Trial::test("sessions::a_thousand_cycles::sockets", || {
+            cycles("sockets", &[2])
+        }));
+    }
+    let ways: &[&str] = if full() { WAYS } else { &WAYS[..1] };
+    for way in ways.iter().copied().chain([common()]) {
         // It frees hundreds of communicators, one after the other: over `sockets`, whose own threads wait for the cores that
         // ranks have, that takes half a minute with 3 ranks on a busy machine, and minutes with 5.
         let ranks: &[u32] = if way == "sockets" {
             &[1, 2]
-        } else {
+        } else if full() || way == WAYS[0] {
             &[1, 2, 3, 5, 8]
+        } else {
+            &[3]
         };
         trials.push(Trial::test(format!("sessions::objects::{way}"), move || {
             returning("session_objects", ranks, way)
         }));
         trials.push(Trial::test(
             format!("sessions::bad_input_is_an_error_with_words::{way}"),
-            move || returning("session_errors", &[1, 2, 3, 5, 8], way),
+            move || returning("session_errors", ranks, way),
         ));
     }
     trials
