@@ -121,7 +121,8 @@ pub fn trials() -> Vec<Trial> {
                 })
             })
     });
-    deaths.chain(signals).collect()
+    let files = Trial::test("deaths::only_temporary_files_count", only_temporary_files_count);
+    deaths.chain(signals).chain([files]).collect()
 }
 
 fn die(death: &Death) -> Outcome {
@@ -156,9 +157,40 @@ fn is_alive(pid: i32) -> bool {
     state == Some(false)
 }
 
-/// Files under `/dev/shm` and in folders for temporary files that the process has mapped or open. Only those count:
-/// other jobs come and go at the same time.
+/// Whether a file can be left behind by a job: it lies where files for a while lie. The build's own do not count, wherever the
+/// checkout stands.
+fn is_temporary(path: &Path, build: &[&Path]) -> bool {
+    let lies_in = |folder: &Path| path.starts_with(folder);
+    ["/dev/shm", "/tmp", "/var/tmp"]
+        .map(Path::new)
+        .into_iter()
+        .any(lies_in)
+        && !build.iter().copied().any(lies_in)
+}
+
+fn only_temporary_files_count() -> Outcome {
+    let build = [Path::new("/tmp/checkout"), Path::new("/var/tmp/target/debug")];
+    for (path, expected) in [
+        ("/dev/shm/17:0:1", true),
+        ("/tmp/weft-17", true),
+        ("/tmp/checkout-of-another/file", true),
+        ("/var/tmp/target/file", true),
+        ("/tmp/checkout/target/debug/libweft.so", false),
+        ("/var/tmp/target/debug/programs/death", false),
+        ("/usr/lib/libfabric.so.1", false),
+    ] {
+        if is_temporary(Path::new(path), &build) != expected {
+            return Err(format!("{path}: expected {expected}").into());
+        }
+    }
+    Ok(())
+}
+
+/// Temporary files that the process has mapped or open. Only those count: other jobs come and go at the same time.
 fn shared_files(pid: i32) -> BTreeSet<PathBuf> {
+    // The folder of the profile: this program lies in its `deps`.
+    let own = std::env::current_exe().unwrap_or_default();
+    let target = own.parent().unwrap_or(build::root());
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     let mapped = maps
         .lines()
@@ -170,11 +202,7 @@ fn shared_files(pid: i32) -> BTreeSet<PathBuf> {
         .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
     mapped
         .chain(open)
-        .filter(|path| {
-            ["/dev/shm", "/tmp", "/var/tmp"]
-                .iter()
-                .any(|folder| path.starts_with(folder))
-        })
+        .filter(|path| is_temporary(path, &[build::root(), target.parent().unwrap_or(build::root())]))
         .collect()
 }
 
