@@ -318,6 +318,13 @@ fn nothing_outlives_a_killed_launcher_below_a_shell() {
     nothing_outlives_a_killed_launcher(Running::start(mpiexec(&["-n", "2", "sh", "-c", script])), 6);
 }
 
+/// It has no job's id in its environment, so it is found by its process group or not at all.
+#[test]
+fn no_process_with_a_cleared_environment_outlives_a_killed_launcher() {
+    let script = "env -i /bin/sh -c 'echo pid $$; exec sleep 1000' & wait";
+    nothing_outlives_a_killed_launcher(Running::start(mpiexec(&["-n", "2", "sh", "-c", script])), 2);
+}
+
 #[test]
 fn no_pmi_rank_outlives_a_killed_launcher() {
     nothing_outlives_a_killed_launcher(Running::start(play_command("stay", &["-n", "2"])), 2);

@@ -440,6 +440,52 @@ mod tests {
     }
 
     #[test]
+    fn keys_and_values_have_a_longest() {
+        let (key, value) = ("k".repeat(KEYLEN_MAX), "v".repeat(WEFT_VALLEN_MAX));
+        for quiet in [false, true] {
+            let mut server = server(1);
+            init(&mut server, 0);
+            let mut put = |key: &str, value: &str| {
+                let quiet = if quiet { " quiet=1" } else { "" };
+                let line = format!("cmd=put kvsname=k key={key} value={value}{quiet}");
+                server.line(0, None, line.as_bytes())
+            };
+            let good = put(&key, &value).unwrap();
+            assert_eq!(good.is_empty(), quiet);
+            for (key, value) in [(&key, &format!("{value}v")), (&format!("{key}k"), &value)] {
+                match put(key, value) {
+                    Err(_) if quiet => {}
+                    Ok(effects) if !quiet => {
+                        let text = format!("{effects:?}");
+                        assert!(text.contains("rc=1") && text.contains("too_long"), "{text}");
+                    }
+                    other => panic!("quiet {quiet}: {other:?}"),
+                }
+            }
+            // What was refused is not there, and has changed nothing.
+            let get = |key: &str| format!("cmd=get kvsname=k key={key}");
+            let found = &replies(&mut server, 0, &get(&key))[0].1;
+            assert_eq!(*found, format!("cmd=get_result rc=0 msg=success value={value}\n"));
+            assert!(
+                replies(&mut server, 0, &get(&format!("{key}k")))[0]
+                    .1
+                    .contains("rc=1")
+            );
+        }
+    }
+
+    /// What a client is told is what it gets.
+    #[test]
+    fn the_longest_value_fits_a_line() {
+        let mut server = server(1);
+        init(&mut server, 0);
+        let maxes = &replies(&mut server, 0, "cmd=get_maxes")[0].1;
+        assert!(maxes.contains("keylen_max=64 vallen_max=1024"), "{maxes}");
+        let longest = found_line(&"k".repeat(KEYLEN_MAX), &"v".repeat(WEFT_VALLEN_MAX));
+        assert!(longest.len() <= wire::LINE_BYTES_MAX);
+    }
+
+    #[test]
     fn a_barrier_opens_when_all_are_in() {
         let mut server = server(2);
         init(&mut server, 0);
@@ -534,7 +580,7 @@ mod tests {
         #[test]
         fn no_line_makes_it_panic(lines in proptest::collection::vec(
             "(cmd|mcmd)=(init|get|put|barrier_in|finalize|abort|getbyidx|spawn|x)\
-             ( (key|value|kvsname|idx|from|wait|exitcode|message|pmi_version)=[a1-9]{0,3}){0,4}",
+             ( (key|value|kvsname|idx|from|wait|exitcode|message|pmi_version)=([a1-9]{0,3}|a{63,66}|a{8190,8194})){0,4}",
             0..20,
         )) {
             let mut server = server(2);

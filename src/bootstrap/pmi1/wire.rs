@@ -4,7 +4,7 @@
 //! a panic. Values contain no blanks; what may contain them travels in hexadecimal ([`to_hex`]).
 
 use crate::err;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The longest line that either side accepts, in bytes and without its line feed.
 pub const LINE_BYTES_MAX: usize = 16 * 1024;
@@ -114,17 +114,22 @@ impl Lines {
                 let mut line = std::mem::replace(&mut self.bytes, rest);
                 self.searched = 0;
                 line.pop();
-                Ok(Some(line))
+                match line.len() > LINE_BYTES_MAX {
+                    true => Err(too_long()),
+                    false => Ok(Some(line)),
+                }
             }
-            None if self.bytes.len() > LINE_BYTES_MAX => {
-                Err(err!(Other, "a PMI line has more than {LINE_BYTES_MAX} bytes"))
-            }
+            None if self.bytes.len() > LINE_BYTES_MAX => Err(too_long()),
             None => {
                 self.searched = self.bytes.len();
                 Ok(None)
             }
         }
     }
+}
+
+fn too_long() -> Error {
+    err!(Other, "a PMI line has more than {LINE_BYTES_MAX} bytes")
 }
 
 /// Two lower-case hexadecimal digits per byte.
@@ -184,7 +189,43 @@ mod tests {
         ] {
             Message::parse(line).expect_err("garbage");
         }
-        Message::parse(&vec![b'x'; LINE_BYTES_MAX + 1]).expect_err("too long");
+    }
+
+    /// A command of so many bytes, good but for that.
+    fn command_of(bytes: usize) -> Vec<u8> {
+        let mut line = b"cmd=".to_vec();
+        line.resize(bytes, b'x');
+        line
+    }
+
+    #[test]
+    fn the_longest_line_is_parsed_and_a_longer_one_is_not() {
+        let message = Message::parse(&command_of(LINE_BYTES_MAX)).unwrap();
+        assert_eq!(message.command().len(), LINE_BYTES_MAX - 4);
+        let error = Message::parse(&command_of(LINE_BYTES_MAX + 1)).unwrap_err();
+        assert!(error.message.contains("16385 bytes: at most 16384"), "{error}");
+    }
+
+    #[test]
+    fn the_longest_line_is_cut_and_a_longer_one_is_not() {
+        // In pieces of any size, among others.
+        for piece in [1, 4096, 1 << 20] {
+            let push = |bytes: usize| {
+                let stream = [&b"cmd=a\n"[..], &command_of(bytes), b"\ncmd=b\n"].concat();
+                let mut lines = Lines::default();
+                let mut found = Vec::new();
+                for part in stream.chunks(piece) {
+                    lines.push(part);
+                    while let Some(line) = lines.next_line()? {
+                        found.push(line.len());
+                    }
+                }
+                Ok::<_, Error>(found)
+            };
+            assert_eq!(push(LINE_BYTES_MAX).unwrap(), [5, LINE_BYTES_MAX, 5]);
+            let error = push(LINE_BYTES_MAX + 1).unwrap_err();
+            assert!(error.message.contains("more than 16384 bytes"), "{error}");
+        }
     }
 
     #[test]
