@@ -3,7 +3,8 @@
 //! still send to it, and a later session finds it as it was, at once. It is closed
 //!
 //! - by `MPI_Finalize`, if no process of the job has had a session: all close theirs together, so that the next
-//!   session of each makes one of the same incarnation ([`Users`]);
+//!   session of each makes one of the same incarnation ([`Users`]). Only where the launcher takes the process up again
+//!   ([`Parting`]): a foreign one shows no further address cards, or not before all processes have come to a fence;
 //! - when the process exits.
 
 use std::ffi::c_int;
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::{Condvar, Mutex};
 
 use super::process;
-use crate::bootstrap;
+use crate::bootstrap::{self, Parting};
 use crate::engine::{Engine, Parts};
 use crate::error::Result;
 use crate::instance::{Instance, Policy, Then, Users};
@@ -70,7 +71,7 @@ pub fn acquire(user: User) -> Result<Arc<Instance>> {
         Some(instance) => {
             let instance = instance.clone();
             if library.users.count() == 0 {
-                instance.resume(bootstrap::connect()?);
+                instance.resume(bootstrap::connect)?;
             }
             instance
         }
@@ -119,17 +120,19 @@ pub fn release(close: bool) -> Result<()> {
 }
 
 fn leave(library: &mut Library, close: bool) -> Result<()> {
-    let then = library.users.leave(close);
-    if then == Then::GoesOn {
-        return Ok(());
-    }
     let Some(instance) = &library.instance else {
         return Ok(());
     };
+    let then = library
+        .users
+        .leave(close && instance.parting() == Parting::Returns);
+    if then == Then::GoesOn {
+        return Ok(());
+    }
     ACTIVE.store(false, Ordering::Release);
     *CURRENT.lock() = None;
     let ledger = instance.ledger();
-    let told = ledger.time(Phase::Leave, || instance.bootstrap().finalize());
+    let told = ledger.time(Phase::Leave, || instance.take_leave());
     match then {
         Then::Closes => library.instance = None,
         _ => close_at_exit(),
@@ -169,6 +172,13 @@ fn open(incarnation: u32) -> Result<Arc<Instance>> {
     let ledger = Arc::new(Ledger::new(settings.report.startup));
     let bootstrap = ledger.time(Phase::Greet, bootstrap::connect)?;
     let job = bootstrap.job().clone();
+    if let Some(why) = job
+        .layout_unknown
+        .as_ref()
+        .filter(|_| settings.report.transports && job.rank == 0)
+    {
+        eprintln!("[weft] {why}: each rank counts as alone on its machine");
+    }
     let policy = Policy::new(&settings, &job);
     let lanes = lane::choose::open(&settings, &job, policy.spins(), random::number()?, &ledger)?;
     let engine = Engine::new(Parts {

@@ -367,6 +367,8 @@ pub fn abort(code: c_int, text: &str) -> ! {
     flush_output();
     // Not `lock`: the thread may hold it itself if something of ours failed inside.
     match library::try_instance() {
+        // At rest.
+        Some(_) if stage() == Stage::Finalized && !library::is_active() => {}
         Some(instance) => {
             if let Some(mut bootstrap) = instance.try_bootstrap() {
                 bootstrap.abort(code, text);

@@ -1,7 +1,12 @@
 //! Which ranks share a machine, as `PMI_process_mapping` tells it.
 //!
-//! The text is `(vector,(first node,nodes,ranks per node),…)`: block after block of ranks, and from the start again
-//! if there are more ranks. It comes from the launcher and is checked.
+//! The text is `(vector,PART,…)`: part after part of ranks, and from the start again if there are more ranks. A part is
+//!
+//! - `(first node,nodes,ranks per node)`, which is all that Slurm and older Hydras say;
+//! - `NODE`: one rank on that node;
+//! - `[(…),…]xTIMES`: what is in the brackets, so many times. (The latter two are Hydra's of MPICH 5.0.)
+//!
+//! It comes from the launcher and is checked.
 
 use crate::err;
 use crate::error::Result;
@@ -9,9 +14,15 @@ use crate::error::Result;
 /// Places ranks on nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
-    blocks: Vec<Block>,
-    /// Ranks placed by one pass over the blocks.
+    parts: Vec<Part>,
+    /// Ranks placed by one pass over the parts.
     span: u64,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Part {
+    blocks: Vec<Block>,
+    times: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,6 +30,25 @@ struct Block {
     first_node: u32,
     nodes: u32,
     ranks_per_node: u32,
+}
+
+impl Part {
+    fn of(block: Block) -> Part {
+        Part {
+            blocks: vec![block],
+            times: 1,
+        }
+    }
+
+    /// Ranks placed by one of its times.
+    fn span_once(&self) -> Option<u64> {
+        let mut spans = self.blocks.iter().map(|block| block.span());
+        spans.try_fold(0u64, |sum, span| sum.checked_add(span))
+    }
+
+    fn span(&self) -> Option<u64> {
+        self.span_once()?.checked_mul(self.times.into())
+    }
 }
 
 impl Block {
@@ -30,34 +60,40 @@ impl Block {
 impl Layout {
     /// All of `size` ranks on one node.
     pub fn one_node(size: u32) -> Layout {
-        let block = Block {
+        Layout::of(Block {
             first_node: 0,
             nodes: 1,
             ranks_per_node: size.max(1),
-        };
+        })
+    }
+
+    /// Each of `size` ranks on a node of its own: what holds where nothing is known.
+    pub fn each_alone(size: u32) -> Layout {
+        Layout::of(Block {
+            first_node: 0,
+            nodes: size.max(1),
+            ranks_per_node: 1,
+        })
+    }
+
+    fn of(block: Block) -> Layout {
         Layout {
-            blocks: vec![block],
+            parts: vec![Part::of(block)],
             span: block.span(),
         }
     }
 
     /// Parses the value of `PMI_process_mapping`.
     pub fn parse(text: &str) -> Result<Layout> {
-        let parsed = Self::parse_blocks(text).filter(|blocks| {
-            blocks.iter().all(|block| {
-                block.nodes > 0
-                    && block.ranks_per_node > 0
-                    && block.first_node.checked_add(block.nodes).is_some()
-            })
-        });
-        let span = parsed.as_ref().and_then(|blocks| {
-            blocks
-                .iter()
-                .try_fold(0u64, |sum, block| sum.checked_add(block.span()))
+        let parts = parse_parts(text);
+        let span = parts.as_ref().and_then(|parts| {
+            let mut spans = parts.iter().map(Part::span);
+            spans
+                .try_fold(0u64, |sum, span| sum.checked_add(span?))
                 .filter(|&span| span > 0)
         });
-        match (parsed, span) {
-            (Some(blocks), Some(span)) => Ok(Layout { blocks, span }),
+        match (parts, span) {
+            (Some(parts), Some(span)) => Ok(Layout { parts, span }),
             _ => Err(err!(
                 Other,
                 "the launcher's process mapping '{text}' is not (vector,(node,nodes,ranks),…)"
@@ -65,35 +101,86 @@ impl Layout {
         }
     }
 
-    fn parse_blocks(text: &str) -> Option<Vec<Block>> {
-        let inner = text.strip_prefix("(vector,")?.strip_suffix(")")?;
-        let mut blocks = Vec::new();
-        for triple in inner.strip_prefix('(')?.strip_suffix(')')?.split("),(") {
-            let mut numbers = triple.split(',').map(|number| number.parse::<u32>().ok());
-            let block = Block {
-                first_node: numbers.next()??,
-                nodes: numbers.next()??,
-                ranks_per_node: numbers.next()??,
-            };
-            if numbers.next().is_some() {
-                return None;
-            }
-            blocks.push(block);
-        }
-        Some(blocks)
-    }
-
     /// The node of `rank`: a number that is the same for ranks of one machine.
     pub fn node_of(&self, rank: u32) -> u32 {
         let mut place = u64::from(rank) % self.span;
-        for block in &self.blocks {
-            if place < block.span() {
-                return block.first_node + (place / u64::from(block.ranks_per_node)) as u32;
+        for part in &self.parts {
+            // Checked when it was parsed.
+            let (once, span) = (part.span_once().unwrap_or(1), part.span().unwrap_or(1));
+            if place >= span {
+                place -= span;
+                continue;
             }
-            place -= block.span();
+            place %= once;
+            for block in &part.blocks {
+                if place < block.span() {
+                    return block.first_node + (place / u64::from(block.ranks_per_node)) as u32;
+                }
+                place -= block.span();
+            }
         }
         0
     }
+}
+
+/// The parts of `(vector,…)`; `None`: that is not what it is.
+fn parse_parts(text: &str) -> Option<Vec<Part>> {
+    let mut rest = text.strip_prefix("(vector")?.strip_suffix(')')?;
+    let mut parts = Vec::new();
+    while !rest.is_empty() {
+        rest = rest.strip_prefix(',')?;
+        let part = match rest.strip_prefix('[') {
+            None => Part::of(take_block(&mut rest)?),
+            Some(inside) => {
+                let mut blocks = Vec::new();
+                rest = inside;
+                loop {
+                    blocks.push(take_block(&mut rest)?);
+                    if let Some(end) = rest.strip_prefix("]x") {
+                        rest = end;
+                        break;
+                    }
+                    rest = rest.strip_prefix(',')?;
+                }
+                Part {
+                    blocks,
+                    times: take_number(&mut rest)?,
+                }
+            }
+        };
+        parts.push(part);
+    }
+    Some(parts)
+}
+
+/// Takes `(first node,nodes,ranks per node)` or `NODE`.
+fn take_block(rest: &mut &str) -> Option<Block> {
+    let Some(inside) = rest.strip_prefix('(') else {
+        let first_node = take_number(rest)?;
+        first_node.checked_add(1)?;
+        return Some(Block {
+            first_node,
+            nodes: 1,
+            ranks_per_node: 1,
+        });
+    };
+    let (triple, after) = inside.split_once(')')?;
+    *rest = after;
+    let mut numbers = triple.split(',').map(|number| number.parse::<u32>().ok());
+    let block = Block {
+        first_node: numbers.next()??,
+        nodes: numbers.next()??,
+        ranks_per_node: numbers.next()??,
+    };
+    block.first_node.checked_add(block.nodes)?;
+    (block.span() > 0 && numbers.next().is_none()).then_some(block)
+}
+
+fn take_number(rest: &mut &str) -> Option<u32> {
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let (digits, after) = rest.split_at(end);
+    *rest = after;
+    digits.parse().ok()
 }
 
 #[cfg(test)]
@@ -113,6 +200,23 @@ mod tests {
         assert_eq!(nodes("(vector,(0,3,1))", 7), [0, 1, 2, 0, 1, 2, 0]);
     }
 
+    /// As MPICH 5.0.2 says it of 1, 4, 6 and 7 ranks on 3 hosts, and of 5 on hosts of 2, 1 and 3 slots.
+    #[test]
+    fn hydra_says_single_ranks_and_repetitions_shorter() {
+        assert_eq!(nodes("(vector,0)", 1), [0]);
+        assert_eq!(nodes("(vector,(0,3,1),0)", 4), [0, 1, 2, 0]);
+        assert_eq!(nodes("(vector,[(0,3,1)]x2)", 6), [0, 1, 2, 0, 1, 2]);
+        assert_eq!(nodes("(vector,[(0,3,1)]x2,0)", 7), [0, 1, 2, 0, 1, 2, 0]);
+        assert_eq!(nodes("(vector,(0,1,2),1,(2,1,2))", 5), [0, 0, 1, 2, 2]);
+        assert_eq!(nodes("(vector,[(0,1,2),1]x2,5)", 8), [0, 0, 1, 0, 0, 1, 5, 0]);
+    }
+
+    #[test]
+    fn each_can_be_alone() {
+        let layout = Layout::each_alone(3);
+        assert_eq!([0, 1, 2].map(|rank| layout.node_of(rank)), [0, 1, 2]);
+    }
+
     #[test]
     fn garbage_is_an_error() {
         for text in [
@@ -122,15 +226,26 @@ mod tests {
             "(vector,(0,1))",
             "(vector,(0,1,1,1))",
             "(vector,(a,1,1))",
+            "(vector)",
+            "(vector,(0,1,1)",
+            "(vector,(0,1,1),)",
+            "(vector,(0,1,1)0)",
+            "(vector,-1)",
+            "(vector,[(0,1,1)])",
+            "(vector,[(0,1,1)]x0)",
+            "(vector,[(0,1,1)x2)",
+            "(vector,[]x2)",
         ] {
             Layout::parse(text).expect_err(text);
         }
+        // Four times the most ranks of 64 bits.
+        Layout::parse("(vector,[(0,4294967295,4294967295)]x4)").expect_err("ranks that can't be counted");
         Layout::parse("(vector,(4294967295,2,1))").expect_err("a node number that does not fit");
     }
 
     proptest! {
         #[test]
-        fn any_text_is_parsed_or_refused(text in "(\\(vector,)?[(),0-9]{0,40}\\)?", rank in any::<u32>()) {
+        fn any_text_is_parsed_or_refused(text in "(\\(vector,)?[(),x0-9\\[\\]]{0,40}\\)?", rank in any::<u32>()) {
             if let Ok(layout) = Layout::parse(&text) {
                 layout.node_of(rank);
             }

@@ -38,6 +38,8 @@ pub struct Job {
     pub launcher_pids: Option<u64>,
     /// Which ranks share a machine. What the launcher says: a hint, for no launcher promises it.
     pub layout: Layout,
+    /// Why `layout` says nothing, in words, where the launcher's hint was missing or could not be read.
+    pub layout_unknown: Option<String>,
     /// Names the job: the same text in all of its processes, and in no other job of the machine.
     pub id: String,
     /// The memory kinds that the user asked `mpiexec` for (`-memory-alloc-kinds`; MPI 5.0, section 11.4.3).
@@ -61,8 +63,20 @@ impl Job {
     }
 }
 
+/// What a launcher makes of a process that says that it may exit, and then comes again, for one more session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Parting {
+    /// It takes up a new connection.
+    Returns,
+    /// It needs no word, and the connection stays.
+    Stays,
+    /// It is gone: from then on there are no cards and no fences, and of an abort it hears by a signal's killing this process.
+    /// Without the word, the process would count as died.
+    Ends,
+}
+
 /// The connection to the launcher. Nothing here blocks but [`Bootstrap::publish`], [`Bootstrap::fence`],
-/// [`Bootstrap::abort`] and [`Bootstrap::finalize`].
+/// [`Bootstrap::fetch`], [`Bootstrap::abort`] and [`Bootstrap::finalize`].
 pub trait Bootstrap: Send {
     /// The job as the launcher told it.
     fn job(&self) -> &Job;
@@ -98,17 +112,39 @@ pub trait Bootstrap: Send {
     /// answer comes once the peer has published; other processes' requests may be under way at the same time.
     fn lookup(&mut self, incarnation: u32, peer: ProcId) -> Result<Option<Vec<u8>>>;
 
+    /// The same, and waits for the answer.
+    fn fetch(&mut self, incarnation: u32, peer: ProcId) -> Result<Vec<u8>> {
+        loop {
+            if let Some(card) = self.lookup(incarnation, peer)? {
+                return Ok(card);
+            }
+            if let Some(descriptor) = self.descriptor() {
+                wait_readable(descriptor);
+            }
+        }
+    }
+
+    /// What becomes of the connection at [`Bootstrap::finalize`].
+    fn parting(&self) -> Parting {
+        Parting::Returns
+    }
+
+    /// Whether the launcher is gone, as it is after [`Parting::Ends`].
+    fn is_over(&self) -> bool {
+        false
+    }
+
     /// Takes what the launcher has sent. `true`: it wants to know what this process waits for. An error: it is gone.
     fn attend(&mut self) -> Result<bool>;
 
     /// The descriptor that becomes readable when [`Bootstrap::lookup`] may have an answer or the launcher is gone.
     fn descriptor(&self) -> Option<std::os::fd::RawFd>;
 
-    /// Asks the launcher to end the job with `code`, and waits a few seconds for it to do so. Returns if there is
-    /// nobody to ask or nothing came of it; the caller exits then.
+    /// Asks the launcher to end the job with `code`, and waits a few seconds for it to do so, or kills this process where that is the
+    /// only way to ask. Returns if there is nobody to ask or nothing came of it; the caller exits then.
     fn abort(&mut self, code: i32, message: &str);
 
-    /// Tells the launcher that this process may exit from now on.
+    /// Tells the launcher that this process may exit from now on. Does nothing where the launcher is gone already.
     fn finalize(&mut self) -> Result<()>;
 }
 
@@ -132,7 +168,9 @@ pub fn connect() -> Result<Box<dyn Bootstrap>> {
         return Ok(Box::new(pmi1::Pmi1::connect(environment)?));
     }
     if let Some(warning) = singleton::other_launcher(environment) {
-        eprintln!("weft: {warning}");
+        // Sessions that come and go connect anew each time.
+        static WARNED: std::sync::Once = std::sync::Once::new();
+        WARNED.call_once(|| eprintln!("weft: {warning}"));
     }
     Ok(Box::new(singleton::Singleton::new()))
 }

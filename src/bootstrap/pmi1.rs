@@ -2,8 +2,8 @@
 //!
 //! Weft's `mpiexec` says so in its answer to `init` (`weft=1`), and then one round trip tells everything about the
 //! job; a `get` with `wait=1` is answered when its key has been put, and any number of them may be under way, for
-//! the answers name their key; what is `quiet=1` has no answer. Other launchers (Hydra of MPICH and Intel MPI) answer each line in order and at once, and
-//! show keys only after a barrier.
+//! the answers name their key; what is `quiet=1` has no answer. Other launchers (Hydra of MPICH and Intel MPI, Slurm) answer each line in order and at once,
+//! show keys only after a barrier, and close the connection after `finalize` ([`Parting`]).
 
 #[cfg(test)]
 mod tests;
@@ -20,7 +20,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, recv, send};
 use rustc_hash::FxHashMap;
 
-use super::{Bootstrap, Job, Layout, ProcessSet};
+use super::{Bootstrap, Job, Layout, Parting, ProcessSet};
 use crate::err;
 use crate::error::{Error, Result};
 use crate::lane::ProcId;
@@ -40,6 +40,10 @@ pub const ENV_PROCESSORS: &str = "WEFT_LAUNCH_PROCESSORS";
 /// The environment variable with the launcher's pid namespace (the inode of its `/proc/self/ns/pid`).
 pub const ENV_PIDS: &str = "WEFT_LAUNCH_PIDS";
 
+/// The longest request that every launcher takes whole, in bytes and with its line feed. Slurm reads so much at once, and takes what
+/// follows for the next request; whatever it says of the longest value.
+const FOREIGN_LINE_BYTES_MAX: usize = 1024;
+
 /// How long [`Bootstrap::abort`] waits for the launcher to end this process, in milliseconds.
 const ABORT_WAIT_MS: u16 = 5000;
 
@@ -49,6 +53,8 @@ pub struct Pmi1 {
     lines: Lines,
     /// The launcher is Weft's `mpiexec`.
     weft: bool,
+    /// The launcher is Slurm's `srun`: it goes by a process's status alone, and hears nothing more after `finalize`.
+    slurm: bool,
     job: Job,
     kvsname: String,
     keylen_max: usize,
@@ -63,6 +69,8 @@ pub struct Pmi1 {
     fence_over: bool,
     /// The launcher asked what this process waits for.
     report_wanted: bool,
+    /// The launcher, which is not Weft's, has heard `finalize` and closed its end.
+    over: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -135,6 +143,7 @@ impl Pmi1 {
             fd,
             lines: Lines::default(),
             weft: false,
+            slurm: false,
             job: Job {
                 rank,
                 size,
@@ -148,14 +157,18 @@ impl Pmi1 {
             outstanding: None,
             fence_over: false,
             report_wanted: false,
+            over: false,
         };
         let answer = pmi.request("cmd=init pmi_version=1 pmi_subversion=1\n", "response_to_init")?;
         pmi.weft = answer.find("weft") == Some("1");
         if pmi.weft {
-            pmi.read_init_answer(&answer, environment)
+            pmi.read_init_answer(&answer, &environment)
         } else {
             pmi.ask_foreign_launcher()
         }?;
+        // Another launcher's job inside a step of Slurm has a name of its own.
+        let step = environment("SLURM_JOB_ID").zip(environment("SLURM_STEP_ID"));
+        pmi.slurm = step.is_some_and(|(job, step)| pmi.kvsname == format!("{job}.{step}"));
         let node = pmi.job.layout.node_of(rank);
         let locals = (0..size).filter(|&other| pmi.job.layout.node_of(other) == node);
         pmi.job.local_ranks = locals.clone().count() as u32;
@@ -204,13 +217,17 @@ impl Pmi1 {
             .request("cmd=get_universe_size\n", "universe_size")?
             .number("size")
             .ok();
-        self.job.layout = match self.get_now("PMI_process_mapping")? {
-            // Hydra of MPICH 5.0 tells `(vector,0)` about a job of one.
-            _ if self.job.size == 1 => Layout::one_node(1),
-            Some(mapping) => Layout::parse(&mapping)?,
-            // Nothing is known: every rank counts as alone on its machine.
-            None => Layout::parse(&format!("(vector,(0,{},1))", self.job.size))?,
+        let layout = match self.get_now("PMI_process_mapping")? {
+            Some(mapping) => Layout::parse(&mapping),
+            None => Err(err!(
+                Other,
+                "the launcher does not say which ranks share a machine"
+            )),
         };
+        self.job.layout = layout.unwrap_or_else(|error| {
+            self.job.layout_unknown = Some(error.message.into_owned());
+            Layout::each_alone(self.job.size)
+        });
         self.job.memory_alloc_kinds = self.get_now("PMI_mpi_memory_alloc_kinds")?;
         Ok(())
     }
@@ -443,9 +460,21 @@ impl Bootstrap for Pmi1 {
             rank: self.job.rank,
         };
         let hex = wire::to_hex(card);
+        let kvsname = self.kvsname.clone();
+        let put = |part: u32, value: &str| {
+            format!("cmd=put kvsname={kvsname} key={} value={value}", name.key(part))
+        };
         // Each value begins with "1." (there is another part) or "0." (it is the last), and a launcher may count a
         // final zero byte.
-        let room = self.vallen_max.saturating_sub(3).max(1);
+        let value_max = self.vallen_max.saturating_sub(3);
+        let line_max = if self.weft {
+            LINE_BYTES_MAX
+        } else {
+            FOREIGN_LINE_BYTES_MAX
+        };
+        // The last part has the longest key.
+        let rest_of_line = put(PARTS_MAX, "1.\n").len();
+        let room = value_max.min(line_max.saturating_sub(rest_of_line)).max(1);
         let parts = hex.len().div_ceil(room).max(1);
         if parts > PARTS_MAX as usize {
             return Err(err!(
@@ -455,18 +484,17 @@ impl Bootstrap for Pmi1 {
             ));
         }
         // The first part goes last: who sees it can have them all.
+        if name.key(PARTS_MAX).len() >= self.keylen_max {
+            return Err(err!(
+                Other,
+                "the launcher's keys of {} bytes are too short",
+                self.keylen_max
+            ));
+        }
         for part in (0..parts).rev() {
-            let key = name.key(part as u32);
-            if key.len() >= self.keylen_max {
-                return Err(err!(
-                    Other,
-                    "the launcher's keys of {} bytes are too short",
-                    self.keylen_max
-                ));
-            }
             let value = &hex[part * room..hex.len().min((part + 1) * room)];
             let more = u8::from(part + 1 < parts);
-            let request = format!("cmd=put kvsname={} key={key} value={more}.{value}", self.kvsname);
+            let request = put(part as u32, &format!("{more}.{value}"));
             self.tell(&request, "put_result")?;
         }
         Ok(())
@@ -476,7 +504,22 @@ impl Bootstrap for Pmi1 {
         !self.weft
     }
 
+    fn parting(&self) -> Parting {
+        match (self.weft, self.slurm) {
+            (true, _) => Parting::Returns,
+            (_, true) => Parting::Stays,
+            _ => Parting::Ends,
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.over
+    }
+
     fn attend(&mut self) -> Result<bool> {
+        if self.over {
+            return Ok(false);
+        }
         self.take_answers()?;
         Ok(std::mem::take(&mut self.report_wanted))
     }
@@ -525,10 +568,16 @@ impl Bootstrap for Pmi1 {
     }
 
     fn descriptor(&self) -> Option<RawFd> {
-        Some(self.fd)
+        (!self.over).then_some(self.fd)
     }
 
     fn abort(&mut self, code: i32, message: &str) {
+        if self.over {
+            if self.job.size > 1 {
+                die_of_a_signal();
+            }
+            return;
+        }
         let request = if self.weft {
             // A longer one would not fit a line.
             let end = message.floor_char_boundary(1024);
@@ -549,8 +598,14 @@ impl Bootstrap for Pmi1 {
     }
 
     fn finalize(&mut self) -> Result<()> {
-        // Weft's launcher hears it even if this process has ended by then.
-        self.tell("cmd=finalize", "finalize_ack")
+        if self.over || self.slurm {
+            return Ok(());
+        }
+        // Weft's launcher hears it even if this process has ended by then. Hydra wants its answer to be read, and a process that
+        // ends without having said it counts as died, whatever its status.
+        self.tell("cmd=finalize", "finalize_ack")?;
+        self.over = !self.weft;
+        Ok(())
     }
 }
 
@@ -568,6 +623,32 @@ fn die_with_launcher(launcher_pid: i32) -> Result<()> {
     } else {
         Err(gone())
     }
+}
+
+/// Ends this process by SIGKILL: a launcher that has heard `finalize` takes any exit status for a good end, but not a death by
+/// a signal. Hydra looks for dead ranks only when one of their streams ends or has something to say, and those of a process
+/// are closed a moment before it can be waited for. So a child keeps them open until then.
+fn die_of_a_signal() {
+    // SAFETY: takes numbers only.
+    let own = unsafe { libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0) };
+    if let Ok(own @ 0..) = i32::try_from(own) {
+        // SAFETY: a plain fork (the parent's stack goes on), after which the child makes system calls only.
+        let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+        if child == 0 {
+            let mut ended = libc::pollfd {
+                fd: own,
+                events: libc::POLLIN,
+                revents: 0,
+            };
+            // SAFETY: one valid entry; and nothing of this copy of the process is to be run.
+            unsafe {
+                libc::poll(&mut ended, 1, i32::from(ABORT_WAIT_MS));
+                libc::_exit(0);
+            }
+        }
+    }
+    // SAFETY: takes numbers only.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
 }
 
 /// The descriptor is open for the life of the process, as far as the launcher's contract goes.

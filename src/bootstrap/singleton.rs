@@ -31,6 +31,7 @@ impl Singleton {
             processors: None,
             launcher_pids: None,
             layout: Layout::one_node(1),
+            layout_unknown: None,
             id: format!("singleton-{}-{since_epoch:x}", std::process::id()),
             memory_alloc_kinds: None,
             initial_errhandler: None,

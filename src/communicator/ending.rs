@@ -8,10 +8,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
+use rustc_hash::FxHashSet;
+
 use super::Communicator;
+use crate::bootstrap::Parting;
 use crate::collective;
 use crate::error::Result;
 use crate::instance::Instance;
+use crate::lane::ProcId;
 use crate::startup::Phase;
 
 impl Communicator {
@@ -62,7 +66,9 @@ impl Communicator {
             && instance.is_worlds(Communicator::context_id(context))
     }
 
-    /// The end of the World Model (MPI 5.0 section 11.2.2), collective over the job. The result tells whether any process has
+    /// The end of the World Model (MPI 5.0 section 11.2.2), collective over the job. Where the launcher is about to be gone, or
+    /// is ([`Parting::Ends`]), messages do its work: everybody gets everybody's address card, for sessions to come, and the
+    /// last barrier is not the launcher's. The result tells whether any process has
     /// had a session: none, and all close their lanes. `had_sessions` is this process's answer, which may still change, and
     /// `last_word` the one that stands, which is asked for when all processes have come: see [`Users`].
     ///
@@ -79,16 +85,33 @@ impl Communicator {
     ) -> Result<Ended> {
         let ledger = instance.ledger().clone();
         let finalizing = Communicator::finalizing(instance);
-        let vote = async |answer: bool, told: usize| {
+        let vote = async |values: [u64; 5]| {
             let operation = finalizing.collective();
-            let values = [answer.into(), told as u64];
             ledger
                 .during(Phase::Barrier, collective::largest(&operation, values))
                 .await
         };
-        let told = ways.as_ref().map_or(0, String::len);
-        let [had, longest] = vote(had_sessions(), told).await?;
-        let sessions_left = had != 0 || vote(last_word(), 0).await?[0] != 0;
+        let told = ways.as_ref().map_or(0, String::len) as u64;
+        let over = instance.bootstrap().is_over();
+        let card = match instance.parting() {
+            Parting::Ends => instance.engine().card().encode(),
+            Parting::Returns | Parting::Stays => Vec::new(),
+        };
+        let lacks = !card.is_empty() && !over && !instance.strangers().is_empty();
+        let mine = [
+            had_sessions().into(),
+            told,
+            over.into(),
+            lacks.into(),
+            card.len() as u64,
+        ];
+        let [had, longest, any_over, any_lacks, longest_card] = vote(mine).await?;
+        let sessions_left = had != 0 || vote([last_word().into(), 0, 0, 0, 0]).await?[0] != 0;
+        if any_lacks != 0 {
+            let cards = exchange_cards(&finalizing, card, longest_card as usize).await?;
+            let strangers: FxHashSet<ProcId> = instance.strangers().into_iter().collect();
+            instance.keep_cards(cards.into_iter().filter(|(peer, _)| strangers.contains(peer)));
+        }
         let mut ways_of_all = Vec::new();
         if longest > 0 {
             let mine = ways.unwrap_or_default();
@@ -117,7 +140,19 @@ impl Communicator {
             ledger.during(Phase::Drain, instance.drained()).await;
         }
         // A peer may still wait for the last message of ours.
-        ledger.during(Phase::Fence, instance.fenced()).await?;
+        let fence = async {
+            match any_over != 0 {
+                true => {
+                    let counting = instance.count_all();
+                    collective::barrier(&finalizing.collective()).await?;
+                    instance.left().await;
+                    drop(counting);
+                    Ok(())
+                }
+                false => instance.fenced().await,
+            }
+        };
+        ledger.during(Phase::Fence, fence).await?;
         Ok(Ended {
             sessions_left,
             ways: ways_of_all,
@@ -131,6 +166,28 @@ pub struct Ended {
     pub sessions_left: bool,
     /// At rank 0, where a report was asked for: what each rank told, empty for who was not asked.
     pub ways: Vec<String>,
+}
+
+/// Everybody's address card for everybody. None is longer than `longest` bytes.
+async fn exchange_cards(
+    finalizing: &Arc<Communicator>,
+    mine: Vec<u8>,
+    longest: usize,
+) -> Result<Vec<(ProcId, Vec<u8>)>> {
+    let operation = finalizing.collective();
+    // Each with its length, and filled up.
+    let mut bytes = (mine.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(mine);
+    bytes.resize(8 + longest, 0);
+    let mut all = vec![0; bytes.len() * operation.size() as usize];
+    collective::allgather_bytes(&operation, &bytes, &mut all).await?;
+    let cards = all.chunks_exact(bytes.len()).map(|bytes| {
+        let (len, card) = bytes.split_first_chunk::<8>()?;
+        card.get(..u64::from_le_bytes(*len) as usize).map(<[u8]>::to_vec)
+    });
+    // A card that makes no sense is as good as none: the launcher has it, too.
+    let known = (0..).map(ProcId).zip(cards);
+    Ok(known.filter_map(|(peer, card)| Some((peer, card?))).collect())
 }
 
 /// Brings each rank's text to rank 0, one after the other. None is longer than `longest` bytes.

@@ -308,6 +308,19 @@ impl Engine {
         }
     }
 
+    /// The processes whose address cards were not needed yet.
+    pub fn unconnected(&self) -> Vec<ProcId> {
+        let is_unknown = |peer: &Option<Box<Peer>>| match peer {
+            Some(peer) => matches!(peer.link, Link::Unknown | Link::LookingUp),
+            None => true,
+        };
+        let peers = (0..).map(ProcId).zip(&self.state.peers);
+        peers
+            .filter(|(_, peer)| is_unknown(peer))
+            .map(|(id, _)| id)
+            .collect()
+    }
+
     /// Peers whose address cards are wanted; the caller fetches them and calls [`Engine::connect`].
     pub fn wanted(&mut self) -> &mut Vec<ProcId> {
         &mut self.state.wanted

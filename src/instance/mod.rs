@@ -16,9 +16,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::bootstrap::{Bootstrap, Job};
+use crate::bootstrap::{Bootstrap, Job, Parting};
 use crate::engine::buffered::Attachment;
 use crate::engine::card::Card;
 use crate::engine::matching::Pattern;
@@ -41,6 +41,8 @@ pub use wait::Policy;
 pub struct Instance {
     engine: lock::Mutex<Engine>,
     bootstrap: Mutex<Box<dyn Bootstrap>>,
+    /// Address cards that were fetched before anybody needed them, as the launcher was about to be gone.
+    kept: Mutex<FxHashMap<ProcId, Vec<u8>>>,
     tasks: Tasks,
     job: Job,
     settings: Settings,
@@ -112,6 +114,7 @@ impl Instance {
         Ok(Arc::new(Instance {
             engine: lock::Mutex::new(engine),
             bootstrap: Mutex::new(bootstrap),
+            kept: Mutex::default(),
             tasks: Tasks::default(),
             job,
             settings,
@@ -307,7 +310,12 @@ impl Instance {
         };
         let mut any = false;
         let mut wanted = std::mem::take(engine.wanted());
-        wanted.retain(|&peer| match bootstrap.lookup(self.incarnation, peer) {
+        let mut kept = self.kept.lock();
+        let mut lookup = |peer| match kept.remove(&peer) {
+            Some(card) => Ok(Some(card)),
+            None => bootstrap.lookup(self.incarnation, peer),
+        };
+        wanted.retain(|&peer| match lookup(peer) {
             Ok(None) => true,
             Ok(Some(bytes)) => {
                 any = true;
@@ -342,9 +350,46 @@ impl Instance {
         !self.lent.lock().contains(&context)
     }
 
-    /// Takes up a new connection to the launcher, after the last one was finalised.
-    pub fn resume(&self, bootstrap: Box<dyn Bootstrap>) {
-        *self.bootstrap.lock() = bootstrap;
+    /// Tells the launcher that this process may exit. If that is the end of the launcher ([`Parting::Ends`]), all that a
+    /// later session may ask of it is fetched before: the address cards that are not known yet.
+    pub fn take_leave(&self) -> Result<()> {
+        let unknown = match self.parting() == Parting::Ends && !self.bootstrap().is_over() {
+            true => self.strangers(),
+            false => Vec::new(),
+        };
+        let mut bootstrap = self.bootstrap();
+        for peer in unknown {
+            let card = bootstrap.fetch(self.incarnation, peer)?;
+            self.kept.lock().insert(peer, card);
+        }
+        bootstrap.finalize()
+    }
+
+    /// The processes whose address cards are not known here.
+    pub fn strangers(&self) -> Vec<ProcId> {
+        let mut strangers = self.engine().unconnected();
+        let kept = self.kept.lock();
+        strangers.retain(|peer| !kept.contains_key(peer));
+        strangers
+    }
+
+    /// Takes address cards that came from elsewhere than the launcher.
+    pub fn keep_cards(&self, cards: impl IntoIterator<Item = (ProcId, Vec<u8>)>) {
+        self.kept.lock().extend(cards);
+    }
+
+    /// See [`Bootstrap::parting`].
+    pub fn parting(&self) -> Parting {
+        self.bootstrap().parting()
+    }
+
+    /// Comes to the launcher again, after [`Instance::take_leave`]; `connect` makes a new connection, where there can be
+    /// one.
+    pub fn resume(&self, connect: impl FnOnce() -> Result<Box<dyn Bootstrap>>) -> Result<()> {
+        if self.parting() == Parting::Returns {
+            *self.bootstrap.lock() = connect()?;
+        }
+        Ok(())
     }
 
     /// Starts a receive, and stays with it for a while where no other thread is kept waiting by that: `alone` says so of

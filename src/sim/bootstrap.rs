@@ -1,4 +1,4 @@
-//! A launcher whose answers come late.
+//! A launcher whose answers come late, and which may be gone when it has been told goodbye.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
-use crate::bootstrap::{Bootstrap, Job, Layout};
+use crate::bootstrap::{Bootstrap, Job, Layout, Parting};
 use crate::error::Result;
 use crate::lane::ProcId;
 use crate::lane::sim::Network;
@@ -50,6 +50,8 @@ pub(super) struct Launcher {
     lookup_ns_max: u64,
     /// When the answers come that were asked for.
     answers_ns: FxHashMap<u32, u64>,
+    parting: Parting,
+    over: bool,
 }
 
 impl Launcher {
@@ -61,6 +63,7 @@ impl Launcher {
         network: &Network,
         lookup_ns_max: u64,
         processors: Option<u32>,
+        parting: Parting,
     ) -> Launcher {
         Launcher {
             job: Job {
@@ -74,6 +77,7 @@ impl Launcher {
                 processors,
                 launcher_pids: None,
                 layout: Layout::one_node(size),
+                layout_unknown: None,
                 id: "sim".into(),
                 memory_alloc_kinds: None,
                 initial_errhandler: None,
@@ -84,6 +88,8 @@ impl Launcher {
             network: network.clone(),
             lookup_ns_max,
             answers_ns: FxHashMap::default(),
+            parting,
+            over: false,
         }
     }
 }
@@ -106,7 +112,16 @@ impl Bootstrap for Launcher {
         false
     }
 
+    fn parting(&self) -> Parting {
+        self.parting
+    }
+
+    fn is_over(&self) -> bool {
+        self.over
+    }
+
     fn begin_fence(&mut self) -> Result<()> {
+        assert!(!self.over, "the launcher is gone, and somebody wants a fence");
         let state = &mut *self.fences.0.lock();
         state.come[self.job.rank as usize] += 1;
         let all = state.come.iter().copied().min().unwrap_or(0) as usize;
@@ -133,6 +148,7 @@ impl Bootstrap for Launcher {
     }
 
     fn lookup(&mut self, _: u32, peer: ProcId) -> Result<Option<Vec<u8>>> {
+        assert!(!self.over, "the launcher is gone, and somebody wants a card");
         let now_ns = self.network.now_ns();
         let answer_ns = *self.answers_ns.entry(peer.0).or_insert_with(|| {
             let answer_ns = now_ns + self.network.random(self.lookup_ns_max + 1);
@@ -145,6 +161,12 @@ impl Bootstrap for Launcher {
         Ok(self.cards.of(peer.0))
     }
 
+    /// At once, for nobody waits here.
+    fn fetch(&mut self, _: u32, peer: ProcId) -> Result<Vec<u8>> {
+        assert!(!self.over, "the launcher is gone, and somebody wants a card");
+        Ok(self.cards.of(peer.0).expect("all have published"))
+    }
+
     fn descriptor(&self) -> Option<RawFd> {
         None
     }
@@ -154,6 +176,7 @@ impl Bootstrap for Launcher {
     }
 
     fn finalize(&mut self) -> Result<()> {
+        self.over = self.parting == Parting::Ends;
         Ok(())
     }
 }

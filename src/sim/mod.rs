@@ -8,7 +8,7 @@
 //! - [`Simulation`]: one run
 //! - [`Rank`]: what a program is given
 //! - `check`: many runs; a failure names its seed
-//! - `bootstrap`: a launcher that answers late
+//! - `bootstrap`: a launcher that answers late, and may be gone after a goodbye
 //!
 //! A program must not drop an unfinished [`crate::instance::Completion`] and must not call what blocks.
 
@@ -28,6 +28,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
+use crate::bootstrap::Parting;
 use crate::engine::{Engine, Parts};
 use crate::instance::{Instance, Policy};
 use crate::lane::loopback::Loopback;
@@ -56,6 +57,8 @@ pub struct Options {
     pub lookup_ns_max: u64,
     /// How many processors the launcher says that the ranks share.
     pub processors: Option<u32>,
+    /// What becomes of the launcher when it is told goodbye.
+    pub parting: Parting,
     /// A run of more steps has failed.
     pub steps_max: u64,
 }
@@ -92,6 +95,7 @@ impl Options {
             rma: rng.u32(..8) != 0,
             lookup_ns_max: 1 << rng.u32(..16),
             processors: [None, Some(1), Some(2), Some(3)][rng.u32(..4) as usize],
+            parting: [Parting::Returns, Parting::Stays, Parting::Ends][rng.u32(..3) as usize],
             steps_max: 20_000_000,
         }
     }
@@ -157,6 +161,7 @@ impl Simulation {
                     &network,
                     options.lookup_ns_max,
                     options.processors,
+                    options.parting,
                 );
                 let settings = Settings::read(|_| None).expect("the defaults are valid");
                 // Nobody waits in a simulation.

@@ -23,6 +23,16 @@ const PROGRAMS: &[&str] = &[
 /// A process of MPICH takes most of a second to start.
 const RANKS: &[u32] = &[3];
 
+/// `session_again`: the number of ranks, and whether a process returns or leaves by `_exit`.
+const AGAIN: &[(&str, u32, &str)] = &[
+    ("cycles", 1, "return"),
+    ("cycles", 3, "_exit"),
+    ("after", 1, "_exit"),
+    ("after", 4, "return"),
+    ("after", 3, "_exit"),
+    ("threads", 3, "return"),
+];
+
 /// The tests; none, saying so, without MPICH.
 pub fn trials() -> Vec<Trial> {
     let Some(peers) = std::env::var_os("WEFT_TEST_PEERS").filter(|path| !path.is_empty()) else {
@@ -53,7 +63,38 @@ pub fn trials() -> Vec<Trial> {
             move || mpich_under_launcher_of_weft(&path, name),
         ));
     }
+    for &(case, ranks, end) in AGAIN {
+        let path = peers.clone();
+        trials.push(Trial::test(
+            format!("cross::sessions_again_under_launcher_of_mpich::{case}_{ranks}_{end}"),
+            move || sessions_again(&path, case, ranks, end),
+        ));
+    }
+    trials.push(Trial::test(
+        "cross::an_abort_in_a_later_session_ends_the_job_of_mpichs_launcher",
+        move || abort_again(&peers),
+    ));
     trials
+}
+
+fn sessions_again(peers: &Path, case: &str, ranks: u32, end: &str) -> Outcome {
+    let job = Job::new(&build::program("session_again")?, ranks);
+    let ended = job
+        .arguments(&[case, end])
+        .under(&peers.join("bin/mpiexec"))
+        .run()?;
+    ended.is_well("session_again", ranks)
+}
+
+/// Hydra hears of nothing after the first session's end but that a signal kills a rank.
+fn abort_again(peers: &Path) -> Outcome {
+    let job = Job::new(&build::program("session_again")?, 3);
+    let ended = job
+        .arguments(&["abort"])
+        .under(&peers.join("bin/mpiexec"))
+        .run()?;
+    ended.status_is(9)?;
+    ended.says(&["rank 1", "MPI_Abort with code 3"])
 }
 
 /// As built by MPICH's wrapper, for its ABI of the standard.

@@ -16,6 +16,7 @@ pub fn trials() -> Vec<Trial> {
             process_sets,
         ),
         Trial::test("sessions::memory_kinds_come_from_the_launcher", memory_kinds),
+        Trial::test("sessions::again_after_all_are_over", again),
         Trial::test("sessions::a_thousand_cycles", || cycles(common(), &[2])),
         Trial::test("sessions::string_tags_that_differ_are_reported", mismatch),
     ];
@@ -120,6 +121,21 @@ fn cycles(way: &str, ranks: &[u32]) -> Outcome {
         job.run()?.is_well("session_cycles", ranks)?;
     }
     Ok(())
+}
+
+/// As under other launchers: `cross`.
+fn again() -> Outcome {
+    let program = build::program("session_again")?;
+    for (case, ranks, end) in [
+        ("cycles", 2, "_exit"),
+        ("after", 3, "return"),
+        ("threads", 3, "_exit"),
+    ] {
+        let job = Job::new(&program, ranks).arguments(&[case, end]).over(common());
+        job.run()?.is_well("session_again", ranks)?;
+    }
+    let ended = Job::new(&program, 3).arguments(&["abort"]).over(common()).run()?;
+    ended.status_is(3)
 }
 
 /// The program is wrong; what it gets is a hang, and at its end a line that tells why.

@@ -4,6 +4,7 @@ mod cancel;
 mod death;
 mod files;
 mod garbage;
+mod goodbye;
 mod intercomm;
 mod late_sessions;
 mod lifecycle;

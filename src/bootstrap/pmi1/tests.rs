@@ -1,7 +1,7 @@
 //! The client against launchers of a few lines: a well-behaved one of another make, and bad ones.
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
@@ -29,6 +29,52 @@ fn launcher(mut answer: impl FnMut(&str) -> Option<String> + Send + 'static) -> 
             let Some(answer) = answer(&line) else { return };
             // A client that refused the last answer may be gone.
             let _ = (&theirs).write_all(answer.as_bytes());
+            // As Hydra and Slurm do.
+            if line == "cmd=finalize" {
+                return;
+            }
+        }
+    });
+    (ours, thread)
+}
+
+/// The same as Slurm's `pmi2` plug-in reads: whatever one `read` of 1,024 bytes gives is a request. Where Slurm finds no command in
+/// it, or none that is whole, it says so in its log and answers with half a value or nothing; this one fails.
+fn slurm(job: &'static str, step: &'static str) -> (UnixStream, JoinHandle<()>) {
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let mut values: HashMap<String, String> = HashMap::new();
+    let thread = std::thread::spawn(move || {
+        let mut buffer = [0; 1024];
+        loop {
+            let read = match theirs.read(&mut buffer) {
+                Ok(0) | Err(_) => return,
+                Ok(read) => &buffer[..read],
+            };
+            let text = std::str::from_utf8(read).unwrap();
+            assert!(text.ends_with('\n') && text.starts_with("cmd="), "{text}");
+            let message = Message::parse(text.trim_end().as_bytes()).unwrap();
+            let answer = match message.command() {
+                "init" => "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n".into(),
+                "get_maxes" => "cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=1024\n".into(),
+                "get_appnum" => "cmd=appnum rc=0 appnum=-1\n".into(),
+                "get_my_kvsname" => format!("cmd=my_kvsname rc=0 kvsname={job}.{step}\n"),
+                "get_universe_size" => "cmd=universe_size rc=0 size=2\n".into(),
+                "put" => {
+                    let (key, value) = (message.get("key").unwrap(), message.get("value").unwrap());
+                    values.insert(key.into(), value.into());
+                    "cmd=put_result rc=0\n".into()
+                }
+                "get" => match (message.get("key").unwrap(), &values) {
+                    ("PMI_process_mapping", _) => "cmd=get_result rc=0 value=(vector,(0,1,2))\n".into(),
+                    (key, values) => match values.get(key) {
+                        Some(value) => format!("cmd=get_result rc=0 value={value}\n"),
+                        None => "cmd=get_result rc=1\n".into(),
+                    },
+                },
+                "barrier_in" => "cmd=barrier_out rc=0\n".into(),
+                other => panic!("{other}"),
+            };
+            let _ = theirs.write_all(answer.as_bytes());
         }
     });
     (ours, thread)
@@ -99,6 +145,121 @@ fn a_long_card_goes_in_parts_where_values_are_short() {
         pmi.fence().unwrap();
         assert_eq!(find(&mut pmi, incarnation, 0).unwrap(), card);
     }
+    drop(socket);
+    thread.join().unwrap();
+}
+
+/// The environment of a step of Slurm.
+fn in_step(fd: RawFd, job: &'static str, step: &'static str) -> impl Fn(&str) -> Option<String> {
+    let others = environment(fd, 0, 2);
+    move |name| match name {
+        "SLURM_JOB_ID" => Some(job.into()),
+        "SLURM_STEP_ID" => Some(step.into()),
+        name => others(name),
+    }
+}
+
+#[test]
+fn a_card_of_any_length_fits_slurms_lines() {
+    for (job, step) in [("7", "0"), ("4294967290", "4294967290")] {
+        let (socket, thread) = slurm(job, step);
+        let mut pmi = Pmi1::connect(in_step(socket.as_raw_fd(), job, step)).unwrap();
+        // Around the length at which a line is full, and several of them.
+        let lengths = (440..500).chain([0, 1, 880, 1000, 5000]);
+        for (incarnation, length) in (0..).zip(lengths) {
+            let card: Vec<u8> = (0..length).map(|place| place as u8).collect();
+            pmi.publish(incarnation, &card).unwrap();
+            pmi.fence().unwrap();
+            assert_eq!(find(&mut pmi, incarnation, 0).unwrap(), card, "{length} bytes");
+        }
+        drop(socket);
+        thread.join().unwrap();
+    }
+}
+
+/// A launcher may show what is put at once, and others may look at any time.
+#[test]
+fn who_finds_the_first_part_of_a_card_finds_all() {
+    let mut answer = hydra(40, "(vector,(0,1,2))");
+    let mut parts: HashMap<u32, String> = HashMap::new();
+    let (socket, thread) = launcher(move |line| {
+        let message = Message::parse(line.as_bytes()).unwrap();
+        if message.command() == "put" {
+            let (name, part) = CardName::from_key(message.get("key").unwrap()).unwrap();
+            assert_eq!((name.incarnation, name.rank), (3, 0));
+            parts.insert(part, message.get("value").unwrap().into());
+            if parts.contains_key(&0) {
+                let last = (0..).find(|part| parts.get(part).is_none_or(|value| value.starts_with("0.")));
+                assert!(last.is_some_and(|last| parts.contains_key(&last)), "{parts:?}");
+                assert!(parts.len() > 10, "{parts:?}");
+            }
+        }
+        answer(line)
+    });
+    let mut pmi = Pmi1::connect(environment(socket.as_raw_fd(), 0, 2)).unwrap();
+    pmi.publish(3, &[7; 300]).unwrap();
+    assert_eq!(find(&mut pmi, 3, 0).unwrap(), [7; 300]);
+    drop(socket);
+    thread.join().unwrap();
+}
+
+#[test]
+fn a_mapping_that_makes_no_sense_is_a_hint_lost() {
+    let connect = |mapping| {
+        let (socket, thread) = launcher(hydra(1024, mapping));
+        let pmi = Pmi1::connect(environment(socket.as_raw_fd(), 3, 4)).unwrap();
+        let job = pmi.job().clone();
+        drop(socket);
+        thread.join().unwrap();
+        let nodes = [0, 1, 2, 3].map(|rank| job.layout.node_of(rank));
+        (nodes, job.local_rank, job.local_ranks, job.layout_unknown)
+    };
+    assert_eq!(connect("(vector,(0,3,1),0)"), ([0, 1, 2, 0], 1, 2, None));
+    let (nodes, local_rank, local_ranks, unknown) = connect("(list,h1,h2)");
+    assert_eq!((nodes, local_rank, local_ranks), ([0, 1, 2, 3], 0, 1));
+    let unknown = unknown.unwrap();
+    assert!(unknown.contains("(list,h1,h2)"), "{unknown}");
+}
+
+#[test]
+fn a_launcher_that_closes_its_end_at_finalize_is_left_alone() {
+    let (socket, thread) = launcher(hydra(1024, "(vector,(0,1,2))"));
+    let mut pmi = Pmi1::connect(environment(socket.as_raw_fd(), 0, 2)).unwrap();
+    assert_eq!((pmi.parting(), pmi.is_over()), (Parting::Ends, false));
+    pmi.publish(0, b"card").unwrap();
+    pmi.fence().unwrap();
+    assert_eq!(pmi.fetch(0, ProcId(0)).unwrap(), b"card");
+    pmi.finalize().unwrap();
+    thread.join().unwrap();
+    assert!(pmi.is_over());
+    // The end of the connection is no news.
+    assert_eq!(pmi.descriptor(), None);
+    assert!(!pmi.attend().unwrap());
+    pmi.finalize().unwrap();
+    drop(socket);
+}
+
+/// It hears nothing after `finalize`, and does not need it.
+#[test]
+fn slurm_is_not_told() {
+    let (socket, thread) = slurm("28", "0");
+    let mut pmi = Pmi1::connect(in_step(socket.as_raw_fd(), "28", "0")).unwrap();
+    assert_eq!(pmi.parting(), Parting::Stays);
+    pmi.publish(0, b"card").unwrap();
+    pmi.fence().unwrap();
+    pmi.finalize().unwrap();
+    assert_eq!(
+        (pmi.is_over(), pmi.descriptor()),
+        (false, Some(socket.as_raw_fd()))
+    );
+    assert_eq!(pmi.fetch(0, ProcId(0)).unwrap(), b"card");
+    drop(socket);
+    thread.join().unwrap();
+
+    // Hydra started inside a step of Slurm.
+    let (socket, thread) = launcher(hydra(1024, "(vector,(0,1,2))"));
+    let pmi = Pmi1::connect(in_step(socket.as_raw_fd(), "28", "0")).unwrap();
+    assert_eq!(pmi.parting(), Parting::Ends);
     drop(socket);
     thread.join().unwrap();
 }

@@ -1,0 +1,64 @@
+//! Launchers that are gone once they were told that a process may exit: processes say so at different times, some before
+//! `MPI_Init` (their sessions have ended) and all after `MPI_Finalize`, and then each still finds each other one.
+
+use std::pin::Pin;
+
+use fastrand::Rng;
+use weft::bootstrap::Parting;
+use weft::collective::{allgather_bytes, barrier};
+use weft::communicator::Communicator;
+use weft::sim::{Options, Rank, Simulation, check, join_all, skewed};
+
+async fn program(rank: Rank, seed: u64) {
+    let mut common = Rng::with_seed(seed);
+    let mut own = Rng::with_seed(seed ^ u64::from(rank.me().0 + 1) << 40);
+    let instance = rank.instance();
+    // Some have talked before, and know some of the others.
+    if common.bool() {
+        barrier(&rank.world().collective()).await.expect("a barrier");
+    }
+    let rested = common.bool() && own.bool();
+    if rested {
+        instance.take_leave().expect("this launcher takes all");
+    }
+    rank.pause(skewed(&mut own, 16)).await;
+    let check = None::<fn(Vec<String>)>;
+    let had_sessions = || rested;
+    let ending = Communicator::finalise_world(instance, had_sessions, had_sessions, check, None);
+    rank.each_turn(ending).await.expect("nobody dies");
+    rank.pause(skewed(&mut own, 16)).await;
+    instance.take_leave().expect("this launcher takes all");
+    assert!(instance.bootstrap().is_over());
+    // As in a later session: each with each other one.
+    let world = Communicator::world(instance);
+    let (me, size) = (rank.me().0, instance.job().size);
+    for distance in 1..size {
+        let operation = world.collective();
+        let (to, from) = ((me + distance) % size, (me + size - distance) % size);
+        let mut got = [0];
+        let sent = async { operation.send_bytes(to, &[me as u8]).await.expect("it is there") };
+        let received = async {
+            let received = operation.receive_bytes(from, &mut got).await;
+            received.expect("it is there");
+        };
+        let both: Vec<Pin<Box<dyn Future<Output = ()>>>> = vec![Box::pin(sent), Box::pin(received)];
+        join_all(both).await;
+        assert_eq!(u32::from(got[0]), from);
+    }
+    let mut all = vec![0; size as usize];
+    let gathered = allgather_bytes(&world.collective(), &[me as u8], &mut all).await;
+    gathered.expect("all are there");
+    assert!(all.iter().zip(0..).all(|(&got, rank)| u32::from(got) == rank));
+}
+
+#[test]
+fn sessions_after_a_goodbye() {
+    check("sessions_after_a_goodbye", 60, |seed| {
+        let ranks = [1, 2, 3, 5, 8, 13][(seed % 6) as usize];
+        let options = Options {
+            parting: Parting::Ends,
+            ..Options::random(seed)
+        };
+        Simulation::new(seed, ranks, options).run(|rank| program(rank, seed));
+    });
+}
