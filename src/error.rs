@@ -88,6 +88,9 @@ pub struct Error {
     /// The context of the communicator whose error handler gets it, where that is not the one of the call's arguments: a
     /// request's. 0: none.
     pub context: u64,
+    /// Of an error that says `MPI_ERR_IN_STATUS`: the code in the status of the request that failed, which the error handler
+    /// gets (section 9.3).
+    pub in_status: Option<i32>,
     /// An error handler has had it already.
     pub raised: bool,
 }
@@ -101,6 +104,7 @@ impl Error {
             message: message.into(),
             code: None,
             context: 0,
+            in_status: None,
             raised: false,
         }
     }

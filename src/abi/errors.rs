@@ -3,22 +3,26 @@
 //! A code is its class in the low six bits and, above them, the number of a place in a ring of the latest messages
 //! (0: none). So a code tells what exactly was wrong for as long as no more than [`PLACES`] others came after it,
 //! and a code of an older error still has its class. Classes and codes that the user adds (`added`) start above all of
-//! these.
+//! these. The codes of tool calls (`MPI_T_ERR_…`) are classes too, and lie amid these codes: one place is left out for them
+//! (section 15.3.10 wants them to be no other code).
 
 use std::ffi::c_int;
 
 use parking_lot::Mutex;
 
 use super::added;
-use super::constants::MPI_ERR_LASTCODE;
+use super::constants::{MPI_ERR_LASTCODE, MPI_T_ERR_CANNOT_INIT, MPI_T_ERR_PVAR_NO_ATOMIC};
 use crate::error::Error;
 
 const CLASS_BITS: u32 = 6;
-const PLACES: usize = 127;
+const PLACES: usize = 126;
+/// The number of the place that would have the codes of tool calls.
+const TOOL_PLACE: c_int = MPI_T_ERR_CANNOT_INIT >> CLASS_BITS;
 /// The largest code of the library itself.
-const LAST_CODE: c_int = ((PLACES as c_int + 1) << CLASS_BITS) - 1;
+const LAST_CODE: c_int = ((PLACES as c_int + 2) << CLASS_BITS) - 1;
 
 const _: () = assert!(LAST_CODE <= MPI_ERR_LASTCODE);
+const _: () = assert!(TOOL_PLACE == MPI_T_ERR_PVAR_NO_ATOMIC >> CLASS_BITS);
 
 struct Ring {
     next: usize,
@@ -47,12 +51,32 @@ pub fn code_of(name: &str, error: &Error) -> c_int {
         Some(old) => *old = text,
         None => ring.messages.push(text),
     }
-    class | ((place as c_int) + 1) << CLASS_BITS
+    class | number_of(place) << CLASS_BITS
+}
+
+/// The number of a place in codes.
+fn number_of(place: usize) -> c_int {
+    let number = place as c_int + 1;
+    number + c_int::from(number >= TOOL_PLACE)
+}
+
+/// The place of a number in codes.
+fn place_of(number: c_int) -> Option<usize> {
+    match number {
+        0 | TOOL_PLACE => None,
+        _ => usize::try_from(number - 1 - c_int::from(number > TOOL_PLACE)).ok(),
+    }
 }
 
 /// Whether a number is a class of the standard.
 pub fn is_class(number: c_int) -> bool {
-    (0..CLASSES.len() as c_int).contains(&number)
+    (0..CLASSES.len() as c_int).contains(&number) || tool_class(number).is_some()
+}
+
+/// Name and meaning of a class of tool calls.
+fn tool_class(number: c_int) -> Option<(&'static str, &'static str)> {
+    let place = number.checked_sub(MPI_T_ERR_CANNOT_INIT)?;
+    TOOL_CLASSES.get(usize::try_from(place).ok()?).copied()
 }
 
 /// The class of a code; `None` for any other number.
@@ -60,8 +84,11 @@ pub fn class_of(code: c_int) -> Option<c_int> {
     if !(0..=LAST_CODE).contains(&code) {
         return added::class_of(code);
     }
+    if tool_class(code).is_some() {
+        return Some(code);
+    }
     let class = code & ((1 << CLASS_BITS) - 1);
-    is_class(class).then_some(class)
+    (is_class(class) && code >> CLASS_BITS != TOOL_PLACE).then_some(class)
 }
 
 /// What a code means in words.
@@ -70,14 +97,13 @@ pub fn text_of(code: c_int) -> Option<String> {
         return added::text_of(code);
     }
     let class = class_of(code)?;
-    let place = (code >> CLASS_BITS) as usize;
-    if place > 0
-        && let Some((known, text)) = RING.lock().messages.get(place - 1)
+    if let Some(place) = place_of(code >> CLASS_BITS)
+        && let Some((known, text)) = RING.lock().messages.get(place)
         && *known == class
     {
         return Some(text.clone());
     }
-    let (name, text) = CLASSES[class as usize];
+    let (name, text) = tool_class(class).unwrap_or_else(|| CLASSES[class as usize]);
     Some(format!("{name}: {text}"))
 }
 
@@ -92,10 +118,58 @@ pub fn exit_status(code: c_int) -> c_int {
 
 /// The name of a class: `MPI_ERR_RANK`.
 pub fn class_name(class: c_int) -> &'static str {
-    CLASSES
-        .get(class as usize)
-        .map_or("a class of the user's", |(name, _)| name)
+    let found = CLASSES.get(class as usize).copied().or_else(|| tool_class(class));
+    found.map_or("a class of the user's", |(name, _)| name)
 }
+
+/// Every class of tool calls (MPI 5.0 section 15.3.10), from `MPI_T_ERR_CANNOT_INIT` on.
+const TOOL_CLASSES: &[(&str, &str)] = &[
+    (
+        "MPI_T_ERR_CANNOT_INIT",
+        "the tool interface can't be initialized now",
+    ),
+    ("MPI_T_ERR_NOT_ACCESSIBLE", "this is not accessible to tools"),
+    (
+        "MPI_T_ERR_NOT_INITIALIZED",
+        "the tool interface is not initialized",
+    ),
+    ("MPI_T_ERR_NOT_SUPPORTED", "this is not supported"),
+    ("MPI_T_ERR_MEMORY", "memory is exhausted"),
+    ("MPI_T_ERR_INVALID", "invalid parameter"),
+    ("MPI_T_ERR_INVALID_INDEX", "invalid index"),
+    ("MPI_T_ERR_INVALID_ITEM", "invalid index of an item"),
+    (
+        "MPI_T_ERR_INVALID_SESSION",
+        "invalid session of performance variables",
+    ),
+    ("MPI_T_ERR_INVALID_HANDLE", "invalid handle"),
+    ("MPI_T_ERR_INVALID_NAME", "invalid name"),
+    ("MPI_T_ERR_OUT_OF_HANDLES", "there are no more handles"),
+    (
+        "MPI_T_ERR_OUT_OF_SESSIONS",
+        "there are no more sessions of performance variables",
+    ),
+    (
+        "MPI_T_ERR_CVAR_SET_NOT_NOW",
+        "the control variable can't be set now",
+    ),
+    (
+        "MPI_T_ERR_CVAR_SET_NEVER",
+        "the control variable can't be set before the end",
+    ),
+    (
+        "MPI_T_ERR_PVAR_NO_WRITE",
+        "the performance variable can't be written",
+    ),
+    (
+        "MPI_T_ERR_PVAR_NO_STARTSTOP",
+        "the performance variable can't be started and stopped",
+    ),
+    (
+        "MPI_T_ERR_PVAR_NO_ATOMIC",
+        "the performance variable can't be read and reset at once",
+    ),
+];
 
 /// Every class of the standard (MPI 5.0 section 9.4), by number.
 const CLASSES: &[(&str, &str)] = &[
@@ -210,12 +284,33 @@ mod tests {
         assert_eq!(code_of("MPI_Comm_free", &of(1234)), 1234);
     }
 
+    /// Whatever place its words have, no code is one of a tool call.
+    #[test]
+    fn codes_of_tool_calls_are_nobody_elses() {
+        let tools = MPI_T_ERR_CANNOT_INIT..=MPI_T_ERR_PVAR_NO_ATOMIC;
+        for nth in 0..2 * PLACES {
+            for class in [Class::Buffer, Class::ProcAborted, Class::NoSuchFile] {
+                let error = crate::err!(Other, "number {nth}");
+                let code = code_of("MPI_Send", &Error { class, ..error });
+                assert!(code <= LAST_CODE && code >> CLASS_BITS != TOOL_PLACE, "{code}");
+                assert_eq!(class_of(code), Some(class as c_int));
+            }
+        }
+        for code in tools {
+            assert_eq!(class_of(code), Some(code));
+            assert!(text_of(code).is_some_and(|text| text.starts_with("MPI_T_ERR_")));
+        }
+        for number in [MPI_T_ERR_PVAR_NO_ATOMIC + 1, c_int::MIN, c_int::MAX] {
+            assert!(class_of(number).is_none() && !is_class(number), "{number}");
+        }
+        assert_eq!(class_of(MPI_T_ERR_CANNOT_INIT - 1), None);
+    }
+
     #[test]
     fn names_are_the_standards() {
-        for constant in constants::ALL
-            .iter()
-            .filter(|constant| constant.name.starts_with("MPI_ERR_"))
-        {
+        for constant in constants::ALL.iter().filter(|constant| {
+            constant.name.starts_with("MPI_ERR_") || constant.name.starts_with("MPI_T_ERR_")
+        }) {
             if !constant.name.contains("HANDLER_") && !constant.name.ends_with("LASTCODE") {
                 assert_eq!(class_name(constant.value as c_int), constant.name);
             }

@@ -44,13 +44,31 @@ pub mod types;
 pub mod unsupported;
 mod window;
 
-/// A procedure that is not built yet says so through the error handler.
+/// A procedure that is not built yet says so through the error handler of `MPI_COMM_SELF`.
 #[cold]
 fn unsupported_call(procedure: &'static str) -> c_int {
     process::local(procedure, || Err(unsupported_error()))
 }
 
-/// The same of a procedure of files, through the error handler of the file that is its first argument.
+/// The same through the error handler of a communicator.
+#[cold]
+fn unsupported_comm_call(procedure: &'static str, handle: types::MPI_Comm) -> c_int {
+    process::comm(handle, procedure, || {
+        objects::communicator(handle)?;
+        Err(unsupported_error())
+    })
+}
+
+/// The same through the error handler of a window.
+#[cold]
+fn unsupported_win_call(procedure: &'static str, handle: types::MPI_Win) -> c_int {
+    process::win(handle, procedure, || {
+        objects::window(handle)?;
+        Err(unsupported_error())
+    })
+}
+
+/// The same through the error handler of a file.
 #[cold]
 fn unsupported_file_call(procedure: &'static str, handle: types::MPI_File) -> c_int {
     process::file(handle, procedure, || {
@@ -63,6 +81,16 @@ fn unsupported_file_call(procedure: &'static str, handle: types::MPI_File) -> c_
 #[cold]
 fn unsupported_call_without_file(procedure: &'static str) -> c_int {
     process::no_file(procedure, || Err(unsupported_error()))
+}
+
+/// A procedure of the tool interface that is not built yet. It may be called at any time, and never calls an error handler
+/// (section 15.3.10).
+#[cold]
+fn unsupported_tool_call(procedure: &'static str) -> c_int {
+    match procedure {
+        "MPI_T_init_thread" => constants::MPI_T_ERR_NOT_SUPPORTED,
+        _ => constants::MPI_T_ERR_NOT_INITIALIZED,
+    }
 }
 
 fn unsupported_error() -> crate::Error {

@@ -100,7 +100,8 @@ pub fn hold_communicator(handle: MPI_Comm) -> Result<Held<'static, Communicator>
 #[cold]
 fn no_communicator(handle: MPI_Comm) -> Error {
     match handle {
-        MPI_COMM_WORLD | MPI_COMM_SELF => process::not_running(),
+        MPI_COMM_WORLD => process::no_predefined_communicator("MPI_COMM_WORLD"),
+        MPI_COMM_SELF => process::no_predefined_communicator("MPI_COMM_SELF"),
         _ => invalid(
             crate::Class::Comm,
             "the communicator",

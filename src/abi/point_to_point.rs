@@ -23,7 +23,7 @@ use crate::engine::Received;
 use crate::engine::memory::Memory;
 use crate::engine::request::{Outcome, RequestId};
 use crate::err;
-use crate::error::{Class, Result};
+use crate::error::{Class, Error, Result};
 use crate::instance::{Instance, Looked};
 
 /// How a send is to go.
@@ -658,11 +658,13 @@ mpi! {
     /// Section 3.8.3.
     large fn MPI_Mrecv(buf: *mut c_void, count: Count, datatype: MPI_Datatype, message: *mut MPI_Message,
         status: *mut MPI_Status) local {
-        let number = objects::count(count, "count")?;
         // SAFETY: the arguments are as the standard asks for.
-        match unsafe { receive_message(buf, number, datatype, message) }? {
-            // SAFETY: the status is ignored or valid for writing.
-            Some((comm, received)) => unsafe { finish(&comm, received, status) },
+        match unsafe { receive_message(buf, count.into(), datatype, message) }? {
+            Some((comm, received)) => {
+                // SAFETY: the status is ignored or valid for writing.
+                let ended = unsafe { finish(&comm, received, status) };
+                ended.map_err(|error| Error { context: comm.context(), ..error })
+            }
             None => {
                 // SAFETY: the status is ignored or valid for writing.
                 unsafe { status::write(status, &status::PROC_NULL) };
@@ -674,15 +676,19 @@ mpi! {
     /// Section 3.8.3.
     large fn MPI_Imrecv(buf: *mut c_void, count: Count, datatype: MPI_Datatype, message: *mut MPI_Message,
         request: *mut MPI_Request) local {
-        let number = objects::count(count, "count")?;
         present(request, "request")?;
         // SAFETY: the arguments are as the standard asks for.
-        let (comm, received) = match unsafe { receive_message(buf, number, datatype, message) }? {
-            Some(found) => found,
-            None => (super::process::world()?.alone.clone(), Received::Now(status::PROC_NULL)),
-        };
-        // SAFETY: null or a handle of the user's.
-        unsafe { give_received(&comm, received, request) }
+        match unsafe { receive_message(buf, count.into(), datatype, message) }? {
+            // SAFETY: null or a handle of the user's.
+            Some((comm, received)) => unsafe { give_received(&comm, received, request) },
+            None => {
+                // Of no communicator.
+                let instance = super::process::instance()?;
+                let id = instance.engine().ended_request(status::PROC_NULL, 0);
+                // SAFETY: null or a handle of the user's.
+                unsafe { give(request, request::handle_of(&instance, id)?, "request") }
+            }
+        }
     }
 }
 
@@ -715,20 +721,26 @@ fn take(comm: &Arc<Communicator>, taken: Taken) -> Result<(MPI_Message, Outcome)
     Ok((handle, outcome))
 }
 
-/// Starts the receive of a message that a probe took; `None`: of no process.
+/// Starts the receive of a message that a probe took; `None`: of no process. An error is one of the message's communicator, where
+/// there is a message.
 ///
 /// # Safety
 /// The arguments are as the standard asks for.
 unsafe fn receive_message(
     buf: *mut c_void,
-    number: u64,
+    number: i64,
     datatype: MPI_Datatype,
     message: *mut MPI_Message,
 ) -> Result<Option<(Arc<Communicator>, Received)>> {
     // SAFETY: null or a handle of the user's.
     let handle = unsafe { read(message, "message") }?;
-    let datatype = committed(datatype)?;
-    let memory = memory(buf, number, &datatype, "buf")?;
+    let checked = || memory(buf, count(number, "count")?, &*committed(datatype)?, "buf");
+    let memory = checked().map_err(|error| Error {
+        context: objects::MESSAGES
+            .get(handle)
+            .map_or(0, |taken| taken.communicator.context()),
+        ..error
+    })?;
     if handle == MPI_MESSAGE_NO_PROC {
         // SAFETY: read from above.
         unsafe { message.write(MPI_MESSAGE_NULL) };

@@ -21,7 +21,7 @@ use crate::communicator::Communicator;
 use crate::engine::Engine;
 use crate::err;
 use crate::errhandler::{Errhandler, UserHandler};
-use crate::error::{Error, Result};
+use crate::error::{Class, Error, Result};
 use crate::instance::Instance;
 use crate::lock::{MappedMutexGuard, this_thread};
 use crate::startup::Phase;
@@ -69,7 +69,10 @@ pub fn stage() -> Stage {
 /// What there is between Init and Finalize.
 #[inline]
 pub fn world() -> Result<Arc<World>> {
-    WORLD.read().clone().ok_or_else(not_running)
+    WORLD.read().clone().ok_or_else(|| match library::is_active() {
+        true => no_world("the procedure"),
+        false => not_running(),
+    })
 }
 
 /// The instance, while the World Model or a session is initialised.
@@ -90,6 +93,33 @@ pub fn not_running() -> Error {
     match stage() {
         Stage::Before => err!(Other, "called before MPI_Init, and no session is initialized"),
         _ => err!(Other, "called after MPI_Finalize, and no session is initialized"),
+    }
+}
+
+/// There are sessions, but no World Model, of which `what` is a part.
+#[cold]
+fn no_world(what: &str) -> Error {
+    let (when, left) = match stage() {
+        Stage::Before => ("before MPI_Init", "is initialized"),
+        _ => ("after MPI_Finalize", "is still initialized"),
+    };
+    err!(
+        Other,
+        "called {when}: a session {left}, but {what} belongs to the World Model"
+    )
+}
+
+/// `MPI_COMM_WORLD` or `MPI_COMM_SELF`, where they are not: by what is missing.
+#[cold]
+pub fn no_predefined_communicator(name: &str) -> Error {
+    match library::is_active() {
+        true => Error {
+            class: Class::Comm,
+            ..no_world(&format!(
+                "the communicator {name} (a session's are made by MPI_Comm_create_from_group)"
+            ))
+        },
+        false => not_running(),
     }
 }
 
@@ -285,13 +315,20 @@ pub fn raise_with(handler: &Errhandler, object: usize, name: &'static str, error
     }
 }
 
-/// Hands an error to a handler, and gives the code to return.
+/// Hands an error to a handler, and gives the code to return: a handler of the user's may change it (section 9.3). Where several
+/// requests were ended it gets the code of the one that failed; unless it changes that, the call returns its own.
 #[cold]
 fn raise_to(handler: &Errhandler, object: usize, place: &str, name: &'static str, error: Error) -> c_int {
     let code = errors::code_of(name, &error);
     match handler {
         Errhandler::Return => {}
-        Errhandler::User(handler) => call_handler(handler, object, code),
+        Errhandler::User(handler) => {
+            let given = error.in_status.unwrap_or(code);
+            let after = call_handler(handler, object, given);
+            if after != given {
+                return after;
+            }
+        }
         Errhandler::AreFatal | Errhandler::Abort => {
             let class = errors::class_of(code).unwrap_or(error.class as c_int);
             end_job(
@@ -303,11 +340,14 @@ fn raise_to(handler: &Errhandler, object: usize, place: &str, name: &'static str
     code
 }
 
-/// Calls an object's handler with a code of the user's.
+/// Calls an object's handler with a code of the user's. The call has done what it is for whatever the handler makes of that code
+/// (section 9.5).
 pub fn call(handler: &Errhandler, object: usize, name: &str, code: c_int) {
     match handler {
         Errhandler::Return => {}
-        Errhandler::User(handler) => call_handler(handler, object, code),
+        Errhandler::User(handler) => {
+            call_handler(handler, object, code);
+        }
         Errhandler::AreFatal | Errhandler::Abort => {
             let text = errors::text_of(code).unwrap_or_else(|| format!("error code {code}"));
             end_job(code, &format!("{name}: {text}"));
@@ -315,12 +355,13 @@ pub fn call(handler: &Errhandler, object: usize, name: &str, code: c_int) {
     }
 }
 
-/// Calls an error handler of the user's; no lock of ours is held.
-pub fn call_handler(handler: &UserHandler, mut object: usize, mut code: c_int) {
+/// Calls an error handler of the user's, and gives the code as it left it; no lock of ours is held.
+fn call_handler(handler: &UserHandler, mut object: usize, mut code: c_int) -> c_int {
     // SAFETY: the user gave the address as that of an error handler function.
     let function = unsafe { std::mem::transmute::<usize, ErrhandlerFunction>(handler.function) };
     // SAFETY: the function takes the addresses of a handle and of a code; both are ours during the call.
     unsafe { function(&mut object, &mut code) };
+    code
 }
 
 /// The handler that counts while no object has one: `mpiexec -initial-errhandler` sets it.

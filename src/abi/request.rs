@@ -151,34 +151,95 @@ unsafe fn status_at(statuses: *mut MPI_Status, at: usize) -> *mut MPI_Status {
     unsafe { statuses.add(at) }
 }
 
+/// The statuses of a call that ends several requests, one after the other in the order of the requests. `MPI_ERROR` is left alone
+/// unless one of them has failed, for then the call returns `MPI_ERR_IN_STATUS`, and all of them have it (section 3.2.5).
+struct Statuses {
+    name: &'static str,
+    /// The user's array, or null.
+    to: *mut MPI_Status,
+    written: usize,
+    /// What the call returns.
+    failed: Option<Error>,
+}
+
+impl Statuses {
+    fn new(name: &'static str, to: *mut MPI_Status) -> Statuses {
+        Statuses {
+            name,
+            to,
+            written: 0,
+            failed: None,
+        }
+    }
+
+    /// The next one: of the request in this place of its array.
+    ///
+    /// # Safety
+    /// The array is null or has room for one more.
+    #[inline]
+    unsafe fn add(&mut self, at: usize, outcome: Outcome) {
+        if !self.to.is_null() {
+            // SAFETY: the caller's promise.
+            unsafe { status::write(self.to.add(self.written), &outcome) };
+        }
+        if outcome.error.is_some() || self.failed.is_some() {
+            // SAFETY: the caller's promise.
+            unsafe { self.add_code(at, outcome) };
+        }
+        self.written += 1;
+    }
+
+    /// # Safety
+    /// As for [`Statuses::add`].
+    #[cold]
+    unsafe fn add_code(&mut self, at: usize, outcome: Outcome) {
+        let code = match &outcome.error {
+            Some(error) => errors::code_of(self.name, error),
+            None => MPI_SUCCESS,
+        };
+        let first = match self.failed {
+            None => 0,
+            Some(_) => self.written,
+        };
+        for place in first..self.written {
+            // SAFETY: written before.
+            unsafe { status::write_error(status_at(self.to, place), MPI_SUCCESS) };
+        }
+        // SAFETY: the caller's promise.
+        unsafe { status::write_error(status_at(self.to, self.written), code) };
+        if let Some(error) = outcome.error {
+            self.failed.get_or_insert_with(|| Error {
+                context: error.context,
+                in_status: Some(code),
+                ..err!(InStatus, "array_of_requests[{at}] failed: {error}")
+            });
+        }
+    }
+
+    fn end(self) -> Result<()> {
+        self.failed.map_or(Ok(()), Err)
+    }
+}
+
 /// Ends some requests of an array: handles, statuses and their error codes. An error of any gives
 /// `MPI_ERR_IN_STATUS`.
 ///
 /// # Safety
-/// The pointers are the user's.
+/// The pointers are the user's; there is a status for each of these requests.
 unsafe fn end_some(
     name: &'static str,
     outcomes: Vec<(usize, Outcome)>,
     requests: &mut [MPI_Request],
     statuses: *mut MPI_Status,
-    status_place: impl Fn(usize, usize) -> usize,
 ) -> Result<()> {
-    let mut failed: Option<(usize, Error)> = None;
-    for (nth, (at, outcome)) in outcomes.into_iter().enumerate() {
+    let mut statuses = Statuses::new(name, statuses);
+    for (at, outcome) in outcomes {
         // SAFETY: an element of the user's array.
         let outcome = unsafe { retire(&mut requests[at], outcome) };
-        // SAFETY: the caller's promise; each ended request has its status.
-        let place = unsafe { status_at(statuses, status_place(nth, at)) };
-        // SAFETY: as above.
-        unsafe { tell(name, &outcome, place) };
-        if let Some(error) = outcome.error {
-            failed.get_or_insert((at, *error));
-        }
+        // SAFETY: the caller's promise.
+        unsafe { statuses.add(at, outcome) };
     }
-    match failed {
-        None => Ok(()),
-        Some((at, error)) => Err(in_status(at, error)),
-    }
+    statuses.end()
 }
 
 /// Which of these have ended, in the order of the array.
@@ -261,7 +322,7 @@ unsafe fn wait_all_own(
         });
         engine = instance.engine();
     }
-    let mut failed = None;
+    let mut statuses = Statuses::new(name, statuses);
     for (at, request) in requests.iter_mut().enumerate() {
         // The same handle twice in one array: the second finds nothing.
         let outcome = handle::request_place(*request).and_then(|(index, generation)| {
@@ -273,25 +334,10 @@ unsafe fn wait_all_own(
             })
         });
         *request = MPI_REQUEST_NULL;
-        let outcome = outcome.unwrap_or(Outcome::EMPTY);
-        if !statuses.is_null() {
-            // SAFETY: the caller's promise; each request has its status.
-            unsafe { tell(name, &outcome, status_at(statuses, at)) };
-        }
-        if let Some(error) = outcome.error {
-            failed.get_or_insert((at, *error));
-        }
+        // SAFETY: the caller's promise; each request has its status.
+        unsafe { statuses.add(at, outcome.unwrap_or(Outcome::EMPTY)) };
     }
-    Some(failed.map_or(Ok(()), |(at, error)| Err(in_status(at, error))))
-}
-
-/// The error of a call that ended several requests, one of them with this error.
-#[cold]
-fn in_status(at: usize, error: Error) -> Error {
-    Error {
-        context: error.context,
-        ..err!(InStatus, "array_of_requests[{at}] failed: {error}")
-    }
+    Some(statuses.end())
 }
 
 /// Takes the outcome of a request if it has ended; `None`: it is null or inactive.
@@ -750,7 +796,7 @@ unsafe fn end_all(
             .collect()
     };
     // SAFETY: the caller's promise.
-    unsafe { end_some(name, outcomes, requests, statuses, |_, at| at) }
+    unsafe { end_some(name, outcomes, requests, statuses) }
 }
 
 /// # Safety
@@ -790,6 +836,6 @@ unsafe fn some(
     // SAFETY: the pointers are the user's.
     unsafe {
         give(outcount, outcomes.len() as c_int, "outcount")?;
-        end_some(name, outcomes, requests, statuses, |nth, _| nth)
+        end_some(name, outcomes, requests, statuses)
     }
 }

@@ -1,5 +1,8 @@
 //! The procedures that are not built yet, by chapter of the standard: each raises `MPI_ERR_UNSUPPORTED_OPERATION`
-//! and names itself.
+//! and names itself. The error goes to the communicator, window or file that is among the arguments. Those of the tool interface raise
+//! nothing: they return an error code, at any time.
+//!
+//! An entry is a name, an `_` for each argument before the object whose error handler gets the error, and the kind of that object.
 //!
 //! This list makes the library complete for the linker from the first day: a program links and runs as far as the
 //! procedures that it calls are built. Whoever builds one takes its line out; a name that is built and still listed
@@ -9,7 +12,7 @@
 
 use std::ffi::c_int;
 
-use super::types::MPI_File;
+use super::types::{MPI_Comm, MPI_File, MPI_Win};
 
 /// The procedures of one chapter of MPI 5.0 that are not built yet.
 #[derive(Clone, Copy, Debug)]
@@ -23,38 +26,58 @@ pub struct Chapter {
 }
 
 macro_rules! unsupported {
-    ($($number:literal $title:literal { $($name:ident $(($object:ident))?,)+ })+) => {
+    ($($number:literal $title:literal { $($name:ident $([$($skipped:tt)*])? $(($object:ident))?,)+ })+) => {
         /// What is not built yet, in the order of the chapters.
         pub const UNSUPPORTED: &[Chapter] = &[
             $(Chapter { number: $number, title: $title, procedures: &[$(stringify!($name)),+] },)+
         ];
 
-        // A stub reads no argument, or the first one alone, so that few signatures serve all: in C's calling convention
-        // the caller takes its arguments away again. All of them return an `int`: the procedures that return something else
-        // are built in `trivial`.
+        /// Of each of them the kind of the object whose error handler gets its error (empty: none), and how many arguments stand
+        /// before that object.
+        pub const RAISED_AT: &[(&str, &str, usize)] = &[
+            $($((
+                stringify!($name),
+                concat!($(stringify!($object))?),
+                <[&str]>::len(&[$($(stringify!($skipped)),*)?]),
+            ),)+)+
+        ];
+
+        // A stub reads the arguments up to the object whose error handler gets the error, and no more: in C's calling convention
+        // the caller takes its arguments away again. Those before are integers and pointers, of which each has one register or
+        // one word of the stack, whatever its type: a stub takes them for words. All return an `int`: the procedures that
+        // return something else are built in `trivial`.
         $($(const _: () = {
-            unsupported! { @stub $name $(($object))? }
+            unsupported! { @stub $name [$($($skipped)*)?] $(($object))? }
         };)+)+
     };
-    (@stub $name:ident) => {
-        unsupported! { @export $name () super::unsupported_call(stringify!($name)) }
+    (@stub $name:ident []) => {
+        unsupported! { @export $name [] () super::unsupported_call(stringify!($name)) }
     };
-    // Of the file that is its first argument.
-    (@stub $name:ident (file)) => {
-        unsupported! { @export $name (fh: MPI_File) super::unsupported_file_call(stringify!($name), fh) }
+    (@stub $name:ident $skipped:tt (comm)) => {
+        unsupported! { @export $name $skipped (comm: MPI_Comm) super::unsupported_comm_call(stringify!($name), comm) }
+    };
+    (@stub $name:ident $skipped:tt (win)) => {
+        unsupported! { @export $name $skipped (win: MPI_Win) super::unsupported_win_call(stringify!($name), win) }
+    };
+    (@stub $name:ident $skipped:tt (file)) => {
+        unsupported! { @export $name $skipped (fh: MPI_File) super::unsupported_file_call(stringify!($name), fh) }
     };
     // Of files, but of none that is there.
-    (@stub $name:ident (no_file)) => {
-        unsupported! { @export $name () super::unsupported_call_without_file(stringify!($name)) }
+    (@stub $name:ident [] (no_file)) => {
+        unsupported! { @export $name [] () super::unsupported_call_without_file(stringify!($name)) }
     };
-    (@export $name:ident ($($arg:ident: $type:ty)?) $call:expr) => {
+    // Of the tool interface.
+    (@stub $name:ident [] (tool)) => {
+        unsupported! { @export $name [] () super::unsupported_tool_call(stringify!($name)) }
+    };
+    (@export $name:ident [$($skipped:tt)*] ($($arg:ident: $type:ty)?) $call:expr) => {
         #[unsafe(export_name = stringify!($name))]
-        extern "C" fn mpi($($arg: $type)?) -> c_int {
+        extern "C" fn mpi($($skipped: usize,)* $($arg: $type)?) -> c_int {
             $call
         }
 
         #[unsafe(export_name = concat!("P", stringify!($name)))]
-        extern "C" fn pmpi($($arg: $type)?) -> c_int {
+        extern "C" fn pmpi($($skipped: usize,)* $($arg: $type)?) -> c_int {
             $call
         }
     };
@@ -62,136 +85,136 @@ macro_rules! unsupported {
 
 unsupported! {
     6 "Collective communication" {
-        MPI_Allgather_init,
-        MPI_Allgather_init_c,
-        MPI_Allgatherv_init,
-        MPI_Allgatherv_init_c,
-        MPI_Allreduce_init,
-        MPI_Allreduce_init_c,
-        MPI_Alltoall_init,
-        MPI_Alltoall_init_c,
-        MPI_Alltoallv_init,
-        MPI_Alltoallv_init_c,
-        MPI_Alltoallw_init,
-        MPI_Alltoallw_init_c,
-        MPI_Barrier_init,
-        MPI_Bcast_init,
-        MPI_Bcast_init_c,
-        MPI_Exscan_init,
-        MPI_Exscan_init_c,
-        MPI_Gather_init,
-        MPI_Gather_init_c,
-        MPI_Gatherv_init,
-        MPI_Gatherv_init_c,
-        MPI_Reduce_init,
-        MPI_Reduce_init_c,
-        MPI_Reduce_scatter_block_init,
-        MPI_Reduce_scatter_block_init_c,
-        MPI_Reduce_scatter_init,
-        MPI_Reduce_scatter_init_c,
-        MPI_Scan_init,
-        MPI_Scan_init_c,
-        MPI_Scatter_init,
-        MPI_Scatter_init_c,
-        MPI_Scatterv_init,
-        MPI_Scatterv_init_c,
+        MPI_Allgather_init[_ _ _ _ _ _](comm),
+        MPI_Allgather_init_c[_ _ _ _ _ _](comm),
+        MPI_Allgatherv_init[_ _ _ _ _ _ _](comm),
+        MPI_Allgatherv_init_c[_ _ _ _ _ _ _](comm),
+        MPI_Allreduce_init[_ _ _ _ _](comm),
+        MPI_Allreduce_init_c[_ _ _ _ _](comm),
+        MPI_Alltoall_init[_ _ _ _ _ _](comm),
+        MPI_Alltoall_init_c[_ _ _ _ _ _](comm),
+        MPI_Alltoallv_init[_ _ _ _ _ _ _ _](comm),
+        MPI_Alltoallv_init_c[_ _ _ _ _ _ _ _](comm),
+        MPI_Alltoallw_init[_ _ _ _ _ _ _ _](comm),
+        MPI_Alltoallw_init_c[_ _ _ _ _ _ _ _](comm),
+        MPI_Barrier_init(comm),
+        MPI_Bcast_init[_ _ _ _](comm),
+        MPI_Bcast_init_c[_ _ _ _](comm),
+        MPI_Exscan_init[_ _ _ _ _](comm),
+        MPI_Exscan_init_c[_ _ _ _ _](comm),
+        MPI_Gather_init[_ _ _ _ _ _ _](comm),
+        MPI_Gather_init_c[_ _ _ _ _ _ _](comm),
+        MPI_Gatherv_init[_ _ _ _ _ _ _ _](comm),
+        MPI_Gatherv_init_c[_ _ _ _ _ _ _ _](comm),
+        MPI_Reduce_init[_ _ _ _ _ _](comm),
+        MPI_Reduce_init_c[_ _ _ _ _ _](comm),
+        MPI_Reduce_scatter_block_init[_ _ _ _ _](comm),
+        MPI_Reduce_scatter_block_init_c[_ _ _ _ _](comm),
+        MPI_Reduce_scatter_init[_ _ _ _ _](comm),
+        MPI_Reduce_scatter_init_c[_ _ _ _ _](comm),
+        MPI_Scan_init[_ _ _ _ _](comm),
+        MPI_Scan_init_c[_ _ _ _ _](comm),
+        MPI_Scatter_init[_ _ _ _ _ _ _](comm),
+        MPI_Scatter_init_c[_ _ _ _ _ _ _](comm),
+        MPI_Scatterv_init[_ _ _ _ _ _ _ _](comm),
+        MPI_Scatterv_init_c[_ _ _ _ _ _ _ _](comm),
     }
     8 "Virtual topologies" {
-        MPI_Cart_coords,
-        MPI_Cart_create,
-        MPI_Cart_get,
-        MPI_Cart_map,
-        MPI_Cart_rank,
-        MPI_Cart_shift,
-        MPI_Cart_sub,
-        MPI_Cartdim_get,
-        MPI_Dist_graph_create,
-        MPI_Dist_graph_create_adjacent,
-        MPI_Dist_graph_neighbors,
-        MPI_Dist_graph_neighbors_count,
-        MPI_Graph_create,
-        MPI_Graph_get,
-        MPI_Graph_map,
-        MPI_Graph_neighbors,
-        MPI_Graph_neighbors_count,
-        MPI_Graphdims_get,
-        MPI_Ineighbor_allgather,
-        MPI_Ineighbor_allgather_c,
-        MPI_Ineighbor_allgatherv,
-        MPI_Ineighbor_allgatherv_c,
-        MPI_Ineighbor_alltoall,
-        MPI_Ineighbor_alltoall_c,
-        MPI_Ineighbor_alltoallv,
-        MPI_Ineighbor_alltoallv_c,
-        MPI_Ineighbor_alltoallw,
-        MPI_Ineighbor_alltoallw_c,
-        MPI_Neighbor_allgather,
-        MPI_Neighbor_allgather_c,
-        MPI_Neighbor_allgather_init,
-        MPI_Neighbor_allgather_init_c,
-        MPI_Neighbor_allgatherv,
-        MPI_Neighbor_allgatherv_c,
-        MPI_Neighbor_allgatherv_init,
-        MPI_Neighbor_allgatherv_init_c,
-        MPI_Neighbor_alltoall,
-        MPI_Neighbor_alltoall_c,
-        MPI_Neighbor_alltoall_init,
-        MPI_Neighbor_alltoall_init_c,
-        MPI_Neighbor_alltoallv,
-        MPI_Neighbor_alltoallv_c,
-        MPI_Neighbor_alltoallv_init,
-        MPI_Neighbor_alltoallv_init_c,
-        MPI_Neighbor_alltoallw,
-        MPI_Neighbor_alltoallw_c,
-        MPI_Neighbor_alltoallw_init,
-        MPI_Neighbor_alltoallw_init_c,
+        MPI_Cart_coords(comm),
+        MPI_Cart_create(comm),
+        MPI_Cart_get(comm),
+        MPI_Cart_map(comm),
+        MPI_Cart_rank(comm),
+        MPI_Cart_shift(comm),
+        MPI_Cart_sub(comm),
+        MPI_Cartdim_get(comm),
+        MPI_Dist_graph_create(comm),
+        MPI_Dist_graph_create_adjacent(comm),
+        MPI_Dist_graph_neighbors(comm),
+        MPI_Dist_graph_neighbors_count(comm),
+        MPI_Graph_create(comm),
+        MPI_Graph_get(comm),
+        MPI_Graph_map(comm),
+        MPI_Graph_neighbors(comm),
+        MPI_Graph_neighbors_count(comm),
+        MPI_Graphdims_get(comm),
+        MPI_Ineighbor_allgather[_ _ _ _ _ _](comm),
+        MPI_Ineighbor_allgather_c[_ _ _ _ _ _](comm),
+        MPI_Ineighbor_allgatherv[_ _ _ _ _ _ _](comm),
+        MPI_Ineighbor_allgatherv_c[_ _ _ _ _ _ _](comm),
+        MPI_Ineighbor_alltoall[_ _ _ _ _ _](comm),
+        MPI_Ineighbor_alltoall_c[_ _ _ _ _ _](comm),
+        MPI_Ineighbor_alltoallv[_ _ _ _ _ _ _ _](comm),
+        MPI_Ineighbor_alltoallv_c[_ _ _ _ _ _ _ _](comm),
+        MPI_Ineighbor_alltoallw[_ _ _ _ _ _ _ _](comm),
+        MPI_Ineighbor_alltoallw_c[_ _ _ _ _ _ _ _](comm),
+        MPI_Neighbor_allgather[_ _ _ _ _ _](comm),
+        MPI_Neighbor_allgather_c[_ _ _ _ _ _](comm),
+        MPI_Neighbor_allgather_init[_ _ _ _ _ _](comm),
+        MPI_Neighbor_allgather_init_c[_ _ _ _ _ _](comm),
+        MPI_Neighbor_allgatherv[_ _ _ _ _ _ _](comm),
+        MPI_Neighbor_allgatherv_c[_ _ _ _ _ _ _](comm),
+        MPI_Neighbor_allgatherv_init[_ _ _ _ _ _ _](comm),
+        MPI_Neighbor_allgatherv_init_c[_ _ _ _ _ _ _](comm),
+        MPI_Neighbor_alltoall[_ _ _ _ _ _](comm),
+        MPI_Neighbor_alltoall_c[_ _ _ _ _ _](comm),
+        MPI_Neighbor_alltoall_init[_ _ _ _ _ _](comm),
+        MPI_Neighbor_alltoall_init_c[_ _ _ _ _ _](comm),
+        MPI_Neighbor_alltoallv[_ _ _ _ _ _ _ _](comm),
+        MPI_Neighbor_alltoallv_c[_ _ _ _ _ _ _ _](comm),
+        MPI_Neighbor_alltoallv_init[_ _ _ _ _ _ _ _](comm),
+        MPI_Neighbor_alltoallv_init_c[_ _ _ _ _ _ _ _](comm),
+        MPI_Neighbor_alltoallw[_ _ _ _ _ _ _ _](comm),
+        MPI_Neighbor_alltoallw_c[_ _ _ _ _ _ _ _](comm),
+        MPI_Neighbor_alltoallw_init[_ _ _ _ _ _ _ _](comm),
+        MPI_Neighbor_alltoallw_init_c[_ _ _ _ _ _ _ _](comm),
     }
     11 "Process initialization, creation, and management" {
         MPI_Close_port,
-        MPI_Comm_accept,
-        MPI_Comm_connect,
+        MPI_Comm_accept[_ _ _](comm),
+        MPI_Comm_connect[_ _ _](comm),
         MPI_Comm_join,
-        MPI_Comm_spawn,
-        MPI_Comm_spawn_multiple,
+        MPI_Comm_spawn[_ _ _ _ _](comm),
+        MPI_Comm_spawn_multiple[_ _ _ _ _ _](comm),
         MPI_Lookup_name,
         MPI_Open_port,
         MPI_Publish_name,
         MPI_Unpublish_name,
     }
     12 "One-sided communications" {
-        MPI_Accumulate,
-        MPI_Accumulate_c,
-        MPI_Compare_and_swap,
-        MPI_Fetch_and_op,
-        MPI_Get,
-        MPI_Get_accumulate,
-        MPI_Get_accumulate_c,
-        MPI_Get_c,
-        MPI_Put,
-        MPI_Put_c,
-        MPI_Raccumulate,
-        MPI_Raccumulate_c,
-        MPI_Rget,
-        MPI_Rget_accumulate,
-        MPI_Rget_accumulate_c,
-        MPI_Rget_c,
-        MPI_Rput,
-        MPI_Rput_c,
-        MPI_Win_complete,
-        MPI_Win_fence,
-        MPI_Win_flush,
-        MPI_Win_flush_all,
-        MPI_Win_flush_local,
-        MPI_Win_flush_local_all,
-        MPI_Win_lock,
-        MPI_Win_lock_all,
-        MPI_Win_post,
-        MPI_Win_start,
-        MPI_Win_sync,
-        MPI_Win_test,
-        MPI_Win_unlock,
-        MPI_Win_unlock_all,
-        MPI_Win_wait,
+        MPI_Accumulate[_ _ _ _ _ _ _ _](win),
+        MPI_Accumulate_c[_ _ _ _ _ _ _ _](win),
+        MPI_Compare_and_swap[_ _ _ _ _ _](win),
+        MPI_Fetch_and_op[_ _ _ _ _ _](win),
+        MPI_Get[_ _ _ _ _ _ _](win),
+        MPI_Get_accumulate[_ _ _ _ _ _ _ _ _ _ _](win),
+        MPI_Get_accumulate_c[_ _ _ _ _ _ _ _ _ _ _](win),
+        MPI_Get_c[_ _ _ _ _ _ _](win),
+        MPI_Put[_ _ _ _ _ _ _](win),
+        MPI_Put_c[_ _ _ _ _ _ _](win),
+        MPI_Raccumulate[_ _ _ _ _ _ _ _](win),
+        MPI_Raccumulate_c[_ _ _ _ _ _ _ _](win),
+        MPI_Rget[_ _ _ _ _ _ _](win),
+        MPI_Rget_accumulate[_ _ _ _ _ _ _ _ _ _ _](win),
+        MPI_Rget_accumulate_c[_ _ _ _ _ _ _ _ _ _ _](win),
+        MPI_Rget_c[_ _ _ _ _ _ _](win),
+        MPI_Rput[_ _ _ _ _ _ _](win),
+        MPI_Rput_c[_ _ _ _ _ _ _](win),
+        MPI_Win_complete(win),
+        MPI_Win_fence[_](win),
+        MPI_Win_flush[_](win),
+        MPI_Win_flush_all(win),
+        MPI_Win_flush_local[_](win),
+        MPI_Win_flush_local_all(win),
+        MPI_Win_lock[_ _ _](win),
+        MPI_Win_lock_all[_](win),
+        MPI_Win_post[_ _](win),
+        MPI_Win_start[_ _](win),
+        MPI_Win_sync(win),
+        MPI_Win_test(win),
+        MPI_Win_unlock[_](win),
+        MPI_Win_unlock_all(win),
+        MPI_Win_wait(win),
     }
     14 "I/O" {
         MPI_File_get_byte_offset(file),
@@ -267,57 +290,57 @@ unsupported! {
         MPI_Register_datarep_c(no_file),
     }
     15 "Tool support" {
-        MPI_T_category_changed,
-        MPI_T_category_get_categories,
-        MPI_T_category_get_cvars,
-        MPI_T_category_get_events,
-        MPI_T_category_get_index,
-        MPI_T_category_get_info,
-        MPI_T_category_get_num,
-        MPI_T_category_get_num_events,
-        MPI_T_category_get_pvars,
-        MPI_T_cvar_get_index,
-        MPI_T_cvar_get_info,
-        MPI_T_cvar_get_num,
-        MPI_T_cvar_handle_alloc,
-        MPI_T_cvar_handle_free,
-        MPI_T_cvar_read,
-        MPI_T_cvar_write,
-        MPI_T_enum_get_info,
-        MPI_T_enum_get_item,
-        MPI_T_event_callback_get_info,
-        MPI_T_event_callback_set_info,
-        MPI_T_event_copy,
-        MPI_T_event_get_index,
-        MPI_T_event_get_info,
-        MPI_T_event_get_num,
-        MPI_T_event_get_source,
-        MPI_T_event_get_timestamp,
-        MPI_T_event_handle_alloc,
-        MPI_T_event_handle_free,
-        MPI_T_event_handle_get_info,
-        MPI_T_event_handle_set_info,
-        MPI_T_event_read,
-        MPI_T_event_register_callback,
-        MPI_T_event_set_dropped_handler,
-        MPI_T_finalize,
-        MPI_T_init_thread,
-        MPI_T_pvar_get_index,
-        MPI_T_pvar_get_info,
-        MPI_T_pvar_get_num,
-        MPI_T_pvar_handle_alloc,
-        MPI_T_pvar_handle_free,
-        MPI_T_pvar_read,
-        MPI_T_pvar_readreset,
-        MPI_T_pvar_reset,
-        MPI_T_pvar_session_create,
-        MPI_T_pvar_session_free,
-        MPI_T_pvar_start,
-        MPI_T_pvar_stop,
-        MPI_T_pvar_write,
-        MPI_T_source_get_info,
-        MPI_T_source_get_num,
-        MPI_T_source_get_timestamp,
+        MPI_T_category_changed(tool),
+        MPI_T_category_get_categories(tool),
+        MPI_T_category_get_cvars(tool),
+        MPI_T_category_get_events(tool),
+        MPI_T_category_get_index(tool),
+        MPI_T_category_get_info(tool),
+        MPI_T_category_get_num(tool),
+        MPI_T_category_get_num_events(tool),
+        MPI_T_category_get_pvars(tool),
+        MPI_T_cvar_get_index(tool),
+        MPI_T_cvar_get_info(tool),
+        MPI_T_cvar_get_num(tool),
+        MPI_T_cvar_handle_alloc(tool),
+        MPI_T_cvar_handle_free(tool),
+        MPI_T_cvar_read(tool),
+        MPI_T_cvar_write(tool),
+        MPI_T_enum_get_info(tool),
+        MPI_T_enum_get_item(tool),
+        MPI_T_event_callback_get_info(tool),
+        MPI_T_event_callback_set_info(tool),
+        MPI_T_event_copy(tool),
+        MPI_T_event_get_index(tool),
+        MPI_T_event_get_info(tool),
+        MPI_T_event_get_num(tool),
+        MPI_T_event_get_source(tool),
+        MPI_T_event_get_timestamp(tool),
+        MPI_T_event_handle_alloc(tool),
+        MPI_T_event_handle_free(tool),
+        MPI_T_event_handle_get_info(tool),
+        MPI_T_event_handle_set_info(tool),
+        MPI_T_event_read(tool),
+        MPI_T_event_register_callback(tool),
+        MPI_T_event_set_dropped_handler(tool),
+        MPI_T_finalize(tool),
+        MPI_T_init_thread(tool),
+        MPI_T_pvar_get_index(tool),
+        MPI_T_pvar_get_info(tool),
+        MPI_T_pvar_get_num(tool),
+        MPI_T_pvar_handle_alloc(tool),
+        MPI_T_pvar_handle_free(tool),
+        MPI_T_pvar_read(tool),
+        MPI_T_pvar_readreset(tool),
+        MPI_T_pvar_reset(tool),
+        MPI_T_pvar_session_create(tool),
+        MPI_T_pvar_session_free(tool),
+        MPI_T_pvar_start(tool),
+        MPI_T_pvar_stop(tool),
+        MPI_T_pvar_write(tool),
+        MPI_T_source_get_info(tool),
+        MPI_T_source_get_num(tool),
+        MPI_T_source_get_timestamp(tool),
     }
     20 "Application binary interface" {
         MPI_Abi_get_fortran_booleans,

@@ -17,6 +17,7 @@ mod locality;
 mod matrix;
 mod misuse;
 mod profiler;
+mod semantics;
 mod sessions;
 mod strangers;
 mod waiting;
@@ -41,6 +42,7 @@ fn main() {
     trials.extend(profiler::trials());
     trials.extend(cross::trials());
     trials.extend(sessions::trials());
+    trials.extend(semantics::trials());
     trials.extend(locality::trials());
     trials.extend(waiting::trials());
     libtest_mimic::run(&arguments, trials).exit();

@@ -1,0 +1,47 @@
+//! What calls mean, whatever carries the messages: over one way, or those few that tell it apart.
+
+use libtest_mimic::Trial;
+
+use crate::Outcome;
+use crate::build;
+use crate::job::Job;
+use crate::matrix::common;
+
+const SHM: &str = "WEFT_LANES=shm";
+
+/// The tests.
+pub fn trials() -> Vec<Trial> {
+    vec![
+        Trial::test(
+            "semantics::errors_go_to_the_right_handler_with_the_right_code",
+            || {
+                are_well("raising", &[1, 3], SHM)?;
+                are_well("raising", &[2], common())
+            },
+        ),
+        Trial::test("semantics::tool_calls_return_codes_at_any_time", || {
+            are_well("tool", &[1, 2], SHM)
+        }),
+        Trial::test("semantics::sessions_alone", sessions_alone),
+    ]
+}
+
+fn are_well(program: &str, numbers: &[u32], way: &str) -> Outcome {
+    for &ranks in numbers {
+        let job = Job::new(&build::program(program)?, ranks).over(way);
+        job.run()?.is_well(program, ranks)?;
+    }
+    Ok(())
+}
+
+/// Errors that belong to no object go to the initial error handler, which returns.
+fn sessions_alone() -> Outcome {
+    for ranks in [1, 3] {
+        let job = Job::new(&build::program("session_only")?, ranks)
+            .option("-initial-errhandler")
+            .option("mpi_errors_return")
+            .over(SHM);
+        job.run()?.is_well("session_only", ranks)?;
+    }
+    Ok(())
+}
