@@ -143,20 +143,12 @@ impl Keyval {
         self.number.store(number, Ordering::Relaxed);
     }
 
-    /// Gives the user's reference back; attributes keep theirs.
-    ///
-    /// # Errors
-    /// `MPI_ERR_KEYVAL` the second time.
-    pub fn free(&self) -> Result<()> {
-        if self.freed.swap(true, Ordering::AcqRel) {
-            return Err(err!(
-                Keyval,
-                "the key {:#x} was freed already; only attributes still use it",
-                self.number()
-            ));
+    /// Gives the user's reference back; attributes keep theirs. Once that is done it does nothing more: a delete callback may free
+    /// the key that it is called for, whether or not the program has (MPICH and Open MPI take that).
+    pub fn free(&self) {
+        if !self.freed.swap(true, Ordering::AcqRel) {
+            self.release();
         }
-        self.release();
-        Ok(())
     }
 
     fn release(&self) {

@@ -202,7 +202,7 @@ unsafe fn free(kind: Kind, keyval: *mut c_int) -> Result<()> {
     // SAFETY: the caller's promise.
     let number = unsafe { read(keyval, "keyval") }?;
     changeable(number)?;
-    lookup(kind, number)?.free()?;
+    lookup(kind, number)?.free();
     // SAFETY: the caller's promise; read from above.
     unsafe { keyval.write(MPI_KEYVAL_INVALID) };
     Ok(())

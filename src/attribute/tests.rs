@@ -161,7 +161,7 @@ fn a_failing_copy_callback_leaks_nothing() {
     assert_eq!(new.get(1), None);
     old.discard(7);
     drop((old, new));
-    keys.iter().for_each(|key| key.free().unwrap());
+    keys.iter().for_each(|key| key.free());
     assert_eq!(retired(), [1, 2, 3]);
 }
 
@@ -171,8 +171,9 @@ fn a_freed_key_lives_until_its_last_attribute_goes() {
     let key = keyval(5);
     one.set(7, &key, 1).unwrap();
     one.copy_to(7, &other).unwrap();
-    key.free().unwrap();
-    assert_eq!(key.free().unwrap_err().class, Class::Keyval);
+    key.free();
+    // Again, as a delete callback may do.
+    key.free();
     assert_eq!((one.get(5), other.get(5)), (Some(1), Some(1001)));
     one.delete(7, 5).unwrap();
     assert_eq!(retired(), []);
@@ -245,5 +246,5 @@ fn many_threads_delete_each_value_once() {
         assert_eq!(times.load(Ordering::Relaxed), 1, "value {value}");
     }
     drop(attributes);
-    keys.iter().for_each(|key| key.free().unwrap());
+    keys.iter().for_each(|key| key.free());
 }
