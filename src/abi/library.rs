@@ -9,7 +9,7 @@
 
 use std::ffi::c_int;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -148,10 +148,15 @@ pub fn try_instance() -> Option<Arc<Instance>> {
         .clone()
 }
 
-/// What was left at rest is closed when the process exits, so that it leaves no files behind.
+/// What was left at rest is closed when the process exits, so that it leaves no files behind. A child that it has forked inherits
+/// the handler; the connections, descriptors and files are the parent's, which goes on using them.
 fn close_at_exit() {
     static REGISTERED: std::sync::Once = std::sync::Once::new();
+    static OWNER: AtomicU32 = AtomicU32::new(0);
     extern "C" fn close() {
+        if OWNER.load(Ordering::Relaxed) != std::process::id() {
+            return;
+        }
         if let Some(mut library) = LIBRARY.try_lock()
             && library.users.count() == 0
         {
@@ -159,6 +164,7 @@ fn close_at_exit() {
         }
     }
     REGISTERED.call_once(|| {
+        OWNER.store(std::process::id(), Ordering::Relaxed);
         // SAFETY: the function takes nothing and unwinds nowhere.
         let _: c_int = unsafe { libc::atexit(close) };
     });

@@ -23,6 +23,7 @@ pub fn trials() -> Vec<Trial> {
             are_well("tool", &[1, 2], SHM)
         }),
         Trial::test("semantics::sessions_alone", sessions_alone),
+        Trial::test("semantics::a_forked_child_leaves_the_endpoint_alone", forked),
     ]
 }
 
@@ -42,6 +43,14 @@ fn sessions_alone() -> Outcome {
             .option("mpi_errors_return")
             .over(SHM);
         job.run()?.is_well("session_only", ranks)?;
+    }
+    Ok(())
+}
+
+/// What a child could close is of another kind with each of them.
+fn forked() -> Outcome {
+    for way in [common(), "tcp;ofi_rxm", "shm", SHM] {
+        are_well("forked", &[3], way)?;
     }
     Ok(())
 }
