@@ -103,6 +103,8 @@ impl CardName {
 #[derive(Default, Debug)]
 struct Lookup {
     hex: String,
+    /// The part that is waited for.
+    next: u32,
     result: Option<Result<Vec<u8>>>,
 }
 
@@ -292,12 +294,13 @@ impl Pmi1 {
         }
     }
 
-    /// Hands an answer to the lookup that asked for it; `false` if none did.
+    /// Hands an answer to the lookup that asked for it; `false` if it is none. Weft's launcher answers when the card is there, which may be
+    /// when nobody waits for it any more: the connection before this one asked (it ended with the last session), or the lookup was
+    /// asked for twice for that reason. Such an answer is ignored.
     fn take_card_answer(&mut self, answer: &Message) -> Result<bool> {
-        let asked = if self.weft {
-            answer.find("key").and_then(CardName::from_key)
-        } else {
-            self.outstanding.take()
+        let asked = match self.outstanding.take() {
+            Some(asked) => Some(asked),
+            None => answer.find("key").and_then(CardName::from_key),
         };
         let Some((name, part)) = asked else {
             return Ok(false);
@@ -305,17 +308,16 @@ impl Pmi1 {
         let Some(lookup) = self
             .lookups
             .get_mut(&name)
-            .filter(|lookup| lookup.result.is_none())
+            .filter(|lookup| lookup.result.is_none() && lookup.next == part)
         else {
-            return Err(err!(
-                Other,
-                "the launcher sent the card of process {}, which nobody asked for",
-                name.rank
-            ));
+            return Ok(true);
         };
         match lookup.take_part(name, part, answer) {
             Ok(true) => {}
-            Ok(false) => self.queue.push_back((name, part + 1)),
+            Ok(false) => {
+                lookup.next = part + 1;
+                self.queue.push_back((name, part + 1));
+            }
             Err(error) => lookup.result = Some(Err(error)),
         }
         Ok(true)

@@ -246,11 +246,11 @@ impl Engine {
     /// Makes a peer reachable by what it published; the first lane that both have and that connects them carries its
     /// messages.
     pub fn connect(&mut self, peer: ProcId, card: &card::Card) {
-        let result = self.first_lane_to(peer, card);
+        // A peer may have been lost while its card was looked up: nobody waits for that any more.
         if matches!(self.state.peer(peer).link, Link::Lost(_)) {
             return;
         }
-        match result {
+        match self.first_lane_to(peer, card) {
             Ok(at) => {
                 self.state.peer(peer).token = card.token;
                 self.state.link_up(peer, at);

@@ -56,6 +56,12 @@ const NOBODY: usize = 0;
 /// More than one thread have: the inner mutex alone counts.
 const ALL: usize = 1;
 
+/// Where the system took [`membarrier`] away after there was an owner, nothing can make the owner's processor go through a fence. But no
+/// store waits in a processor for longer than the stores before it take to reach their cache lines, which is microseconds, and a
+/// thread that is taken off its processor leaves none behind. So after this time the owner's `held` can be seen, if it
+/// looked at `shared` too early. It is waited for once in the life of a lock.
+const WRITTEN_OUT: std::time::Duration = std::time::Duration::from_millis(10);
+
 /// A number that no other living thread has, and neither [`NOBODY`] nor [`ALL`].
 #[inline(always)]
 pub fn this_thread() -> usize {
@@ -102,7 +108,9 @@ impl Terms for RawMutex {
     }
 
     fn fence_of_other(&self) {
-        membarrier::fence_all();
+        if !membarrier::fence_all() {
+            std::thread::sleep(WRITTEN_OUT);
+        }
     }
 
     fn wait(&self, nth: u32) {

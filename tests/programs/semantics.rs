@@ -22,6 +22,9 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("semantics::tool_calls_return_codes_at_any_time", || {
             are_well("tool", &[1, 2], SHM)
         }),
+        Trial::test("semantics::a_program_may_confine_itself_after_init", || {
+            are_well("confine", &[1, 3], SHM)
+        }),
         Trial::test("semantics::sessions_alone", sessions_alone),
         Trial::test("semantics::a_forked_child_leaves_the_endpoint_alone", forked),
     ]

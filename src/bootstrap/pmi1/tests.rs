@@ -300,6 +300,46 @@ fn answers_for_lookups_may_come_before_that_of_a_barrier() {
     thread.join().unwrap();
 }
 
+/// Weft's launcher answers a lookup when the card is there. By then the connection that asked may have ended with the last session, and
+/// the next one may have asked again.
+#[test]
+fn an_answer_that_nobody_waits_for_is_ignored() {
+    let mut withheld = None;
+    let (socket, thread) = launcher(move |line| {
+        let message = Message::parse(line.as_bytes()).unwrap();
+        Some(match message.command() {
+            "init" => {
+                withheld.clone().unwrap_or_default()
+                    + "cmd=response_to_init rc=0 weft=1 launcher_pid=2147483647 kvsname=kvs keylen_max=64 vallen_max=1024 appnum=0 universe_size=2 \
+                       mapping=(vector,(0,1,2))\n"
+            }
+            "get" => {
+                let key = message.get("key").unwrap();
+                let (_, part) = CardName::from_key(key).unwrap();
+                let value = ["1.61", "1.62", "0.63"][part as usize];
+                let answer = format!("cmd=get_result rc=0 key={key} value={value}\n");
+                match withheld {
+                    None => {
+                        withheld = Some(answer);
+                        String::new()
+                    }
+                    Some(_) => answer.repeat(2),
+                }
+            }
+            other => panic!("{other}"),
+        })
+    });
+    let connect = || Pmi1::connect(environment(socket.as_raw_fd(), 0, 2)).unwrap();
+    let mut first = connect();
+    assert_eq!(first.lookup(0, ProcId(1)).unwrap(), None);
+    drop(first);
+    let mut second = connect();
+    assert_eq!(find(&mut second, 0, 1).unwrap(), b"abc");
+    assert!(!second.attend().unwrap());
+    drop(socket);
+    thread.join().unwrap();
+}
+
 #[test]
 fn a_launcher_that_dies_is_an_error() {
     let mut answer = hydra(1024, "(vector,(0,1,2))");

@@ -68,7 +68,8 @@ impl Flag for Shared<'_> {
     fn fence_of_sleeper(&self) {
         fence(Ordering::SeqCst);
         if self.fences == Fences::BySleeper {
-            membarrier::fence_all();
+            // Without it a sender may not see the flag in time. No sleep is so long that this would matter (`SLEEP_MAX`).
+            let _ = membarrier::fence_all();
         }
     }
 }
