@@ -44,9 +44,9 @@ pub enum Representation {
     F16,
     F32,
     F64,
-    /// C's `long double`: on x86-64 the 80-bit format of the x87 in 16 bytes.
+    /// C's `long double`: on x86-64 the 80-bit format of the x87 in 16 bytes, elsewhere IEEE binary128.
     LongDouble,
-    /// IEEE binary128: moved, never computed with.
+    /// IEEE binary128.
     F128,
     ComplexF16,
     ComplexF32,
@@ -54,6 +54,19 @@ pub enum Representation {
     ComplexLongDouble,
     ComplexF128,
 }
+
+/// Where `long double` is something else (a `double`, or two of them) the table above would have to say so.
+#[cfg(not(all(
+    target_os = "linux",
+    any(
+        target_arch = "x86_64",
+        target_arch = "aarch64",
+        target_arch = "riscv64",
+        target_arch = "loongarch64",
+        target_arch = "s390x"
+    )
+)))]
+compile_error!("what C's `long double` is on this target is not known: see `Representation::LongDouble`");
 
 impl Representation {
     /// Bytes that one element occupies.

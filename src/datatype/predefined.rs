@@ -1,8 +1,7 @@
 //! The predefined datatypes, by the numbers of the standard ABI (MPI 5.0, section 20.3.4).
 //!
-//! Fortran's types are those of compilers with a 4-byte INTEGER, REAL and LOGICAL. The optional types that neither a
-//! Rust type nor C's `long double` represents (`MPI_REAL2`, `MPI_REAL16` and their complex forms) can be communicated,
-//! and take part in no arithmetic.
+//! Fortran's types are those of compilers with a 4-byte INTEGER, REAL and LOGICAL. The optional types of 2 bytes (`MPI_REAL2`
+//! and `MPI_COMPLEX4`) can be communicated, and take part in no arithmetic.
 
 use super::Datatype;
 use super::basic::{Basic, Category, Element, Representation};
@@ -261,7 +260,7 @@ impl Datatype {
             return None;
         };
         let is_integer = |basic: Basic| matches!(basic.category, CInteger | FortranInteger | MultiLanguage);
-        let is_floating = v.category == Floating && !matches!(v.representation, F16 | F128);
+        let is_floating = v.category == Floating && v.representation != F16;
         if !(is_integer(v) || is_floating) || !is_integer(i) || i.size() > 8 {
             return None;
         }

@@ -123,7 +123,7 @@ fn unnamed_pairs_are_laid_out_as_in_c() {
         ("MPI_CHAR", "MPI_INT"),
         ("MPI_BYTE", "MPI_INT"),
         ("MPI_C_BOOL", "MPI_INT"),
-        ("MPI_REAL16", "MPI_INT"),
+        ("MPI_REAL2", "MPI_INT"),
         ("MPI_2INT", "MPI_INT"),
         ("MPI_DOUBLE", "MPI_FLOAT"),
         ("MPI_DOUBLE", "MPI_INTEGER16"),

@@ -4,10 +4,9 @@
 //! Integers wrap. Of two numbers where one is NaN, `MPI_MAX` and `MPI_MIN` keep the second operand. A truth value is
 //! true if it is not zero, and results are 0 or 1.
 
-use super::Kernel;
-#[cfg(target_arch = "x86_64")]
-use super::longdouble::LongDouble;
+use super::binary128::Binary128;
 use super::predefined::Kind;
+use super::{Kernel, LongDouble};
 use crate::datatype::Representation;
 use std::ops::{BitAnd, BitOr, BitXor};
 
@@ -54,16 +53,11 @@ pub(super) fn kernel(kind: Kind, representation: Representation) -> Option<Kerne
         Representation::F64 => floating::<f64>(kind),
         Representation::ComplexF32 => complex::<f32>(kind),
         Representation::ComplexF64 => complex::<f64>(kind),
-        #[cfg(target_arch = "x86_64")]
         Representation::LongDouble => floating::<LongDouble>(kind),
-        #[cfg(target_arch = "x86_64")]
         Representation::ComplexLongDouble => complex::<LongDouble>(kind),
-        #[cfg(not(target_arch = "x86_64"))]
-        Representation::LongDouble | Representation::ComplexLongDouble => None,
-        Representation::F16
-        | Representation::F128
-        | Representation::ComplexF16
-        | Representation::ComplexF128 => None,
+        Representation::F128 => floating::<Binary128>(kind),
+        Representation::ComplexF128 => complex::<Binary128>(kind),
+        Representation::F16 | Representation::ComplexF16 => None,
     }
 }
 

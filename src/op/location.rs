@@ -4,7 +4,7 @@
 //! the second operand stays.
 
 use super::Kernel;
-#[cfg(target_arch = "x86_64")]
+use super::binary128::Binary128;
 use super::kernels::Floating;
 #[cfg(target_arch = "x86_64")]
 use super::longdouble::LongDouble as X87;
@@ -41,6 +41,16 @@ macro_rules! ordered {
 }
 
 ordered!(i8 u8 i16 u16 i32 u32 i64 u64 i128 f32 f64);
+
+impl Ordered for Binary128 {
+    fn above(self, other: Self) -> bool {
+        self.exceeds(other)
+    }
+
+    fn equals(self, other: Self) -> bool {
+        Binary128::equals(self, other)
+    }
+}
 
 #[cfg(target_arch = "x86_64")]
 impl Ordered for X87 {
@@ -122,8 +132,8 @@ pub(super) fn kernel(max: bool, value: Representation, index: Representation) ->
         I128 => indexed::<i128>(max, index),
         F32 => indexed::<f32>(max, index),
         F64 => indexed::<f64>(max, index),
-        #[cfg(target_arch = "x86_64")]
-        LongDouble => indexed::<X87>(max, index),
+        LongDouble => indexed::<super::LongDouble>(max, index),
+        F128 => indexed::<Binary128>(max, index),
         _ => None,
     }
 }

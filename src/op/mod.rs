@@ -2,13 +2,20 @@
 //! the user's.
 //!
 //! A predefined operation on a predefined type is a kernel, a plain function over two arrays: `kernels` has those on
-//! numbers, `location` those on pairs, `longdouble` the arithmetic that Rust lacks. Buffers need no alignment.
+//! numbers, `location` those on pairs, `longdouble` and `binary128` the arithmetic that Rust lacks. Buffers need no alignment.
 
+mod binary128;
 mod kernels;
 mod location;
 #[cfg(target_arch = "x86_64")]
 mod longdouble;
 mod predefined;
+
+/// C's `long double`, as [`Representation::LongDouble`](crate::datatype::Representation) has it.
+#[cfg(not(target_arch = "x86_64"))]
+use binary128::Binary128 as LongDouble;
+#[cfg(target_arch = "x86_64")]
+use longdouble::LongDouble;
 
 use crate::datatype::{Datatype, Element};
 use crate::err;
