@@ -6,6 +6,7 @@ use super::constants::*;
 use super::objects::{self, count, give, new_op, read};
 use super::procedure::mpi;
 use super::types::*;
+use crate::collective::elements_overlap;
 use crate::err;
 use crate::op::{Lender, Op, UserFunction};
 
@@ -52,8 +53,15 @@ mpi! {
         let op = objects::op(op)?;
         op.check(&datatype)?;
         let number = self::count(count, "count")?;
-        objects::memory(inbuf, number, &datatype, "inbuf")?;
-        objects::memory(inoutbuf, number, &datatype, "inoutbuf")?;
+        for (buffer, name) in [(inbuf, "inbuf"), (inoutbuf.cast_const(), "inoutbuf")] {
+            if buffer == MPI_IN_PLACE {
+                return Err(err!(Buffer, "{name} can't be MPI_IN_PLACE here"));
+            }
+            objects::memory(buffer, number, &datatype, name)?;
+        }
+        if elements_overlap(inbuf.cast(), inoutbuf.cast(), number, &datatype) {
+            return Err(err!(Buffer, "inbuf and inoutbuf overlap, but must be apart"));
+        }
         // SAFETY: the user gives `number` elements in both; the operation is defined on the type.
         unsafe { op.apply(inbuf.cast(), inoutbuf.cast(), number, &datatype) };
         Ok(())

@@ -6,7 +6,7 @@
 //! - `inter`: across intercommunicators, made of those inside a group
 //! - `choose`: which algorithm, by size, number of processes, and whether they share processors
 //! - `flat`: those for processes that do
-//! - `buffer`: what the procedures are handed
+//! - `buffer`: what the procedures are handed; `apart`: send and receive buffers that overlap
 //! - `run`: the messages of one run; `scratch`, `pieces`, `tree`, `reduction`: what algorithms are made of
 //!
 //! # Failures
@@ -20,6 +20,7 @@
 mod allgather;
 mod allreduce;
 mod alltoall;
+mod apart;
 mod barrier;
 mod bcast;
 mod buffer;
@@ -40,6 +41,7 @@ mod tree;
 pub use allgather::{allgather, allgather_bytes, allgatherv};
 pub use allreduce::allreduce;
 pub use alltoall::{alltoall, alltoallv, alltoallw};
+pub use apart::{Blocked, Refused, apart, apart_elements, elements_overlap, refuse};
 pub use barrier::{barrier, flush, largest, missing};
 pub use bcast::{bcast, bcast_bytes};
 pub use buffer::{Address, Buffer, VBuffer, WBuffer};

@@ -112,7 +112,7 @@ impl Drop for Scratch {
 }
 
 /// Where the bytes of `count` elements lie relative to their address: the lowest, and how many up to the highest.
-fn span(datatype: &Datatype, count: u64) -> Option<(i64, usize)> {
+pub(super) fn span(datatype: &Datatype, count: u64) -> Option<(i64, usize)> {
     let last = i64::try_from(count.saturating_sub(1))
         .ok()?
         .checked_mul(datatype.extent())?;

@@ -22,6 +22,10 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("semantics::tool_calls_return_codes_at_any_time", || {
             are_well("tool", &[1, 2], SHM)
         }),
+        Trial::test("semantics::buffers_that_overlap_are_refused", || {
+            are_well("aliased", &[1, 2, 3, 5], SHM)?;
+            are_well("aliased", &[3], common())
+        }),
         Trial::test("semantics::a_program_may_confine_itself_after_init", || {
             are_well("confine", &[1, 3], SHM)
         }),

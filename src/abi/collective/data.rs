@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use super::{
-    BUFFER, How, Part, RECEIVE, SEND, buffer, collectives, in_place, nothing, operand_in_place, part,
+    BUFFER, How, Part, RECEIVE, SEND, apart, buffer, collectives, in_place, nothing, operand_in_place, part,
     vbuffer, wbuffer,
 };
 use crate::abi::objects::{Integer, communicator};
@@ -131,7 +131,11 @@ unsafe fn gather(
         )?),
         false => None,
     };
-    let run = move |operation| async move { collective::gather(&operation, root, send, receive).await };
+    // SAFETY: the caller's promise.
+    let (send, refused) = unsafe { apart((send, 1), (receive.as_ref(), comm.peers().size())) }?;
+    let run = move |operation| async move {
+        collective::refuse(refused, collective::gather(&operation, root, send, receive).await)
+    };
     // SAFETY: the caller's promise.
     unsafe { how.run(&comm, run) }
 }
@@ -178,7 +182,14 @@ unsafe fn gatherv<C: Integer>(
         }?),
         false => None,
     };
-    let run = move |operation| async move { collective::gatherv(&operation, root, send, receive).await };
+    // SAFETY: the caller's promise.
+    let (send, refused) = unsafe { apart((send, 1), (receive.as_ref(), comm.peers().size())) }?;
+    let run = move |operation| async move {
+        collective::refuse(
+            refused,
+            collective::gatherv(&operation, root, send, receive).await,
+        )
+    };
     // SAFETY: the caller's promise.
     unsafe { how.run(&comm, run) }
 }
@@ -220,7 +231,14 @@ unsafe fn scatter(
         true => None,
         false => Some(buffer(recvbuf, recvcount.wide(), recvtype, 1, RECEIVE)?),
     };
-    let run = move |operation| async move { collective::scatter(&operation, root, send, receive).await };
+    // SAFETY: the caller's promise.
+    let (send, refused) = unsafe { apart((send, comm.peers().size()), (receive.as_ref(), 1)) }?;
+    let run = move |operation| async move {
+        collective::refuse(
+            refused,
+            collective::scatter(&operation, root, send, receive).await,
+        )
+    };
     // SAFETY: the caller's promise.
     unsafe { how.run(&comm, run) }
 }
@@ -267,7 +285,14 @@ unsafe fn scatterv<C: Integer>(
         true => None,
         false => Some(buffer(recvbuf, recvcount.wide(), recvtype, 1, RECEIVE)?),
     };
-    let run = move |operation| async move { collective::scatterv(&operation, root, send, receive).await };
+    // SAFETY: the caller's promise.
+    let (send, refused) = unsafe { apart((send, comm.peers().size()), (receive.as_ref(), 1)) }?;
+    let run = move |operation| async move {
+        collective::refuse(
+            refused,
+            collective::scatterv(&operation, root, send, receive).await,
+        )
+    };
     // SAFETY: the caller's promise.
     unsafe { how.run(&comm, run) }
 }
@@ -290,7 +315,11 @@ unsafe fn allgather(
         false => Some(buffer(sendbuf, sendcount.wide(), sendtype, 1, SEND)?),
     };
     let receive = buffer(recvbuf, recvcount.wide(), recvtype, comm.peers().size(), RECEIVE)?;
-    let run = move |operation| async move { collective::allgather(&operation, send, receive).await };
+    // SAFETY: the caller's promise.
+    let (send, refused) = unsafe { apart((send, 1), (Some(&receive), comm.peers().size())) }?;
+    let run = move |operation| async move {
+        collective::refuse(refused, collective::allgather(&operation, send, receive).await)
+    };
     // SAFETY: the caller's promise.
     unsafe { how.run(&comm, run) }
 }
@@ -324,7 +353,11 @@ unsafe fn allgatherv<C: Integer>(
             RECEIVE.with_displs(),
         )
     }?;
-    let run = move |operation| async move { collective::allgatherv(&operation, send, receive).await };
+    // SAFETY: the caller's promise.
+    let (send, refused) = unsafe { apart((send, 1), (Some(&receive), comm.peers().size())) }?;
+    let run = move |operation| async move {
+        collective::refuse(refused, collective::allgatherv(&operation, send, receive).await)
+    };
     // SAFETY: the caller's promise.
     unsafe { how.run(&comm, run) }
 }
@@ -348,7 +381,11 @@ unsafe fn alltoall(
         false => Some(buffer(sendbuf, sendcount.wide(), sendtype, size, SEND)?),
     };
     let receive = buffer(recvbuf, recvcount.wide(), recvtype, size, RECEIVE)?;
-    let run = move |operation| async move { collective::alltoall(&operation, send, receive).await };
+    // SAFETY: the caller's promise.
+    let (send, refused) = unsafe { apart((send, size), (Some(&receive), size)) }?;
+    let run = move |operation| async move {
+        collective::refuse(refused, collective::alltoall(&operation, send, receive).await)
+    };
     // SAFETY: the caller's promise.
     unsafe { how.run(&comm, run) }
 }
@@ -380,7 +417,11 @@ unsafe fn alltoallv<C: Integer, D: Integer>(
             vbuffer(recvbuf, recvcounts, rdispls, recvtype, size, RECEIVE)?,
         )
     };
-    let run = move |operation| async move { collective::alltoallv(&operation, send, receive).await };
+    // SAFETY: the caller's promise.
+    let (send, refused) = unsafe { apart((send, size), (Some(&receive), size)) }?;
+    let run = move |operation| async move {
+        collective::refuse(refused, collective::alltoallv(&operation, send, receive).await)
+    };
     // SAFETY: the caller's promise.
     unsafe { how.run(&comm, run) }
 }
@@ -412,7 +453,11 @@ unsafe fn alltoallw<C: Integer, D: Integer>(
             wbuffer(recvbuf, recvcounts, rdispls, recvtypes, size, RECEIVE)?,
         )
     };
-    let run = move |operation| async move { collective::alltoallw(&operation, send, receive).await };
+    // SAFETY: the caller's promise.
+    let (send, refused) = unsafe { apart((send, size), (Some(&receive), size)) }?;
+    let run = move |operation| async move {
+        collective::refuse(refused, collective::alltoallw(&operation, send, receive).await)
+    };
     // SAFETY: the caller's promise.
     unsafe { how.run(&comm, run) }
 }

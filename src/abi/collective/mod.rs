@@ -15,7 +15,7 @@ use super::constants::*;
 use super::objects::{self, Found, Integer, array, committed, count, give};
 use super::request;
 use super::types::*;
-use crate::collective::{Address, Buffer, Root, VBuffer, WBuffer};
+use crate::collective::{self, Address, Blocked, Buffer, Refused, Root, VBuffer, WBuffer};
 use crate::communicator::{Collective, Communicator};
 use crate::datatype::Datatype;
 use crate::engine::request::Outcome;
@@ -166,6 +166,25 @@ fn part(root: c_int, comm: &Communicator) -> Result<Option<Part>> {
 /// What a process does that has no part in an operation.
 async fn nothing(_: Collective) -> Result<()> {
     Ok(())
+}
+
+/// What this process sends, apart from where it receives, with what comes of it where they overlap. There may be nothing that it sends
+/// or receives. Each comes with its number of blocks.
+///
+/// # Safety
+/// What is to be sent can be read.
+unsafe fn apart<S: Blocked>(
+    (send, sent): (Option<S>, u32),
+    (receive, received): (Option<&impl Blocked>, u32),
+) -> Result<(Option<S>, Option<Refused>)> {
+    match (send, receive) {
+        (Some(send), Some(receive)) => {
+            // SAFETY: the caller's promise.
+            let (send, refused) = unsafe { collective::apart((send, sent), (receive, received)) }?;
+            Ok((Some(send), refused))
+        }
+        (send, _) => Ok((send, None)),
+    }
 }
 
 /// A buffer that can't be `MPI_IN_PLACE`.

@@ -11,7 +11,7 @@ use crate::abi::constants::MPI_IN_PLACE;
 use crate::abi::objects::{self, Integer, committed, communicator, intracommunicator};
 use crate::abi::procedure::mpi;
 use crate::abi::types::*;
-use crate::collective::{self, Address};
+use crate::collective::{self, Address, Refused, apart_elements};
 use crate::datatype::Datatype;
 use crate::err;
 use crate::error::Result;
@@ -52,19 +52,24 @@ struct Operands {
     count: u64,
     datatype: Arc<Datatype>,
     op: Arc<Op>,
+    /// `send` is a copy, as the buffers overlap.
+    refused: Option<Refused>,
 }
 
 impl Operands {
-    /// `blocks`: how many times `count` elements there are in the longer buffer. `receives`: whether the receive
-    /// buffer matters at this process.
-    fn check(
+    /// `blocks`: how many times `count` elements there are in the longer buffer. `received`: how many elements the result at this
+    /// process has; `None`: the receive buffer does not matter here.
+    ///
+    /// # Safety
+    /// What is to be sent can be read.
+    unsafe fn check(
         sendbuf: *const c_void,
         recvbuf: *mut c_void,
         count: i64,
         count_name: &str,
         (datatype, op): (MPI_Datatype, MPI_Op),
         blocks: u32,
-        receives: bool,
+        received: Option<i64>,
     ) -> Result<Operands> {
         let datatype = committed(datatype)?;
         let op = objects::op(op)?;
@@ -76,21 +81,26 @@ impl Operands {
         if !in_place(sendbuf) {
             number = elements(sendbuf, count, &datatype, blocks, "sendbuf", count_name)?;
         }
-        if receives || in_place(sendbuf) {
+        if received.is_some() || in_place(sendbuf) {
             number = elements(recvbuf, count, &datatype, blocks, "recvbuf", count_name)?;
-            if sendbuf == recvbuf.cast_const() && !sendbuf.is_null() && number > 0 {
-                return Err(err!(
-                    Buffer,
-                    "sendbuf and recvbuf are the same; MPI_IN_PLACE as sendbuf says so"
-                ));
-            }
+        }
+        let receive = received.map(|_| address(recvbuf));
+        let mut send = (!in_place(sendbuf)).then(|| address(sendbuf));
+        let mut refused = None;
+        if let (Some(from), Some(to)) = (send, receive) {
+            let result = received.and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
+            // SAFETY: the caller's promise.
+            let (apart, why) =
+                unsafe { apart_elements((from, number * u64::from(blocks)), (to, result), &datatype) }?;
+            (send, refused) = (Some(apart), why);
         }
         Ok(Operands {
-            send: (!in_place(sendbuf)).then(|| address(sendbuf)),
-            receive: receives.then(|| address(recvbuf)),
+            send,
+            receive,
             count: number,
             datatype: hold(datatype),
             op: hold(op),
+            refused,
         })
     }
 }
@@ -122,17 +132,20 @@ unsafe fn reduce(
     if in_place(sendbuf) && beside && !at_root {
         return Err(err!(Buffer, "sendbuf can be MPI_IN_PLACE at the root only"));
     }
-    let all = Operands::check(
-        sendbuf,
-        recvbuf,
-        count.wide(),
-        BUFFER.count,
-        (datatype, op),
-        1,
-        at_root,
-    )?;
+    // SAFETY: the caller's promise.
+    let all = unsafe {
+        Operands::check(
+            sendbuf,
+            recvbuf,
+            count.wide(),
+            BUFFER.count,
+            (datatype, op),
+            1,
+            at_root.then(|| count.wide()),
+        )
+    }?;
     let run = move |operation| async move {
-        collective::reduce(
+        let reduce = collective::reduce(
             &operation,
             root,
             all.send,
@@ -140,8 +153,8 @@ unsafe fn reduce(
             all.count,
             all.datatype,
             all.op,
-        )
-        .await
+        );
+        collective::refuse(all.refused, reduce.await)
     };
     // SAFETY: the caller's promise.
     unsafe { how.run(&comm, run) }
@@ -160,18 +173,22 @@ unsafe fn allreduce(
 ) -> Result<()> {
     let comm = communicator(comm)?;
     operand_in_place(sendbuf, "sendbuf", &comm)?;
-    let all = Operands::check(
-        sendbuf,
-        recvbuf,
-        count.wide(),
-        BUFFER.count,
-        (datatype, op),
-        1,
-        true,
-    )?;
+    // SAFETY: the caller's promise.
+    let all = unsafe {
+        Operands::check(
+            sendbuf,
+            recvbuf,
+            count.wide(),
+            BUFFER.count,
+            (datatype, op),
+            1,
+            Some(count.wide()),
+        )
+    }?;
     let receive = address(recvbuf);
     let run = move |operation| async move {
-        collective::allreduce(&operation, all.send, receive, all.count, all.datatype, all.op).await
+        let allreduce = collective::allreduce(&operation, all.send, receive, all.count, all.datatype, all.op);
+        collective::refuse(all.refused, allreduce.await)
     };
     // SAFETY: the caller's promise.
     unsafe { how.run(&comm, run) }
@@ -189,18 +206,22 @@ unsafe fn scan(
     how: impl How,
 ) -> Result<()> {
     let comm = intracommunicator(comm, "comm")?;
-    let all = Operands::check(
-        sendbuf,
-        recvbuf,
-        count.wide(),
-        BUFFER.count,
-        (datatype, op),
-        1,
-        true,
-    )?;
+    // SAFETY: the caller's promise.
+    let all = unsafe {
+        Operands::check(
+            sendbuf,
+            recvbuf,
+            count.wide(),
+            BUFFER.count,
+            (datatype, op),
+            1,
+            Some(count.wide()),
+        )
+    }?;
     let receive = address(recvbuf);
     let run = move |operation| async move {
-        collective::scan(&operation, all.send, receive, all.count, all.datatype, all.op).await
+        let scan = collective::scan(&operation, all.send, receive, all.count, all.datatype, all.op);
+        collective::refuse(all.refused, scan.await)
     };
     // SAFETY: the caller's promise.
     unsafe { how.run(&comm, run) }
@@ -220,18 +241,22 @@ unsafe fn exscan(
     let comm = intracommunicator(comm, "comm")?;
     // Rank 0 receives nothing.
     let receives = comm.rank() > 0;
-    let all = Operands::check(
-        sendbuf,
-        recvbuf,
-        count.wide(),
-        BUFFER.count,
-        (datatype, op),
-        1,
-        receives,
-    )?;
+    // SAFETY: the caller's promise.
+    let all = unsafe {
+        Operands::check(
+            sendbuf,
+            recvbuf,
+            count.wide(),
+            BUFFER.count,
+            (datatype, op),
+            1,
+            receives.then(|| count.wide()),
+        )
+    }?;
     let receive = address(recvbuf);
     let run = move |operation| async move {
-        collective::exscan(&operation, all.send, receive, all.count, all.datatype, all.op).await
+        let exscan = collective::exscan(&operation, all.send, receive, all.count, all.datatype, all.op);
+        collective::refuse(all.refused, exscan.await)
     };
     // SAFETY: the caller's promise.
     unsafe { how.run(&comm, run) }
@@ -250,18 +275,23 @@ unsafe fn reduce_scatter_block(
 ) -> Result<()> {
     let comm = communicator(comm)?;
     operand_in_place(sendbuf, "sendbuf", &comm)?;
-    let all = Operands::check(
-        sendbuf,
-        recvbuf,
-        recvcount.wide(),
-        "recvcount",
-        (datatype, op),
-        comm.size(),
-        true,
-    )?;
+    // SAFETY: the caller's promise.
+    let all = unsafe {
+        Operands::check(
+            sendbuf,
+            recvbuf,
+            recvcount.wide(),
+            "recvcount",
+            (datatype, op),
+            comm.size(),
+            Some(recvcount.wide()),
+        )
+    }?;
     let receive = address(recvbuf);
     let run = move |operation| async move {
-        collective::reduce_scatter_block(&operation, all.send, receive, all.count, all.datatype, all.op).await
+        let reduce_scatter_block =
+            collective::reduce_scatter_block(&operation, all.send, receive, all.count, all.datatype, all.op);
+        collective::refuse(all.refused, reduce_scatter_block.await)
     };
     // SAFETY: the caller's promise.
     unsafe { how.run(&comm, run) }
@@ -287,19 +317,25 @@ unsafe fn reduce_scatter<C: Integer>(
         .try_fold(0u64, |sum, &count| sum.checked_add(count))
         .and_then(|sum| i64::try_from(sum).ok())
         .ok_or_else(|| err!(Count, "the sum of recvcounts does not fit in 63 bits"))?;
-    let all = Operands::check(
-        sendbuf,
-        recvbuf,
-        total,
-        "the sum of recvcounts",
-        (datatype, op),
-        1,
-        // A process may receive nothing, and then needs no buffer.
-        counts[comm.rank() as usize] > 0,
-    )?;
+    let own = counts[comm.rank() as usize];
+    // SAFETY: the caller's promise.
+    let all = unsafe {
+        Operands::check(
+            sendbuf,
+            recvbuf,
+            total,
+            "the sum of recvcounts",
+            (datatype, op),
+            1,
+            // A process may receive nothing, and then needs no buffer.
+            (own > 0).then_some(own as i64),
+        )
+    }?;
     let receive = address(recvbuf);
     let run = move |operation| async move {
-        collective::reduce_scatter(&operation, all.send, receive, counts, all.datatype, all.op).await
+        let reduce_scatter =
+            collective::reduce_scatter(&operation, all.send, receive, counts, all.datatype, all.op);
+        collective::refuse(all.refused, reduce_scatter.await)
     };
     // SAFETY: the caller's promise.
     unsafe { how.run(&comm, run) }
