@@ -4,7 +4,7 @@
 //! (MPI 5.0, section 6.9.2), and a *representation*, which says what its bytes are. `MPI_INT`, `MPI_INT32_T` and
 //! `MPI_INTEGER` share a representation; `MPI_BYTE` and `MPI_C_BOOL` share one too and reduce differently.
 
-/// The groups of section 6.9.2, and the two that no reduction takes.
+/// The groups of section 6.9.2, and what it does not mention.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Category {
     /// "C integer".
@@ -21,7 +21,10 @@ pub enum Category {
     Byte,
     /// "Multi-language types": `MPI_AINT`, `MPI_OFFSET`, `MPI_COUNT`.
     MultiLanguage,
-    /// Printable characters; they take part in no reduction.
+    /// C's `char`: the standard reduces `signed char` and `unsigned char` only. Programs reduce `char` too (the OSU benchmarks do),
+    /// and other libraries take it for the integer that it is to C.
+    Char,
+    /// Other printable characters; they take part in no reduction.
     Character,
     /// `MPI_PACKED`.
     Packed,

@@ -26,7 +26,6 @@ pub enum Combiner {
     F90Complex = 114,
     F90Integer = 115,
     Resized = 116,
-    ValueIndex = 117,
 }
 
 /// An argument of a constructor, by the C type that its two bindings give it.

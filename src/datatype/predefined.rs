@@ -67,7 +67,7 @@ const BASIC: &[(usize, &str, Category, Representation)] = &[
     (572, "MPI_WCHAR", Character, I32),
     (576, "MPI_INT8_T", CInteger, I8),
     (577, "MPI_UINT8_T", CInteger, U8),
-    (579, "MPI_CHAR", Character, I8),
+    (579, "MPI_CHAR", Char, CHAR),
     (580, "MPI_SIGNED_CHAR", CInteger, I8),
     (581, "MPI_UNSIGNED_CHAR", CInteger, U8),
     (583, "MPI_BYTE", Byte, U8),
@@ -96,6 +96,12 @@ const BASIC: &[(usize, &str, Category, Representation)] = &[
     (739, "MPI_COMPLEX16", Complex, ComplexF64),
     (747, "MPI_COMPLEX32", Complex, ComplexF128),
 ];
+
+/// C's `char` has a sign on x86-64 and none on AArch64.
+const CHAR: Representation = match std::ffi::c_char::MIN {
+    0 => U8,
+    _ => I8,
+};
 
 /// The pairs for `MPI_MINLOC` and `MPI_MAXLOC`: handle, name, the types of value and index.
 const PAIRS: &[(usize, &str, usize, usize)] = &[
@@ -142,8 +148,7 @@ static PREDEFINED: LazyLock<[Option<Arc<Datatype>>; TABLE]> = LazyLock::new(|| {
             Some(Element::Basic(basic)) => basic,
             other => unreachable!("{name} is made of basic types, not {other:?}"),
         };
-        let origin = Origin::new(Combiner::Named, Vec::new(), Vec::new());
-        let pair = pair_type(name, handle, basic(value), basic(index), origin);
+        let pair = pair_type(name, handle, basic(value), basic(index));
         table[handle - handle::DATATYPE_NULL] = Some(pair);
     }
     table
@@ -176,7 +181,7 @@ fn basic_type(name: &'static str, handle: usize, basic: Basic) -> Arc<Datatype> 
 }
 
 /// `struct { value; index }` as a C compiler lays it out.
-fn pair_type(name: &'static str, handle: usize, value: Basic, index: Basic, origin: Origin) -> Arc<Datatype> {
+fn pair_type(name: &'static str, handle: usize, value: Basic, index: Basic) -> Arc<Datatype> {
     let align = value.representation.align().max(index.representation.align());
     let index_at = value.size().next_multiple_of(index.representation.align());
     let end = index_at + index.size();
@@ -199,7 +204,7 @@ fn pair_type(name: &'static str, handle: usize, value: Basic, index: Basic, orig
         bounds,
         layout.finish(),
         Signature::series([uniform(value), uniform(index)]),
-        origin,
+        Origin::new(Combiner::Named, Vec::new(), Vec::new()),
     )
 }
 
@@ -242,33 +247,12 @@ impl Datatype {
         known(handle::UINT64)
     }
 
-    /// The named predefined pair of a value and an index type for `MPI_MINLOC` and `MPI_MAXLOC`, if there is one
-    /// (`MPI_Type_get_value_index`).
-    pub fn named_value_index(value: &Datatype, index: &Datatype) -> Option<&'static Arc<Datatype>> {
+    /// The predefined pair of a value and an index type for `MPI_MINLOC` and `MPI_MAXLOC`, if there is one
+    /// (`MPI_Type_get_value_index`). All have names: the standard lets a library have others without, but other libraries
+    /// have none, and programs (mpi4py's tests) take whatever has no name for a type that they have to free.
+    pub fn value_index(value: &Datatype, index: &Datatype) -> Option<&'static Arc<Datatype>> {
         let wanted = (value.handle(), index.handle());
         let pair = PAIRS.iter().find(|pair| (pair.2, pair.3) == wanted)?;
         Some(known(pair.0))
-    }
-
-    /// The unnamed predefined pair of a value and an index type, laid out as a structure of the two in C. Each call makes a
-    /// new object: the caller, which must return one handle per pair of types, keeps what it got.
-    ///
-    /// `None` (`MPI_DATATYPE_NULL`) where the value is of a type that `MPI_MIN` and `MPI_MAX` are not defined on or not
-    /// built for, or the index is no integer of up to 8 bytes.
-    pub fn unnamed_value_index(value: &Arc<Datatype>, index: &Arc<Datatype>) -> Option<Arc<Datatype>> {
-        let (Some(Element::Basic(v)), Some(Element::Basic(i))) = (value.element(), index.element()) else {
-            return None;
-        };
-        let is_integer = |basic: Basic| matches!(basic.category, CInteger | FortranInteger | MultiLanguage);
-        let is_floating = v.category == Floating && v.representation != F16;
-        if !(is_integer(v) || is_floating) || !is_integer(i) || i.size() > 8 {
-            return None;
-        }
-        let origin = Origin::new(
-            Combiner::ValueIndex,
-            Vec::new(),
-            vec![value.clone(), index.clone()],
-        );
-        Some(pair_type("", 0, v, i, origin))
     }
 }

@@ -40,7 +40,7 @@ macro_rules! ordered {
     )*};
 }
 
-ordered!(i8 u8 i16 u16 i32 u32 i64 u64 i128 f32 f64);
+ordered!(i16 i32 i64 f32 f64);
 
 impl Ordered for Binary128 {
     fn above(self, other: Self) -> bool {
@@ -98,42 +98,18 @@ fn of<V: Ordered, I: Ordered>(max: bool) -> Option<Kernel> {
     })
 }
 
-/// A kernel by the index's representation: an integer.
-fn indexed<V: Ordered>(max: bool, index: Representation) -> Option<Kernel> {
-    use Representation::{I8, I16, I32, I64, U8, U16, U32, U64};
-    match index {
-        I8 => of::<V, i8>(max),
-        U8 => of::<V, u8>(max),
-        I16 => of::<V, i16>(max),
-        U16 => of::<V, u16>(max),
-        I32 => of::<V, i32>(max),
-        U32 => of::<V, u32>(max),
-        I64 => of::<V, i64>(max),
-        U64 => of::<V, u64>(max),
-        _ => None,
-    }
-}
-
 /// The kernel on pairs of these two representations; `None` where no predefined pair has them.
 pub(super) fn kernel(max: bool, value: Representation, index: Representation) -> Option<Kernel> {
     use Representation::*;
-    match value {
-        // `MPI_2REAL` and `MPI_2DOUBLE_PRECISION`.
-        F32 if index == F32 => of::<f32, f32>(max),
-        F64 if index == F64 => of::<f64, f64>(max),
-        I8 => indexed::<i8>(max, index),
-        U8 => indexed::<u8>(max, index),
-        I16 => indexed::<i16>(max, index),
-        U16 => indexed::<u16>(max, index),
-        I32 => indexed::<i32>(max, index),
-        U32 => indexed::<u32>(max, index),
-        I64 => indexed::<i64>(max, index),
-        U64 => indexed::<u64>(max, index),
-        I128 => indexed::<i128>(max, index),
-        F32 => indexed::<f32>(max, index),
-        F64 => indexed::<f64>(max, index),
-        LongDouble => indexed::<super::LongDouble>(max, index),
-        F128 => indexed::<Binary128>(max, index),
+    match (value, index) {
+        (F32, F32) => of::<f32, f32>(max),
+        (F64, F64) => of::<f64, f64>(max),
+        (F32, I32) => of::<f32, i32>(max),
+        (F64, I32) => of::<f64, i32>(max),
+        (I16, I32) => of::<i16, i32>(max),
+        (I32, I32) => of::<i32, i32>(max),
+        (I64, I32) => of::<i64, i32>(max),
+        (LongDouble, I32) => of::<super::LongDouble, i32>(max),
         _ => None,
     }
 }

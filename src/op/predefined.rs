@@ -54,7 +54,7 @@ static PREDEFINED: LazyLock<[Option<Arc<Op>>; TABLE]> = LazyLock::new(|| {
 });
 
 impl Kind {
-    /// Whether section 6.9.2 or 6.9.4 defines it on `element`.
+    /// Whether section 6.9.2 or 6.9.4 defines it on `element`, or programs take it to: `MPI_CHAR` counts as a C integer.
     pub(super) fn takes(self, element: Element) -> bool {
         use Category::*;
         let category = match element {
@@ -62,16 +62,21 @@ impl Kind {
             Element::Basic(basic) => basic.category,
         };
         match self {
-            Kind::Max | Kind::Min => matches!(category, CInteger | FortranInteger | Floating | MultiLanguage),
+            Kind::Max | Kind::Min => {
+                matches!(
+                    category,
+                    CInteger | Char | FortranInteger | Floating | MultiLanguage
+                )
+            }
             Kind::Sum | Kind::Prod => {
                 matches!(
                     category,
-                    CInteger | FortranInteger | Floating | Complex | MultiLanguage
+                    CInteger | Char | FortranInteger | Floating | Complex | MultiLanguage
                 )
             }
-            Kind::Land | Kind::Lor | Kind::Lxor => matches!(category, CInteger | Logical),
+            Kind::Land | Kind::Lor | Kind::Lxor => matches!(category, CInteger | Char | Logical),
             Kind::Band | Kind::Bor | Kind::Bxor => {
-                matches!(category, CInteger | FortranInteger | Byte | MultiLanguage)
+                matches!(category, CInteger | Char | FortranInteger | Byte | MultiLanguage)
             }
             Kind::Minloc | Kind::Maxloc => false,
             Kind::Replace | Kind::NoOp => true,

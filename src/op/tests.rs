@@ -93,14 +93,14 @@ fn expected(op: &str, basic: Basic, (a, ai): (i64, i64), (b, bi): (i64, i64)) ->
     }
 }
 
-/// The table of section 6.9.2, by name.
+/// The table of section 6.9.2, by name, with C's `char` among the integers.
 fn defined(op: &str, category: Category) -> bool {
     use Category::*;
     let categories: &[Category] = match op {
-        "MPI_MAX" | "MPI_MIN" => &[CInteger, FortranInteger, Floating, MultiLanguage],
-        "MPI_SUM" | "MPI_PROD" => &[CInteger, FortranInteger, Floating, Complex, MultiLanguage],
-        "MPI_LAND" | "MPI_LOR" | "MPI_LXOR" => &[CInteger, Logical],
-        "MPI_BAND" | "MPI_BOR" | "MPI_BXOR" => &[CInteger, FortranInteger, Byte, MultiLanguage],
+        "MPI_MAX" | "MPI_MIN" => &[CInteger, Char, FortranInteger, Floating, MultiLanguage],
+        "MPI_SUM" | "MPI_PROD" => &[CInteger, Char, FortranInteger, Floating, Complex, MultiLanguage],
+        "MPI_LAND" | "MPI_LOR" | "MPI_LXOR" => &[CInteger, Char, Logical],
+        "MPI_BAND" | "MPI_BOR" | "MPI_BXOR" => &[CInteger, Char, FortranInteger, Byte, MultiLanguage],
         "MPI_REPLACE" | "MPI_NO_OP" => return true,
         _ => &[],
     };
@@ -212,18 +212,12 @@ fn locations_break_ties_by_index() {
         };
         assert_eq!((basic.representation, index.size()), (value, index_size));
     }
-    let mut pairs: Vec<_> = named.iter().map(|pair| datatype(pair.0).clone()).collect();
-    for (_, value) in Datatype::all_predefined() {
-        let all = Datatype::all_predefined();
-        pairs.extend(all.filter_map(|(_, index)| Datatype::unnamed_value_index(value, index)));
-    }
-    assert!(pairs.len() > 400, "{} pairs", pairs.len());
-    for pair in &pairs {
+    for (name, ..) in named {
+        let pair = datatype(name);
         let Some(Element::Pair(value, index, at)) = pair.element() else {
             panic!("{} is a pair", pair.describe());
         };
         let (value, index_size) = (value.representation, index.size());
-        let name = format!("a pair of {value:?} and {:?}", index.representation);
         // 0xa5 in the padding, which must stay.
         let build = |numbers: &[(i64, i64)]| {
             let mut bytes = vec![0xa5; numbers.len() * pair.extent() as usize];

@@ -1,7 +1,6 @@
 //! Sections 5.1.2 to 5.1.12, 18.1.5: making datatypes.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::ffi::c_int;
 use std::sync::{Arc, LazyLock};
 
@@ -191,10 +190,7 @@ mpi! {
     small fn MPI_Type_get_value_index(value_type: MPI_Datatype, index_type: MPI_Datatype,
         pair_type: *mut MPI_Datatype) local {
         let (value, index) = (datatype(value_type)?, datatype(index_type)?);
-        let pair = match Datatype::named_value_index(&value, &index) {
-            Some(named) => named.handle(),
-            None => unnamed_pair(&value, &index)?,
-        };
+        let pair = Datatype::value_index(&value, &index).map_or(MPI_DATATYPE_NULL, |pair| pair.handle());
         // SAFETY: null or a handle of the user's.
         unsafe { give(pair_type, pair, "pair_type") }
     }
@@ -286,21 +282,6 @@ unsafe fn wide_dims<T: Integer>(from: *const T, ndims: c_int, name: &str) -> Res
     dimensions(ndims)?;
     // SAFETY: the caller's promise.
     unsafe { wide(from, ndims, name) }
-}
-
-/// The handle of the unnamed predefined pair of these types: always the same one, and `MPI_DATATYPE_NULL` where there is
-/// no such pair.
-fn unnamed_pair(value: &Arc<Datatype>, index: &Arc<Datatype>) -> Result<MPI_Datatype> {
-    type Made = HashMap<(MPI_Datatype, MPI_Datatype), MPI_Datatype>;
-    static MADE: LazyLock<Mutex<Made>> = LazyLock::new(Mutex::default);
-    let Some(pair) = Datatype::unnamed_value_index(value, index) else {
-        return Ok(MPI_DATATYPE_NULL);
-    };
-    // Both are predefined, and keep their handles for ever.
-    match MADE.lock().entry((value.handle(), index.handle())) {
-        Entry::Occupied(known) => Ok(*known.get()),
-        Entry::Vacant(place) => Ok(*place.insert(new_datatype(pair)?)),
-    }
 }
 
 /// The handle of a type that a precision and a range select: always the same one.
