@@ -6,7 +6,8 @@
  * implements ABI version 1, and one compiled with another library's ABI header runs on Weft.
  *
  * In this order: types, constants by subject, callback types, then the procedures by chapter of the standard,
- * first under their MPI_ names and then under the PMPI_ names of the profiling interface (section 15.2).
+ * first under their MPI_ names and then under the PMPI_ names of the profiling interface (section 15.2), and at the end
+ * what programs use beyond the standard's ABI.
  */
 #ifndef MPI_H_INCLUDED
 #define MPI_H_INCLUDED
@@ -2615,6 +2616,102 @@ MPI_Datatype PMPI_Type_fromint(int datatype);
 int PMPI_Type_toint(MPI_Datatype datatype);
 MPI_Win PMPI_Win_fromint(int win);
 int PMPI_Win_toint(MPI_Win win);
+
+/*
+ * Not in the standard's ABI, for the source code of programs.
+ *
+ * Fortran's handles (MPI 5.0, section 19.3.4). An MPI_Fint is an int, so they are what the standard's ABI has as handles in
+ * integers: a program that uses these names still runs on any library of the ABI. A status in Fortran is an array of
+ * MPI_F_STATUS_SIZE integers, and the same memory.
+ */
+#define MPI_Comm_c2f MPI_Comm_toint
+#define MPI_Comm_f2c MPI_Comm_fromint
+#define MPI_Errhandler_c2f MPI_Errhandler_toint
+#define MPI_Errhandler_f2c MPI_Errhandler_fromint
+#define MPI_File_c2f MPI_File_toint
+#define MPI_File_f2c MPI_File_fromint
+#define MPI_Group_c2f MPI_Group_toint
+#define MPI_Group_f2c MPI_Group_fromint
+#define MPI_Info_c2f MPI_Info_toint
+#define MPI_Info_f2c MPI_Info_fromint
+#define MPI_Message_c2f MPI_Message_toint
+#define MPI_Message_f2c MPI_Message_fromint
+#define MPI_Op_c2f MPI_Op_toint
+#define MPI_Op_f2c MPI_Op_fromint
+#define MPI_Request_c2f MPI_Request_toint
+#define MPI_Request_f2c MPI_Request_fromint
+#define MPI_Session_c2f MPI_Session_toint
+#define MPI_Session_f2c MPI_Session_fromint
+#define MPI_Type_c2f MPI_Type_toint
+#define MPI_Type_f2c MPI_Type_fromint
+#define MPI_Win_c2f MPI_Win_toint
+#define MPI_Win_f2c MPI_Win_fromint
+#define PMPI_Comm_c2f PMPI_Comm_toint
+#define PMPI_Comm_f2c PMPI_Comm_fromint
+#define PMPI_Errhandler_c2f PMPI_Errhandler_toint
+#define PMPI_Errhandler_f2c PMPI_Errhandler_fromint
+#define PMPI_File_c2f PMPI_File_toint
+#define PMPI_File_f2c PMPI_File_fromint
+#define PMPI_Group_c2f PMPI_Group_toint
+#define PMPI_Group_f2c PMPI_Group_fromint
+#define PMPI_Info_c2f PMPI_Info_toint
+#define PMPI_Info_f2c PMPI_Info_fromint
+#define PMPI_Message_c2f PMPI_Message_toint
+#define PMPI_Message_f2c PMPI_Message_fromint
+#define PMPI_Op_c2f PMPI_Op_toint
+#define PMPI_Op_f2c PMPI_Op_fromint
+#define PMPI_Request_c2f PMPI_Request_toint
+#define PMPI_Request_f2c PMPI_Request_fromint
+#define PMPI_Session_c2f PMPI_Session_toint
+#define PMPI_Session_f2c PMPI_Session_fromint
+#define PMPI_Type_c2f PMPI_Type_toint
+#define PMPI_Type_f2c PMPI_Type_fromint
+#define PMPI_Win_c2f PMPI_Win_toint
+#define PMPI_Win_f2c PMPI_Win_fromint
+#define MPI_F_STATUS_SIZE 8
+#define MPI_F_SOURCE      0
+#define MPI_F_TAG         1
+#define MPI_F_ERROR       2
+#define MPI_Status_c2f(c_status, f_status) (*(MPI_Status *)(void *)(f_status) = *(c_status), MPI_SUCCESS)
+#define MPI_Status_f2c(f_status, c_status) (*(c_status) = *(const MPI_Status *)(const void *)(f_status), MPI_SUCCESS)
+#define PMPI_Status_c2f(c_status, f_status) MPI_Status_c2f(c_status, f_status)
+#define PMPI_Status_f2c(f_status, c_status) MPI_Status_f2c(f_status, c_status)
+
+/* Procedures of MPI-1 that MPI 3.0 removed and programs still use. Not every library of the ABI has them. */
+#if defined(__GNUC__) && !defined(MPI_WEFT_REMOVED)
+#define MPI_WEFT_REMOVED(instead) __attribute__((deprecated("removed from the standard in MPI 3.0: use " instead)))
+#elif !defined(MPI_WEFT_REMOVED)
+#define MPI_WEFT_REMOVED(instead)
+#endif
+typedef MPI_Comm_errhandler_function MPI_Handler_function;
+int MPI_Address(void *location, MPI_Aint *address) MPI_WEFT_REMOVED("MPI_Get_address");
+int MPI_Errhandler_create(MPI_Handler_function *function, MPI_Errhandler *errhandler)
+    MPI_WEFT_REMOVED("MPI_Comm_create_errhandler");
+int MPI_Errhandler_get(MPI_Comm comm, MPI_Errhandler *errhandler) MPI_WEFT_REMOVED("MPI_Comm_get_errhandler");
+int MPI_Errhandler_set(MPI_Comm comm, MPI_Errhandler errhandler) MPI_WEFT_REMOVED("MPI_Comm_set_errhandler");
+int MPI_Type_extent(MPI_Datatype datatype, MPI_Aint *extent) MPI_WEFT_REMOVED("MPI_Type_get_extent");
+int MPI_Type_hindexed(int count, int array_of_blocklengths[], MPI_Aint array_of_displacements[],
+    MPI_Datatype oldtype, MPI_Datatype *newtype) MPI_WEFT_REMOVED("MPI_Type_create_hindexed");
+int MPI_Type_hvector(int count, int blocklength, MPI_Aint stride, MPI_Datatype oldtype,
+    MPI_Datatype *newtype) MPI_WEFT_REMOVED("MPI_Type_create_hvector");
+int MPI_Type_lb(MPI_Datatype datatype, MPI_Aint *displacement) MPI_WEFT_REMOVED("MPI_Type_get_extent");
+int MPI_Type_struct(int count, int array_of_blocklengths[], MPI_Aint array_of_displacements[],
+    MPI_Datatype array_of_types[], MPI_Datatype *newtype) MPI_WEFT_REMOVED("MPI_Type_create_struct");
+int MPI_Type_ub(MPI_Datatype datatype, MPI_Aint *displacement) MPI_WEFT_REMOVED("MPI_Type_get_extent");
+int PMPI_Address(void *location, MPI_Aint *address) MPI_WEFT_REMOVED("PMPI_Get_address");
+int PMPI_Errhandler_create(MPI_Handler_function *function, MPI_Errhandler *errhandler)
+    MPI_WEFT_REMOVED("PMPI_Comm_create_errhandler");
+int PMPI_Errhandler_get(MPI_Comm comm, MPI_Errhandler *errhandler) MPI_WEFT_REMOVED("PMPI_Comm_get_errhandler");
+int PMPI_Errhandler_set(MPI_Comm comm, MPI_Errhandler errhandler) MPI_WEFT_REMOVED("PMPI_Comm_set_errhandler");
+int PMPI_Type_extent(MPI_Datatype datatype, MPI_Aint *extent) MPI_WEFT_REMOVED("PMPI_Type_get_extent");
+int PMPI_Type_hindexed(int count, int array_of_blocklengths[], MPI_Aint array_of_displacements[],
+    MPI_Datatype oldtype, MPI_Datatype *newtype) MPI_WEFT_REMOVED("PMPI_Type_create_hindexed");
+int PMPI_Type_hvector(int count, int blocklength, MPI_Aint stride, MPI_Datatype oldtype,
+    MPI_Datatype *newtype) MPI_WEFT_REMOVED("PMPI_Type_create_hvector");
+int PMPI_Type_lb(MPI_Datatype datatype, MPI_Aint *displacement) MPI_WEFT_REMOVED("PMPI_Type_get_extent");
+int PMPI_Type_struct(int count, int array_of_blocklengths[], MPI_Aint array_of_displacements[],
+    MPI_Datatype array_of_types[], MPI_Datatype *newtype) MPI_WEFT_REMOVED("PMPI_Type_create_struct");
+int PMPI_Type_ub(MPI_Datatype datatype, MPI_Aint *displacement) MPI_WEFT_REMOVED("PMPI_Type_get_extent");
 
 #ifdef __cplusplus
 }

@@ -5,7 +5,7 @@ mod abi;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use abi::{Constant, compile, constants, procedures, run};
+use abi::{Constant, compile, constants, procedures, removed, run};
 
 /// How the standard's type of a constant is written in `weft::abi::constants`: `None` for pointers, of any type.
 fn rust_type(constant: &Constant) -> Option<&str> {
@@ -101,7 +101,7 @@ fn the_header_declares_every_procedure_as_the_standard_does() {
     // that there was a first, since the array stands before the second declarations.
     let mut addresses = String::new();
     let mut again = String::new();
-    for procedure in procedures() {
+    for procedure in procedures().into_iter().chain(removed()) {
         for prefix in ["", "P"] {
             writeln!(addresses, "    (any *){prefix}{},", procedure.name).expect("a String takes everything");
             writeln!(
@@ -115,7 +115,13 @@ fn the_header_declares_every_procedure_as_the_standard_does() {
     let source = format!(
         "#include <mpi.h>\ntypedef void any(void);\nextern any *all[];\nany *all[] = {{\n{addresses}}};\n{again}"
     );
-    let flags = ["-std=c99", "-Wno-pedantic", "-Wno-cast-function-type", "-c"];
+    let flags = [
+        "-std=c99",
+        "-Wno-pedantic",
+        "-Wno-cast-function-type",
+        "-Wno-deprecated-declarations",
+        "-c",
+    ];
     compile("procedures.c", &source, &flags);
     let cxx = source.replacen(
         "\ntypedef void any(void);",
@@ -125,7 +131,12 @@ fn the_header_declares_every_procedure_as_the_standard_does() {
     compile(
         "procedures.cc",
         &cxx,
-        &["-std=c++11", "-Wno-cast-function-type", "-c"],
+        &[
+            "-std=c++11",
+            "-Wno-cast-function-type",
+            "-Wno-deprecated-declarations",
+            "-c",
+        ],
     );
 }
 
@@ -174,5 +185,70 @@ int first(int argc, char **argv)
             source,
             &[&format!("-std={dialect}"), "-pedantic", "-c"],
         );
+    }
+}
+
+/// The names that the standard's ABI lacks and programs use (LAMMPS and rsmpi: Fortran's handles; HPL: the removed procedures).
+#[test]
+fn the_header_has_what_programs_use_beyond_the_abi() {
+    let mut source = String::from("#include <mpi.h>\n");
+    let kinds = [
+        ("Comm", "MPI_Comm"),
+        ("Errhandler", "MPI_Errhandler"),
+        ("File", "MPI_File"),
+        ("Group", "MPI_Group"),
+        ("Info", "MPI_Info"),
+        ("Message", "MPI_Message"),
+        ("Op", "MPI_Op"),
+        ("Request", "MPI_Request"),
+        ("Session", "MPI_Session"),
+        ("Type", "MPI_Datatype"),
+        ("Win", "MPI_Win"),
+    ];
+    for (kind, handle) in kinds {
+        for prefix in ["", "P"] {
+            // In an expression, and as the address of a function.
+            writeln!(
+                source,
+                "extern {handle} ({prefix}first_{kind})({handle} handle);\n\
+                 {handle} ({prefix}first_{kind})({handle} handle)\n{{\n    \
+                 MPI_Fint (*to)({handle}) = {prefix}MPI_{kind}_c2f;\n    \
+                 return to(handle) == {prefix}MPI_{kind}_c2f(handle) ? {prefix}MPI_{kind}_f2c(to(handle)) : handle;\n}}"
+            )
+            .expect("a String takes everything");
+        }
+    }
+    source.push_str(
+        r#"
+extern int second(void);
+int second(void)
+{
+    MPI_Fint fortran[MPI_F_STATUS_SIZE];
+    MPI_Status status, back;
+    status.MPI_SOURCE = 3;
+    status.MPI_TAG = 5;
+    status.MPI_ERROR = MPI_SUCCESS;
+    if (MPI_Status_c2f(&status, fortran) != MPI_SUCCESS || MPI_Status_f2c(fortran, &back) != MPI_SUCCESS)
+        return 1;
+    return fortran[MPI_F_SOURCE] + fortran[MPI_F_TAG] + back.MPI_TAG;
+}
+"#,
+    );
+    for dialect in ["c89", "c99", "c17"] {
+        let flags = [&format!("-std={dialect}"), "-pedantic", "-O2", "-c"];
+        compile(&format!("beyond-{dialect}.c"), &source, &flags);
+    }
+    for dialect in ["c++98", "c++20"] {
+        let flags = [&format!("-std={dialect}"), "-pedantic", "-O2", "-c"];
+        compile(&format!("beyond-{dialect}.cc"), &source, &flags);
+    }
+    // The compiler says what to use instead, wherever a removed procedure is called.
+    for procedure in removed() {
+        let call = format!(
+            "#include <mpi.h>\nvoid *a(void);\nvoid *a(void) {{ return (void *){}; }}\n",
+            procedure.name
+        );
+        let said = abi::refused("removed.c", &call, &["-c"]);
+        assert!(said.contains("MPI 3.0: use MPI_"), "{}: {said}", procedure.name);
     }
 }

@@ -124,6 +124,12 @@ mpi! {
         unsafe { create_errhandler(function, Object::Communicator, errhandler) }
     }
 
+    /// Removed in MPI 3.0; programs still use it.
+    small fn MPI_Errhandler_create(function: Callback, errhandler: *mut MPI_Errhandler) local {
+        // SAFETY: null or a handle of the user's.
+        unsafe { create_errhandler(function, Object::Communicator, errhandler) }
+    }
+
     /// Section 9.3.2.
     small fn MPI_Win_create_errhandler(function: Callback, errhandler: *mut MPI_Errhandler) local {
         // SAFETY: null or a handle of the user's.
@@ -144,16 +150,24 @@ mpi! {
 
     /// Section 9.3.1.
     small fn MPI_Comm_set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhandler) comm(comm) {
-        let comm = communicator(comm)?;
-        *comm.errhandler().lock() = objects::errhandler(errhandler, Object::Communicator)?;
-        Ok(())
+        set_errhandler(comm, errhandler)
+    }
+
+    /// Removed in MPI 3.0; programs still use it.
+    small fn MPI_Errhandler_set(comm: MPI_Comm, errhandler: MPI_Errhandler) comm(comm) {
+        set_errhandler(comm, errhandler)
     }
 
     /// Section 9.3.1.
     small fn MPI_Comm_get_errhandler(comm: MPI_Comm, errhandler: *mut MPI_Errhandler) comm(comm) {
-        let handler = communicator(comm)?.errhandler().lock().clone();
         // SAFETY: null or a handle of the user's.
-        unsafe { give(errhandler, objects::handle_of_errhandler(&handler)?, "errhandler") }
+        unsafe { get_errhandler(comm, errhandler) }
+    }
+
+    /// Removed in MPI 3.0; programs still use it.
+    small fn MPI_Errhandler_get(comm: MPI_Comm, errhandler: *mut MPI_Errhandler) comm(comm) {
+        // SAFETY: null or a handle of the user's.
+        unsafe { get_errhandler(comm, errhandler) }
     }
 
     /// Section 9.3.2.
@@ -252,6 +266,20 @@ fn file_errhandler(handle: MPI_File) -> Result<Errhandler> {
 #[cold]
 fn unknown_code(code: c_int) -> Error {
     Error::new(Class::Arg, format!("errorcode {code} is no error code"))
+}
+
+fn set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhandler) -> Result<()> {
+    let comm = communicator(comm)?;
+    *comm.errhandler().lock() = objects::errhandler(errhandler, Object::Communicator)?;
+    Ok(())
+}
+
+/// # Safety
+/// The pointer is null or valid for writing.
+unsafe fn get_errhandler(comm: MPI_Comm, errhandler: *mut MPI_Errhandler) -> Result<()> {
+    let handler = communicator(comm)?.errhandler().lock().clone();
+    // SAFETY: the caller's promise.
+    unsafe { give(errhandler, objects::handle_of_errhandler(&handler)?, "errhandler") }
 }
 
 /// # Safety

@@ -82,6 +82,12 @@ export! {
         unsafe { give(address, location.addr().cast_signed()) }
     }
 
+    /// Removed in MPI 3.0; programs still use it.
+    fn MPI_Address(location: *const c_void, address: *mut MPI_Aint) -> c_int {
+        // SAFETY: as above.
+        unsafe { MPI_Get_address(location, address) }
+    }
+
     fn MPI_Aint_add(base: MPI_Aint, disp: MPI_Aint) -> MPI_Aint {
         base.wrapping_add(disp)
     }

@@ -3,7 +3,7 @@
 #![allow(dead_code)] // Each test program uses its part.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 /// A constant of the standard.
 pub struct Constant {
@@ -48,13 +48,22 @@ pub fn constants() -> Vec<Constant> {
 
 /// Every procedure of the standard ABI.
 pub fn procedures() -> Vec<Procedure> {
-    rows(include_str!("functions.tsv"))
+    table_of_procedures(include_str!("functions.tsv"))
+}
+
+fn table_of_procedures(table: &str) -> Vec<Procedure> {
+    rows(table)
         .map(|[name, returns, parameters]| Procedure {
             name,
             returns,
             parameters,
         })
         .collect()
+}
+
+/// The procedures of MPI-1 that MPI 3.0 removed, and that there are beside the standard's.
+pub fn removed() -> Vec<Procedure> {
+    table_of_procedures(include_str!("removed.tsv"))
 }
 
 /// A folder for what this test program makes.
@@ -67,6 +76,25 @@ pub fn scratch() -> PathBuf {
 /// Compiles `source` against `include/mpi.h`, with every warning an error, and gives the output's path. The file's
 /// name chooses the language (`.c`, `.cc`); the compilers are those that `CC` and `CXX` name.
 pub fn compile(file: &str, source: &str, flags: &[&str]) -> PathBuf {
+    let (path, output, result) = try_to_compile(file, source, flags);
+    assert!(
+        result.status.success(),
+        "the compiler refuses {}:\n{}",
+        path.display(),
+        String::from_utf8_lossy(&result.stderr)
+    );
+    output
+}
+
+/// What the compiler says of a source that it must refuse (every warning is an error).
+pub fn refused(file: &str, source: &str, flags: &[&str]) -> String {
+    let (path, _, result) = try_to_compile(file, source, flags);
+    assert!(!result.status.success(), "the compiler takes {}", path.display());
+    String::from_utf8_lossy(&result.stderr).into_owned()
+}
+
+/// The source's path, the output's, and how the compiler ended.
+fn try_to_compile(file: &str, source: &str, flags: &[&str]) -> (PathBuf, PathBuf, Output) {
     let path = scratch().join(file);
     std::fs::write(&path, source).expect("the target folder is writable");
     let output = path.with_added_extension("out");
@@ -85,13 +113,7 @@ pub fn compile(file: &str, source: &str, flags: &[&str]) -> PathBuf {
         .arg(&output)
         .output()
         .unwrap_or_else(|e| panic!("{compiler}: {e}"));
-    assert!(
-        result.status.success(),
-        "{compiler} refuses {}:\n{}",
-        path.display(),
-        String::from_utf8_lossy(&result.stderr)
-    );
-    output
+    (path, output, result)
 }
 
 /// Runs a program that must succeed, and gives what it printed.

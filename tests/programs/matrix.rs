@@ -101,6 +101,7 @@ const PROGRAMS: &[Program] = &[
     program("datatypes", &[], &[1]),
     program("communicators", &[], RANKS),
     program("topologies", &[], &[1, 3]),
+    program("removed", &[], &[1]),
     program("split_type", &[], &[1, 3, 4]),
     slow_over_sockets("operations"),
     program("user_ops", &[], RANKS),

@@ -34,10 +34,15 @@ mpi! {
     /// Section 5.1.2.
     large fn MPI_Type_create_hvector(count: Count, blocklength: Count, stride: Address, oldtype: MPI_Datatype,
         newtype: *mut MPI_Datatype) local {
-        let old = datatype(oldtype)?;
-        let new = Datatype::hvector(count.wide(), blocklength.wide(), stride.wide(), &old)?;
         // SAFETY: null or a handle of the user's.
-        unsafe { give_new::<Count>(newtype, new) }
+        unsafe { hvector(count, blocklength, stride, oldtype, newtype) }
+    }
+
+    /// Removed in MPI 3.0; programs still use it.
+    small fn MPI_Type_hvector(count: c_int, blocklength: c_int, stride: MPI_Aint, oldtype: MPI_Datatype,
+        newtype: *mut MPI_Datatype) local {
+        // SAFETY: null or a handle of the user's.
+        unsafe { hvector(count, blocklength, stride, oldtype, newtype) }
     }
 
     /// Section 5.1.2.
@@ -54,12 +59,15 @@ mpi! {
     /// Section 5.1.2.
     large fn MPI_Type_create_hindexed(count: Count, blocklengths: *const Count, displacements: *const Address,
         oldtype: MPI_Datatype, newtype: *mut MPI_Datatype) local {
-        let old = datatype(oldtype)?;
-        // SAFETY: arrays of the user's.
-        let (blocklengths, displacements) = unsafe { blocks(count, blocklengths, displacements) }?;
-        let new = Datatype::hindexed(&blocklengths, &displacements, &old)?;
-        // SAFETY: null or a handle of the user's.
-        unsafe { give_new::<Count>(newtype, new) }
+        // SAFETY: arrays and null or a handle of the user's.
+        unsafe { hindexed(count, blocklengths, displacements, oldtype, newtype) }
+    }
+
+    /// Removed in MPI 3.0; programs still use it.
+    small fn MPI_Type_hindexed(count: c_int, blocklengths: *const c_int, displacements: *const MPI_Aint,
+        oldtype: MPI_Datatype, newtype: *mut MPI_Datatype) local {
+        // SAFETY: arrays and null or a handle of the user's.
+        unsafe { hindexed(count, blocklengths, displacements, oldtype, newtype) }
     }
 
     /// Section 5.1.2.
@@ -87,19 +95,15 @@ mpi! {
     /// Section 5.1.2.
     large fn MPI_Type_create_struct(count: Count, blocklengths: *const Count, displacements: *const Address,
         types: *const MPI_Datatype, newtype: *mut MPI_Datatype) local {
-        // SAFETY: arrays of the user's.
-        let (blocklengths, displacements) = unsafe { blocks(count, blocklengths, displacements) }?;
-        // SAFETY: an array of the user's.
-        let handles = unsafe { array(types, blocklengths.len(), "array_of_types") }?;
-        let mut old = Vec::with_capacity(handles.len());
-        for (at, &handle) in handles.iter().enumerate() {
-            let found = datatype(handle)
-                .map_err(|error| Error::new(error.class, format!("array_of_types[{at}]: {error}")))?;
-            old.push(Arc::clone(&found));
-        }
-        let new = Datatype::struct_(&blocklengths, &displacements, &old)?;
-        // SAFETY: null or a handle of the user's.
-        unsafe { give_new::<Count>(newtype, new) }
+        // SAFETY: arrays and null or a handle of the user's.
+        unsafe { structure(count, blocklengths, displacements, types, newtype) }
+    }
+
+    /// Removed in MPI 3.0; programs still use it.
+    small fn MPI_Type_struct(count: c_int, blocklengths: *const c_int, displacements: *const MPI_Aint,
+        types: *const MPI_Datatype, newtype: *mut MPI_Datatype) local {
+        // SAFETY: arrays and null or a handle of the user's.
+        unsafe { structure(count, blocklengths, displacements, types, newtype) }
     }
 
     /// Section 5.1.3.
@@ -222,6 +226,62 @@ mpi! {
         // SAFETY: null or a handle of the user's.
         unsafe { give(newtype, handle, "newtype") }
     }
+}
+
+/// # Safety
+/// The pointer is null or valid for writing.
+unsafe fn hvector<C: Integer>(
+    count: C,
+    blocklength: C,
+    stride: impl Integer,
+    oldtype: MPI_Datatype,
+    newtype: *mut MPI_Datatype,
+) -> Result<()> {
+    let old = datatype(oldtype)?;
+    let new = Datatype::hvector(count.wide(), blocklength.wide(), stride.wide(), &old)?;
+    // SAFETY: the caller's promise.
+    unsafe { give_new::<C>(newtype, new) }
+}
+
+/// # Safety
+/// The pointers are null or valid, the arrays for `count` entries.
+unsafe fn hindexed<C: Integer, A: Integer>(
+    count: C,
+    blocklengths: *const C,
+    displacements: *const A,
+    oldtype: MPI_Datatype,
+    newtype: *mut MPI_Datatype,
+) -> Result<()> {
+    let old = datatype(oldtype)?;
+    // SAFETY: the caller's promise.
+    let (blocklengths, displacements) = unsafe { blocks(count, blocklengths, displacements) }?;
+    let new = Datatype::hindexed(&blocklengths, &displacements, &old)?;
+    // SAFETY: the caller's promise.
+    unsafe { give_new::<C>(newtype, new) }
+}
+
+/// # Safety
+/// The pointers are null or valid, the arrays for `count` entries.
+unsafe fn structure<C: Integer, A: Integer>(
+    count: C,
+    blocklengths: *const C,
+    displacements: *const A,
+    types: *const MPI_Datatype,
+    newtype: *mut MPI_Datatype,
+) -> Result<()> {
+    // SAFETY: the caller's promise.
+    let (blocklengths, displacements) = unsafe { blocks(count, blocklengths, displacements) }?;
+    // SAFETY: the caller's promise.
+    let handles = unsafe { array(types, blocklengths.len(), "array_of_types") }?;
+    let mut old = Vec::with_capacity(handles.len());
+    for (at, &handle) in handles.iter().enumerate() {
+        let found = datatype(handle)
+            .map_err(|error| Error::new(error.class, format!("array_of_types[{at}]: {error}")))?;
+        old.push(Arc::clone(&found));
+    }
+    let new = Datatype::struct_(&blocklengths, &displacements, &old)?;
+    // SAFETY: the caller's promise.
+    unsafe { give_new::<C>(newtype, new) }
 }
 
 /// Gives the user a new datatype, which a procedure with counts of type `C` has made.

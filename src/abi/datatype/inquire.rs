@@ -39,6 +39,25 @@ mpi! {
         }
     }
 
+    /// Removed in MPI 3.0; programs still use it.
+    small fn MPI_Type_extent(type_: MPI_Datatype, extent: *mut MPI_Aint) local {
+        // SAFETY: null or a number of the user's.
+        unsafe { give(extent, datatype(type_)?.extent() as MPI_Aint, "extent") }
+    }
+
+    /// Removed in MPI 3.0; programs still use it.
+    small fn MPI_Type_lb(type_: MPI_Datatype, displacement: *mut MPI_Aint) local {
+        // SAFETY: null or a number of the user's.
+        unsafe { give(displacement, datatype(type_)?.lb() as MPI_Aint, "displacement") }
+    }
+
+    /// Removed in MPI 3.0; programs still use it.
+    small fn MPI_Type_ub(type_: MPI_Datatype, displacement: *mut MPI_Aint) local {
+        let found = datatype(type_)?;
+        // SAFETY: null or a number of the user's.
+        unsafe { give(displacement, (found.lb() + found.extent()) as MPI_Aint, "displacement") }
+    }
+
     /// Section 16.3.
     small fn MPI_Type_get_extent_x(type_: MPI_Datatype, lb: *mut MPI_Count, extent: *mut MPI_Count) local {
         let found = datatype(type_)?;
