@@ -121,7 +121,8 @@ impl Choice {
     /// What to ask libfabric for, in turn; `None`: for all providers.
     fn names(&self) -> Result<Vec<Option<&str>>> {
         Ok(match self {
-            Choice::Setting(name) => vec![Some(name)],
+            // Intel's build of 2.4 finds no layered provider by its name, and has it in the list of all.
+            Choice::Setting(name) => vec![Some(name), None],
             Choice::Libfabric(_) => vec![None],
             Choice::Order if has_fast_network() => vec![None],
             Choice::Order => software()?.iter().copied().map(Some).chain([None]).collect(),
@@ -150,11 +151,20 @@ impl Choice {
 
 /// The entry to open for an instance. `local_only`: all processes of the job are on this machine.
 pub fn choose(settings: &Settings, local_only: bool) -> Result<Info> {
+    choose_from(settings, local_only, query)
+}
+
+/// The same, by what `ask` answers in libfabric's place.
+fn choose_from(
+    settings: &Settings,
+    local_only: bool,
+    ask: impl Fn(&Query<'_>) -> Result<InfoList>,
+) -> Result<Info> {
     let choice = Choice::of(settings)?;
     let names = choice.names()?;
     for (rma, ordered) in wishes(settings.rma) {
         for &provider in &names {
-            let list = query(&Query {
+            let list = ask(&Query {
                 provider,
                 rma,
                 ordered,
@@ -440,6 +450,24 @@ mod tests {
         assert!(error.message.contains("carrier-pigeon"), "{error}");
         assert!(error.message.contains("tcp;ofi_rxm"), "{error}");
         assert!(!error.message.contains('\n'), "{error}");
+    }
+
+    /// As Intel's build of libfabric 2.4 does it (PyPI's `impi-rt` brings it): asked for `tcp;ofi_rxm` by name, `fi_getinfo` says
+    /// -FI_ENODATA; asked for all providers, it lists it.
+    #[test]
+    fn a_layered_provider_is_used_that_libfabric_does_not_find_by_name() {
+        let intel = |wanted: &Query<'_>| match wanted.provider {
+            Some(name) if name.contains(';') => query(&Query {
+                provider: Some("none-of-that-name"),
+                ..wanted.clone()
+            }),
+            _ => query(wanted),
+        };
+        let named = settings(&[("WEFT_PROVIDER", "tcp;ofi_rxm")]);
+        let chosen = choose_from(&named, true, intel).expect("it is in the list of all");
+        assert_eq!(chosen.provider(), "tcp;ofi_rxm");
+        let error = choose_from(&settings(&[("WEFT_PROVIDER", "carrier-pigeon")]), true, intel);
+        assert!(error.is_err());
     }
 
     #[test]
