@@ -15,7 +15,7 @@ use super::errors;
 use super::library;
 use super::objects;
 use super::types::{ErrhandlerFunction, MPI_Comm, MPI_File, MPI_Session, MPI_Win};
-use crate::bootstrap;
+use crate::bootstrap::{self, Bootstrap};
 use crate::collective;
 use crate::communicator::Communicator;
 use crate::engine::Engine;
@@ -373,18 +373,6 @@ pub fn initial_errhandler() -> Errhandler {
     }
 }
 
-/// Says why and ends the job.
-pub fn end_job(code: c_int, text: &str) -> ! {
-    let rank = library::try_instance().map(|instance| instance.job().rank);
-    let line = match rank {
-        Some(rank) => format!("[weft] rank {rank}: {text}\n"),
-        None => format!("[weft] {text}\n"),
-    };
-    // At once: a rank that is killed meanwhile, as others are when one aborts, leaves no half of a line.
-    let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
-    abort(code, text)
-}
-
 /// How long output that is still in C's buffers has to get out when the process aborts.
 const FLUSH_TIME: Duration = Duration::from_secs(2);
 
@@ -403,24 +391,44 @@ fn flush_output() {
 }
 
 /// Ends the job with a code (MPI 5.0 section 11.4.2): all processes that this one is connected with, and these are all of the
-/// job, before Init too. After Finalize it is connected with nobody, and ends alone.
-pub fn abort(code: c_int, text: &str) -> ! {
-    flush_output();
-    // Not `lock`: the thread may hold it itself if something of ours failed inside.
+/// job, before Init too. After Finalize it is connected with nobody, and ends alone. Why is said once: by the launcher if it tells
+/// the user such things, which Weft's does for the first rank that aborts, and by this process otherwise.
+pub fn end_job(code: c_int, text: &str) -> ! {
+    let rank = library::try_instance().map(|instance| instance.job().rank);
+    let line = match rank {
+        Some(rank) => format!("[weft] rank {rank}: {text}\n"),
+        None => format!("[weft] {text}\n"),
+    };
+    // In one piece: a rank that is killed meanwhile, as others are when one aborts, leaves no half of a line.
+    let say = || {
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
+    };
+    let end = |mut bootstrap: Option<&mut dyn Bootstrap>| {
+        let told = bootstrap.as_ref().is_some_and(|bootstrap| bootstrap.tells_why());
+        if !told {
+            say();
+        }
+        flush_output();
+        let asked = bootstrap
+            .as_mut()
+            .is_some_and(|bootstrap| bootstrap.abort(code, text));
+        if told && !asked {
+            say();
+        }
+    };
     match library::try_instance() {
         // At rest.
-        Some(_) if stage() == Stage::Finalized && !library::is_active() => {}
-        Some(instance) => {
-            if let Some(mut bootstrap) = instance.try_bootstrap() {
-                bootstrap.abort(code, text);
-            }
-        }
-        None if stage() == Stage::Before => {
-            if let Ok(mut bootstrap) = bootstrap::connect() {
-                bootstrap.abort(code, text);
-            }
-        }
-        None => {}
+        Some(_) if stage() == Stage::Finalized && !library::is_active() => end(None),
+        // Not `lock`: the thread may hold it itself if something of ours failed inside.
+        Some(instance) => match instance.try_bootstrap() {
+            Some(mut bootstrap) => end(Some(&mut **bootstrap)),
+            None => end(None),
+        },
+        None if stage() == Stage::Before => match bootstrap::connect() {
+            Ok(mut bootstrap) => end(Some(&mut *bootstrap)),
+            Err(_) => end(None),
+        },
+        None => end(None),
     }
     // SAFETY: ends the process without running destructors, which may belong to threads that still run.
     unsafe { libc::_exit(errors::exit_status(code)) }

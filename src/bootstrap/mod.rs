@@ -140,9 +140,14 @@ pub trait Bootstrap: Send {
     /// The descriptor that becomes readable when [`Bootstrap::lookup`] may have an answer or the launcher is gone.
     fn descriptor(&self) -> Option<std::os::fd::RawFd>;
 
+    /// Whether the launcher tells the user what [`Bootstrap::abort`] is given. Whoever aborts says it himself otherwise.
+    fn tells_why(&self) -> bool {
+        false
+    }
+
     /// Asks the launcher to end the job with `code`, and waits a few seconds for it to do so, or kills this process where that is the
-    /// only way to ask. Returns if there is nobody to ask or nothing came of it; the caller exits then.
-    fn abort(&mut self, code: i32, message: &str);
+    /// only way to ask. Returns if nothing came of it, and the caller exits then; `false`: there is nobody to ask.
+    fn abort(&mut self, code: i32, message: &str) -> bool;
 
     /// Tells the launcher that this process may exit from now on. Does nothing where the launcher is gone already.
     fn finalize(&mut self) -> Result<()>;

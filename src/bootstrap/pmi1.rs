@@ -573,12 +573,16 @@ impl Bootstrap for Pmi1 {
         (!self.over).then_some(self.fd)
     }
 
-    fn abort(&mut self, code: i32, message: &str) {
+    fn tells_why(&self) -> bool {
+        self.weft
+    }
+
+    fn abort(&mut self, code: i32, message: &str) -> bool {
         if self.over {
             if self.job.size > 1 {
                 die_of_a_signal();
             }
-            return;
+            return false;
         }
         let request = if self.weft {
             // A longer one would not fit a line.
@@ -590,13 +594,15 @@ impl Bootstrap for Pmi1 {
         } else {
             format!("cmd=abort exitcode={code}\n")
         };
-        if self.send(&request).is_ok() {
-            // The end comes as a signal. Where it does not, the launcher is not what it should be.
-            let _ = poll(
-                &mut [PollFd::new(borrow(self.fd), PollFlags::empty())],
-                PollTimeout::from(ABORT_WAIT_MS),
-            );
+        if self.send(&request).is_err() {
+            return false;
         }
+        // The end comes as a signal. Where it does not, the launcher is not what it should be.
+        let _ = poll(
+            &mut [PollFd::new(borrow(self.fd), PollFlags::empty())],
+            PollTimeout::from(ABORT_WAIT_MS),
+        );
+        true
     }
 
     fn finalize(&mut self) -> Result<()> {

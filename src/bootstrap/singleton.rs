@@ -117,7 +117,9 @@ impl Bootstrap for Singleton {
         None
     }
 
-    fn abort(&mut self, _: i32, _: &str) {}
+    fn abort(&mut self, _: i32, _: &str) -> bool {
+        false
+    }
 
     fn finalize(&mut self) -> Result<()> {
         Ok(())

@@ -171,7 +171,7 @@ impl Bootstrap for Launcher {
         None
     }
 
-    fn abort(&mut self, _: i32, message: &str) {
+    fn abort(&mut self, _: i32, message: &str) -> bool {
         panic!("abort: {message}");
     }
 

@@ -252,6 +252,14 @@ impl Ended {
         }
     }
 
+    /// Standard error has this text in one place.
+    pub fn says_once(&self, text: &str) -> Outcome {
+        match self.stderr.matches(text).count() {
+            1 => Ok(()),
+            number => Err(self.fail(format!("'{text}' stands {number} times on standard error"))),
+        }
+    }
+
     /// It ended well, with the line of the program `name`.
     pub fn is_well(&self, name: &str, ranks: u32) -> Outcome {
         self.status_is(0)?;

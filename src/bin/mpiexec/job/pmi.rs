@@ -103,11 +103,16 @@ impl Job {
                 self.ranks[rank].wrapper_deadline = None;
             }
             Effect::Abort { rank, code, message } => {
-                let colon = if message.is_empty() { "" } else { ": " };
                 let words = message.replace(char::is_control, " ");
                 let who = self.describe(rank);
-                let message =
-                    format!("{who} called MPI_Abort with code {code}{colon}{words}; ending the job");
+                let call = format!("MPI_Abort with code {code}");
+                // The words of an error that ended the rank, or of the call itself.
+                let why = match words.strip_prefix(&call) {
+                    _ if words.is_empty() => call,
+                    Some(place) => format!("{call}{place}"),
+                    None => format!("{call}: {words}"),
+                };
+                let message = format!("{who} called {why}; ending the job");
                 self.ranks[rank].aborts = true;
                 // It counts when all else that has happened by now has been looked at.
                 self.abort.get_or_insert(Abort {
