@@ -387,11 +387,6 @@ impl Attributes {
         self.entries.read().by_key.is_empty()
     }
 
-    /// Takes over all of `other`; this object has none yet.
-    pub fn adopt(&self, other: Attributes) {
-        *self.entries.write() = other.entries.into_inner();
-    }
-
     fn begin_last(&self) -> Option<Going> {
         self.entries.write().begin_last()
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use super::added;
 use super::constants::*;
 use super::handle::{self, Table};
-use super::objects::{communicator, datatype, give, read, window};
+use super::objects::{datatype, early_communicator, give, read, window};
 use super::procedure::mpi;
 use super::types::*;
 use crate::attribute::{Attributes, Call, CopyFunction, DeleteFunction, Keyval, Kind};
@@ -36,7 +36,7 @@ mpi! {
 
     /// Section 7.7.2.
     small fn MPI_Comm_set_attr(comm: MPI_Comm, keyval: c_int, attribute_val: *mut c_void) comm(comm) {
-        set(Kind::Communicator, communicator(comm)?.attributes(), comm, keyval, attribute_val)
+        set(Kind::Communicator, early_communicator(comm)?.attributes(), comm, keyval, attribute_val)
     }
 
     /// Section 7.7.2. In nanoseconds, however many keys there are.
@@ -47,7 +47,7 @@ mpi! {
 
     /// Section 7.7.2. Nothing to delete is no error, as long as there is such a key; likewise below.
     small fn MPI_Comm_delete_attr(comm: MPI_Comm, keyval: c_int) comm(comm) {
-        delete(Kind::Communicator, communicator(comm)?.attributes(), comm, keyval)
+        delete(Kind::Communicator, early_communicator(comm)?.attributes(), comm, keyval)
     }
 
     /// Section 7.7.3.
@@ -133,7 +133,7 @@ mpi! {
 
     /// Section 16.2.1.
     small fn MPI_Attr_put(comm: MPI_Comm, keyval: c_int, attribute_val: *mut c_void) comm(comm) {
-        set(Kind::Communicator, communicator(comm)?.attributes(), comm, keyval, attribute_val)
+        set(Kind::Communicator, early_communicator(comm)?.attributes(), comm, keyval, attribute_val)
     }
 
     /// Section 16.2.1. In nanoseconds, however many keys there are.
@@ -144,7 +144,7 @@ mpi! {
 
     /// Section 16.2.1.
     small fn MPI_Attr_delete(comm: MPI_Comm, keyval: c_int) comm(comm) {
-        delete(Kind::Communicator, communicator(comm)?.attributes(), comm, keyval)
+        delete(Kind::Communicator, early_communicator(comm)?.attributes(), comm, keyval)
     }
 }
 
@@ -281,7 +281,7 @@ unsafe fn get_of_communicator(
     to: *mut c_void,
     flag: *mut c_int,
 ) -> Result<()> {
-    let comm = communicator(comm)?;
+    let comm = early_communicator(comm)?;
     let value = match comm.attributes().get(number) {
         None => absent(&comm, number)?,
         value => value,

@@ -6,18 +6,16 @@ use std::sync::atomic::Ordering;
 
 use super::constants::*;
 use super::objects::{
-    self, array, array_mut, communicator, count, give, give_text, group, intracommunicator, new_communicator,
-    new_group, object_name, read,
+    self, array, array_mut, communicator, count, early_communicator, give, give_text, group,
+    intracommunicator, new_communicator, new_group, object_name, read,
 };
 use super::procedure::mpi;
 use super::request;
 use super::types::*;
-use crate::attribute::Attributes;
 use crate::communicator::Communicator;
 use crate::communicator::group::Comparison;
 use crate::engine::request::Outcome;
 use crate::err;
-use crate::errhandler::Errhandler;
 use crate::error::Result;
 use crate::info::Info;
 use crate::memory_kinds;
@@ -35,18 +33,18 @@ mpi! {
     /// Section 7.4.1.
     small fn MPI_Comm_size(comm: MPI_Comm, size: *mut c_int) comm(comm) {
         // SAFETY: null or an `int` of the user's.
-        unsafe { give(size, communicator(comm)?.size() as c_int, "size") }
+        unsafe { give(size, early_communicator(comm)?.size() as c_int, "size") }
     }
 
     /// Section 7.4.1.
     small fn MPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) comm(comm) {
         // SAFETY: null or an `int` of the user's.
-        unsafe { give(rank, communicator(comm)?.rank() as c_int, "rank") }
+        unsafe { give(rank, early_communicator(comm)?.rank() as c_int, "rank") }
     }
 
     /// Section 7.4.1.
     small fn MPI_Comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result: *mut c_int) comm(comm1) {
-        let result_ = communicator(comm1)?.compare(&*communicator(comm2)?);
+        let result_ = early_communicator(comm1)?.compare(&*early_communicator(comm2)?);
         // SAFETY: null or an `int` of the user's.
         unsafe { give(result, comparison(result_), "result") }
     }
@@ -131,7 +129,7 @@ mpi! {
 
     /// Section 7.4.1.
     small fn MPI_Comm_group(comm: MPI_Comm, group: *mut MPI_Group) comm(comm) {
-        let members = communicator(comm)?.group().clone();
+        let members = early_communicator(comm)?.group().clone();
         // SAFETY: null or a handle of the user's.
         unsafe { give(group, new_group(members)?, "group") }
     }
@@ -144,14 +142,14 @@ mpi! {
 
     /// Section 8.5.5. No communicator can have a topology yet.
     small fn MPI_Topo_test(comm: MPI_Comm, status: *mut c_int) comm(comm) {
-        communicator(comm)?;
+        early_communicator(comm)?;
         // SAFETY: null or an `int` of the user's.
         unsafe { give(status, MPI_UNDEFINED, "status") }
     }
 
     /// Section 7.4.4. No hint of the info is used yet, so none is kept.
     small fn MPI_Comm_set_info(comm: MPI_Comm, info: MPI_Info) comm(comm) {
-        communicator(comm)?;
+        early_communicator(comm)?;
         objects::info(info)?;
         Ok(())
     }
@@ -160,14 +158,14 @@ mpi! {
     /// World Model.
     small fn MPI_Comm_get_info(comm: MPI_Comm, info_used: *mut MPI_Info) comm(comm) {
         let hints = Info::default();
-        hints.set(memory_kinds::KEY, &supported_memory_kinds(&*communicator(comm)?));
+        hints.set(memory_kinds::KEY, &supported_memory_kinds(&*early_communicator(comm)?));
         // SAFETY: null or a handle of the user's.
         unsafe { give_info(info_used, hints) }
     }
 
     /// Section 7.8.
     small fn MPI_Comm_set_name(comm: MPI_Comm, name: *const c_char) comm(comm) {
-        let comm = communicator(comm)?;
+        let comm = early_communicator(comm)?;
         // SAFETY: null or a string of the user's.
         let name = unsafe { object_name(name, "comm_name") }?;
         *comm.name().lock() = name.to_string();
@@ -179,7 +177,7 @@ mpi! {
         // A null handle has a name, too: the standard's own.
         let known = match comm == MPI_COMM_NULL {
             true => "MPI_COMM_NULL".to_string(),
-            false => communicator(comm)?.name().lock().clone(),
+            false => early_communicator(comm)?.name().lock().clone(),
         };
         // SAFETY: the standard asks for MPI_MAX_OBJECT_NAME bytes.
         unsafe { give_text(name, MPI_MAX_OBJECT_NAME as usize, resultlen, &known, "comm_name") }
@@ -342,31 +340,11 @@ pub(super) unsafe fn inherit(
     unsafe { give(to, new_communicator(new)?, "newcomm") }
 }
 
-/// Deletes the attributes of a duplicate that is not to be. Their delete callbacks get the handle of a communicator that
-/// stands in for it, so that they can ask it what they like.
-fn give_up_attributes(parent: &Communicator, attributes: Attributes) {
-    if attributes.is_empty() {
-        return;
-    }
-    let stand_in = parent.stand_in();
-    *stand_in.errhandler().lock() = parent.errhandler().lock().clone();
-    stand_in.attributes().adopt(attributes);
-    match objects::COMMUNICATORS.insert(stand_in.clone()) {
-        Some(handle) => {
-            stand_in.handle().store(handle, Ordering::Relaxed);
-            stand_in.attributes().discard(handle);
-            objects::COMMUNICATORS.remove(handle);
-        }
-        // There are too many communicators at once.
-        None => stand_in.attributes().discard(MPI_COMM_NULL),
-    }
-}
-
-/// A duplicate in the making: what it gets of its parent is as it was when duplication began.
+/// A duplicate in the making: what it gets of its parent is as it was when duplication began, and what the user sets meanwhile
+/// is its own, for its handle serves for local calls from the beginning.
 struct Duplicate {
     parent: Arc<Communicator>,
-    attributes: Attributes,
-    errhandler: Errhandler,
+    new: Arc<Communicator>,
     /// Reserved.
     handle: MPI_Comm,
 }
@@ -374,43 +352,51 @@ struct Duplicate {
 impl Duplicate {
     /// Calls the copy callbacks. If one fails the copies that there are already are deleted again.
     fn begin(parent: &Arc<Communicator>) -> Result<Duplicate> {
-        let attributes = Attributes::default();
-        let copied = parent
+        let new = parent.unfinished();
+        *new.errhandler().lock() = parent.errhandler().lock().clone();
+        let handle = objects::COMMUNICATORS
+            .reserve_for(new.clone())
+            .ok_or_else(objects::too_many)?;
+        new.handle().store(handle, Ordering::Relaxed);
+        let duplicate = Duplicate {
+            parent: parent.clone(),
+            new,
+            handle,
+        };
+        let parents_handle = objects::handle_of_communicator(parent);
+        match parent
             .attributes()
-            .copy_to(objects::handle_of_communicator(parent), &attributes);
-        match copied.and_then(|()| objects::COMMUNICATORS.reserve().ok_or_else(objects::too_many)) {
-            Ok(handle) => Ok(Duplicate {
-                parent: parent.clone(),
-                attributes,
-                errhandler: parent.errhandler().lock().clone(),
-                handle,
-            }),
+            .copy_to(parents_handle, duplicate.new.attributes())
+        {
+            Ok(()) => Ok(duplicate),
             Err(error) => {
-                give_up_attributes(parent, attributes);
+                duplicate.give_up();
                 Err(error)
             }
         }
     }
 
-    /// The collective part. The handle is valid afterwards.
+    /// The collective part. The handle serves for all calls afterwards.
     async fn end(self) -> Result<()> {
-        match self.parent.clone().duplicate(true).await {
-            Ok(new) => {
-                *new.errhandler().lock() = self.errhandler;
-                new.attributes().adopt(self.attributes);
-                new.handle().store(self.handle, Ordering::Relaxed);
-                if let Some(session) = objects::session_of(&new) {
-                    session.connect(&new);
+        match self.parent.clone().finish(&self.new, true).await {
+            Ok(()) => {
+                if let Some(session) = objects::session_of(&self.new) {
+                    session.connect(&self.new);
                 }
-                objects::COMMUNICATORS.fill(self.handle, new);
+                objects::COMMUNICATORS.fill(self.handle, self.new);
                 Ok(())
             }
             Err(error) => {
-                give_up_attributes(&self.parent, self.attributes);
-                objects::COMMUNICATORS.give_up(self.handle);
+                self.give_up();
                 Err(error)
             }
         }
+    }
+
+    /// There is to be no duplicate. Delete callbacks get its handle, so that they can ask it what they like.
+    fn give_up(self) {
+        self.new.attributes().discard(self.handle);
+        objects::COMMUNICATORS.give_up(self.handle);
     }
 }
 
@@ -439,7 +425,8 @@ unsafe fn duplicate(comm: MPI_Comm, to: *mut MPI_Comm) -> Result<()> {
     }
 }
 
-/// As [`duplicate`], beside the caller: the new handle is valid once the request has ended.
+/// As [`duplicate`], beside the caller: until the request has ended the new handle serves for local calls only. The standard does
+/// not promise that much, but MPICH and Open MPI do it, and mpi4py sets an error handler at once.
 ///
 /// # Safety
 /// The pointers are null or valid for writing.

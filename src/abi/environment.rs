@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use super::constants::*;
 use super::errors;
-use super::objects::{self, communicator, give, give_text, read};
+use super::objects::{self, early_communicator, give, give_text, read};
 use super::procedure::mpi;
 use super::process::{self, Stage};
 use super::types::*;
@@ -79,7 +79,7 @@ mpi! {
 
     /// Section 11.4.2. It ends the process at any time, for whoever calls it does not want to go on.
     small fn MPI_Abort(comm: MPI_Comm, errorcode: c_int) always {
-        let place = match (communicator(comm), process::stage()) {
+        let place = match (early_communicator(comm), process::stage()) {
             (Ok(comm), _) => format!("on {}", objects::name_of_communicator(&comm)),
             (Err(_), Stage::Before) => "before MPI_Init".into(),
             (Err(_), Stage::Running) => "on an invalid communicator".into(),
@@ -221,7 +221,7 @@ mpi! {
 
     /// Section 9.5.
     small fn MPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) comm(comm) {
-        let comm = communicator(comm)?;
+        let comm = early_communicator(comm)?;
         let handler = comm.errhandler().lock().clone();
         process::call(&handler, objects::handle_of_communicator(&comm), "MPI_Comm_call_errhandler", errorcode);
         Ok(())
@@ -269,7 +269,7 @@ fn unknown_code(code: c_int) -> Error {
 }
 
 fn set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhandler) -> Result<()> {
-    let comm = communicator(comm)?;
+    let comm = early_communicator(comm)?;
     *comm.errhandler().lock() = objects::errhandler(errhandler, Object::Communicator)?;
     Ok(())
 }
@@ -277,7 +277,7 @@ fn set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhandler) -> Result<()> {
 /// # Safety
 /// The pointer is null or valid for writing.
 unsafe fn get_errhandler(comm: MPI_Comm, errhandler: *mut MPI_Errhandler) -> Result<()> {
-    let handler = communicator(comm)?.errhandler().lock().clone();
+    let handler = early_communicator(comm)?.errhandler().lock().clone();
     // SAFETY: the caller's promise.
     unsafe { give(errhandler, objects::handle_of_errhandler(&handler)?, "errhandler") }
 }

@@ -70,6 +70,8 @@ struct Slots<T> {
 struct Slot<T> {
     generation: u32,
     object: Option<Arc<T>>,
+    /// The unfinished object of a reserved handle.
+    early: Option<Arc<T>>,
 }
 
 impl<T> Table<T> {
@@ -87,12 +89,17 @@ impl<T> Table<T> {
 
     /// A handle for an object; `None` if there are too many.
     pub fn insert(&self, object: Arc<T>) -> Option<usize> {
-        self.occupy(Some(object))
+        self.occupy(Some(object), None)
     }
 
     /// A handle for an object that is still to come: until [`Table::fill`] it is not valid.
     pub fn reserve(&self) -> Option<usize> {
-        self.occupy(None)
+        self.occupy(None, None)
+    }
+
+    /// The same for an object that is there and not yet finished: until [`Table::fill`] only [`Table::get_early`] finds it.
+    pub fn reserve_for(&self, object: Arc<T>) -> Option<usize> {
+        self.occupy(None, Some(object))
     }
 
     /// Gives a reserved handle its object.
@@ -100,21 +107,26 @@ impl<T> Table<T> {
         if let Some((index, _)) = self.place(reserved)
             && let Some(slot) = self.slots.lock().slots.get_mut(index)
         {
+            slot.early = None;
             slot.object = Some(object);
         }
     }
 
-    /// Ends a reserved handle that gets no object.
+    /// Ends a reserved handle whose object is not to be.
     pub fn give_up(&self, reserved: usize) {
         if let Some((index, _)) = self.place(reserved) {
             let mut slots = self.slots.lock();
             let slot = &mut slots.slots[index];
+            let object = slot.early.take();
             slot.generation = slot.generation.wrapping_add(1);
             slots.free.push(index as u32);
+            drop(slots);
+            // Not under the lock: the end of an object may be long.
+            drop(object);
         }
     }
 
-    fn occupy(&self, object: Option<Arc<T>>) -> Option<usize> {
+    fn occupy(&self, object: Option<Arc<T>>, early: Option<Arc<T>>) -> Option<usize> {
         let mut slots = self.slots.lock();
         let index = match slots.free.pop() {
             Some(index) => index,
@@ -126,12 +138,14 @@ impl<T> Table<T> {
                 slots.slots.push(Slot {
                     generation: 0,
                     object: None,
+                    early: None,
                 });
                 index
             }
         };
         let slot = &mut slots.slots[index as usize];
         slot.object = object;
+        slot.early = early;
         let generation = (slot.generation & GENERATION_MASK) << INDEX_BITS;
         Some((OBJECT | (self.kind as u32) << (INDEX_BITS + GENERATION_BITS) | generation | index) as usize)
     }
@@ -178,6 +192,17 @@ impl<T> Table<T> {
         found.ok().map(Held)
     }
 
+    /// The object of a handle, if it has one, finished or not.
+    pub fn get_early(&self, handle: usize) -> Option<Arc<T>> {
+        if let Some(object) = self.get(handle) {
+            return Some(object);
+        }
+        let (index, generation) = self.place(handle)?;
+        let slots = self.slots.lock();
+        let slot = slots.slots.get(index)?;
+        (slot.generation & GENERATION_MASK == generation).then(|| slot.early.clone())?
+    }
+
     /// Whether other threads use the table, who should not be kept waiting: see [`lock::is_shared`].
     #[inline(always)]
     pub fn is_shared(&self) -> bool {
@@ -216,7 +241,7 @@ impl<T> Table<T> {
         objects.filter(|object| is_it(object)).cloned().collect()
     }
 
-    /// Takes out the objects for which `goes` holds.
+    /// Takes out the objects for which `goes` holds. A reserved handle stays reserved for whoever makes its object.
     pub fn remove_all(&self, goes: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
         let mut slots = self.slots.lock();
         let Slots { slots, free, .. } = &mut *slots;
@@ -227,6 +252,7 @@ impl<T> Table<T> {
                 free.push(index as u32);
                 objects.push(object);
             }
+            objects.extend(slot.early.take_if(|object| goes(object)));
         }
         objects
     }
@@ -294,12 +320,19 @@ mod tests {
     #[test]
     fn a_reserved_handle_is_valid_once_it_is_filled() {
         let groups: Table<u32> = Table::new(Kind::Group);
-        let (first, second) = (groups.reserve().unwrap(), groups.reserve().unwrap());
+        let (first, second) = (
+            groups.reserve_for(Arc::new(1)).unwrap(),
+            groups.reserve().unwrap(),
+        );
         assert!(groups.get(first).is_none() && groups.remove(first).is_none());
+        assert!(groups.find_all(|_| true).is_empty() && groups.get_early(second).is_none());
+        assert_eq!(groups.get_early(first).as_deref(), Some(&1));
         groups.give_up(first);
+        assert!(groups.get_early(first).is_none());
         let third = groups.insert(Arc::new(3)).unwrap();
         assert!(third != first && third != second);
         groups.fill(second, Arc::new(2));
+        assert_eq!(groups.get_early(second).as_deref(), Some(&2));
         assert_eq!(groups.remove(second).as_deref(), Some(&2));
         assert_eq!(groups.get(third).as_deref(), Some(&3));
     }

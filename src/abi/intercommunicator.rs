@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use super::communicator::inherit;
 use super::constants::*;
-use super::objects::{self, communicator, give, intercommunicator, intracommunicator};
+use super::objects::{
+    self, communicator, early_communicator, early_intercommunicator, give, intercommunicator,
+    intracommunicator,
+};
 use super::procedure::mpi;
 use super::process;
 use super::session::string_tag;
@@ -46,21 +49,21 @@ fn remote_process(local: &Group, remote: MPI_Group, remote_leader: c_int) -> Res
 mpi! {
     /// Section 7.6.1.
     small fn MPI_Comm_test_inter(comm: MPI_Comm, flag: *mut c_int) comm(comm) {
-        let inter = communicator(comm)?.is_inter();
+        let inter = early_communicator(comm)?.is_inter();
         // SAFETY: null or an `int` of the user's.
         unsafe { give(flag, inter.into(), "flag") }
     }
 
     /// Section 7.6.1.
     small fn MPI_Comm_remote_size(comm: MPI_Comm, size: *mut c_int) comm(comm) {
-        let remote = intercommunicator(comm, "comm")?;
+        let remote = early_intercommunicator(comm, "comm")?;
         // SAFETY: null or an `int` of the user's.
         unsafe { give(size, remote.peers().size() as c_int, "size") }
     }
 
     /// Section 7.6.1.
     small fn MPI_Comm_remote_group(comm: MPI_Comm, group: *mut MPI_Group) comm(comm) {
-        let remote = intercommunicator(comm, "comm")?.peers().clone();
+        let remote = early_intercommunicator(comm, "comm")?.peers().clone();
         // SAFETY: null or a handle of the user's.
         unsafe { give(group, objects::new_group(remote)?, "group") }
     }

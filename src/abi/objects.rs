@@ -88,6 +88,13 @@ pub fn communicator(handle: MPI_Comm) -> Result<Arc<Communicator>> {
     COMMUNICATORS.get(handle).ok_or_else(|| no_communicator(handle))
 }
 
+/// The communicator of a handle, for local calls: also one that `MPI_Comm_idup` is still making.
+pub fn early_communicator(handle: MPI_Comm) -> Result<Arc<Communicator>> {
+    COMMUNICATORS
+        .get_early(handle)
+        .ok_or_else(|| no_communicator(handle))
+}
+
 /// The communicator of a handle, for as long as nobody waits and no function of the user's is called: see [`Table::hold`].
 #[inline(always)]
 pub fn hold_communicator(handle: MPI_Comm) -> Result<Held<'static, Communicator>> {
@@ -102,6 +109,10 @@ fn no_communicator(handle: MPI_Comm) -> Error {
     match handle {
         MPI_COMM_WORLD => process::no_predefined_communicator("MPI_COMM_WORLD"),
         MPI_COMM_SELF => process::no_predefined_communicator("MPI_COMM_SELF"),
+        _ if COMMUNICATORS.get_early(handle).is_some() => err!(
+            Comm,
+            "the communicator is still being made: until the request of MPI_Comm_idup has completed it serves for local calls only"
+        ),
         _ => invalid(
             crate::Class::Comm,
             "the communicator",
@@ -126,7 +137,15 @@ pub fn intracommunicator(handle: MPI_Comm, name: &str) -> Result<Arc<Communicato
 
 /// The communicator of a handle, which must be an intercommunicator.
 pub fn intercommunicator(handle: MPI_Comm, name: &str) -> Result<Arc<Communicator>> {
-    let found = communicator(handle)?;
+    only_inter(communicator(handle)?, name)
+}
+
+/// The same for local calls: see [`early_communicator`].
+pub fn early_intercommunicator(handle: MPI_Comm, name: &str) -> Result<Arc<Communicator>> {
+    only_inter(early_communicator(handle)?, name)
+}
+
+fn only_inter(found: Arc<Communicator>, name: &str) -> Result<Arc<Communicator>> {
     match found.is_inter() {
         true => Ok(found),
         false => Err(err!(

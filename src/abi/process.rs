@@ -171,7 +171,7 @@ pub fn current_procedure() -> &'static str {
 #[inline(always)]
 pub fn comm(handle: MPI_Comm, name: &'static str, body: impl FnOnce() -> Result<()>) -> c_int {
     run(name, body, |name, error| {
-        raise(objects::communicator(handle).ok().as_deref(), name, error)
+        raise(objects::early_communicator(handle).ok().as_deref(), name, error)
     })
 }
 

@@ -3,6 +3,7 @@
 
 use std::hash::Hasher;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use rustc_hash::FxHasher;
 
@@ -24,8 +25,27 @@ impl Communicator {
     /// # Errors
     /// `MPI_ERR_OTHER` if a process was not ready.
     pub async fn duplicate(self: Arc<Self>, ready: bool) -> Result<Arc<Communicator>> {
-        self.twin_of_all(ready, "an attribute's copy callback failed", "a duplicate")
-            .await
+        let twin = self.unfinished();
+        self.finish(&twin, ready).await?;
+        Ok(twin)
+    }
+
+    /// A communicator of the same processes that only serves for local calls so far: no message can be sent on it, as no other
+    /// process knows its context.
+    pub fn unfinished(&self) -> Arc<Communicator> {
+        self.twin(self.instance.new_context())
+    }
+
+    /// Makes a duplicate of an unfinished one: as [`Communicator::duplicate`].
+    ///
+    /// # Errors
+    /// `MPI_ERR_OTHER` if a process was not ready.
+    pub async fn finish(self: Arc<Self>, unfinished: &Communicator, ready: bool) -> Result<()> {
+        let trouble = "an attribute's copy callback failed";
+        let context = self.agree(ready, trouble, "a duplicate").await?;
+        // Whoever uses it from now on has found it in a table of handles, under a lock, after this.
+        unfinished.context.store(context, Ordering::Relaxed);
+        Ok(())
     }
 
     /// As [`Communicator::duplicate`], for the messages of a window or a file: the user never sees it.
@@ -33,15 +53,12 @@ impl Communicator {
     /// # Errors
     /// `MPI_ERR_OTHER` if a process was not ready.
     pub async fn hidden(self: Arc<Self>, ready: bool) -> Result<Arc<Communicator>> {
-        self.twin_of_all(ready, "a window can't be made", "one").await
+        let context = self.clone().agree(ready, "a window can't be made", "one").await?;
+        Ok(self.twin(context))
     }
 
-    async fn twin_of_all(
-        self: Arc<Self>,
-        ready: bool,
-        trouble: &str,
-        what: &str,
-    ) -> Result<Arc<Communicator>> {
+    /// A context for another communicator of all.
+    async fn agree(self: Arc<Self>, ready: bool, trouble: &str, what: &str) -> Result<u64> {
         let operation = self.collective();
         let operation = operation.everybody();
         let context = match operation.rank() {
@@ -57,13 +74,7 @@ impl Communicator {
             };
             return Err(err!(Other, "{trouble} at {at}, so that no process gets {what}"));
         }
-        Ok(self.twin(context))
-    }
-
-    /// A communicator of the same processes that is only there for this one: no message can be sent on it, as no other
-    /// process knows it.
-    pub fn stand_in(&self) -> Arc<Communicator> {
-        self.twin(self.instance.new_context())
+        Ok(context)
     }
 
     /// The same processes with another context.

@@ -28,7 +28,7 @@ impl Bridge {
         let size = peer.peers.size();
         match u32::try_from(leader).ok().filter(|&leader| leader < size) {
             Some(to) => Ok(Bridge {
-                operation: peer.operation(peer.context | BRIDGE, tag),
+                operation: peer.operation(peer.context() | BRIDGE, tag),
                 to,
             }),
             None => Err(err!(

@@ -21,7 +21,7 @@ pub mod partitioned;
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
@@ -45,8 +45,9 @@ pub const TAG_UB: i32 = i32::MAX;
 /// See the module.
 pub struct Communicator {
     instance: Arc<Instance>,
-    /// Context id of point-to-point messages; collective messages use the next one.
-    context: u64,
+    /// Context id of point-to-point messages; collective messages use the next one. It changes once, for a duplicate in the
+    /// making, of which no message has been sent by then.
+    context: AtomicU64,
     group: Arc<Group>,
     /// Whom the ranks of messages name: the same group, or the remote one of an intercommunicator.
     peers: Arc<Group>,
@@ -81,7 +82,7 @@ impl Communicator {
         let rank = group.rank_of(instance.me())?;
         Some(Arc::new(Communicator {
             instance: instance.clone(),
-            context,
+            context: AtomicU64::new(context),
             group,
             peers,
             rank,
@@ -128,8 +129,9 @@ impl Communicator {
     }
 
     /// Its context id, of which the low bit is free.
+    #[inline(always)]
     pub fn context(&self) -> u64 {
-        self.context
+        self.context.load(Ordering::Relaxed)
     }
 
     /// What it belongs to.
@@ -212,7 +214,7 @@ impl Communicator {
 
     /// How two communicators compare.
     pub fn compare(&self, other: &Communicator) -> Comparison {
-        if self.context == other.context {
+        if self.context() == other.context() {
             return Comparison::Ident;
         }
         if self.is_inter() != other.is_inter() {
@@ -252,7 +254,7 @@ impl Communicator {
         Send {
             peer: self.peers.member(to),
             envelope: Envelope {
-                context: self.context,
+                context: self.context(),
                 source: self.rank,
                 tag,
             },
@@ -300,7 +302,7 @@ impl Communicator {
     #[inline]
     pub fn pattern(&self, source: Option<u32>, tag: Option<i32>) -> Pattern {
         Pattern {
-            context: self.context,
+            context: self.context(),
             source,
             tag,
         }
@@ -308,19 +310,21 @@ impl Communicator {
 
     /// The barrier by which the members part: the last operation on it, whatever the count of the others is.
     pub fn parting(self: &Arc<Self>) -> Collective {
-        self.operation(self.context + 1, TAG_UB).everybody().into_owned()
+        self.operation(self.context() + 1, TAG_UB)
+            .everybody()
+            .into_owned()
     }
 
     /// Begins a collective operation: all members begin them in the same order, so that the count that becomes
     /// its messages' tag is the same everywhere.
     pub fn collective(self: &Arc<Self>) -> Collective {
         let count = self.collectives.fetch_add(1, Ordering::Relaxed);
-        self.operation(self.context + 1, (count % TAG_UB as u32) as i32)
+        self.operation(self.context() + 1, (count % TAG_UB as u32) as i32)
     }
 
     /// Begins an operation of some of the members alone, who know each other by a tag of the user's.
     fn partial(self: &Arc<Self>, tag: i32) -> Collective {
-        self.operation(self.context | PARTIAL, tag)
+        self.operation(self.context() | PARTIAL, tag)
     }
 
     fn operation(self: &Arc<Self>, context: u64, tag: i32) -> Collective {

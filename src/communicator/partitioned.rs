@@ -225,7 +225,7 @@ impl PartitionedSend {
             partitions,
             first_tag,
         };
-        let operation = communicator.operation(communicator.context | PARTITIONED, tag);
+        let operation = communicator.operation(communicator.context() | PARTITIONED, tag);
         let instance = communicator.instance();
         let offering = instance.spawn(Box::pin(async move {
             operation.send_bytes(to, &offer.encode()).await?;
@@ -318,7 +318,7 @@ impl PartitionedSend {
         let send = Send {
             peer: communicator.peers.member(self.to),
             envelope: Envelope {
-                context: communicator.context | PARTITIONED | 1,
+                context: communicator.context() | PARTITIONED | 1,
                 source: communicator.rank,
                 tag: self.offer.tag(piece),
             },
@@ -386,7 +386,7 @@ impl PartitionedReceive {
         memory: Memory,
     ) -> Result<Arc<PartitionedReceive>> {
         let partitions = Partitions::new(number, each)?;
-        let operation = communicator.operation(communicator.context | PARTITIONED, tag);
+        let operation = communicator.operation(communicator.context() | PARTITIONED, tag);
         let instance = communicator.instance();
         let offer: Arc<OnceLock<Result<Offer>>> = Arc::default();
         let slot = offer.clone();
@@ -456,7 +456,7 @@ impl PartitionedReceive {
             let bytes = offer.partitions.bytes_of(piece);
             let memory = self.memory.part(bytes.start, bytes.end - bytes.start);
             let pattern = Pattern {
-                context: communicator.context | PARTITIONED | 1,
+                context: communicator.context() | PARTITIONED | 1,
                 source: Some(self.from),
                 tag: Some(offer.tag(piece)),
             };

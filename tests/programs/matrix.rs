@@ -102,6 +102,7 @@ const PROGRAMS: &[Program] = &[
     program("communicators", &[], RANKS),
     program("topologies", &[], &[1, 3]),
     program("removed", &[], &[1]),
+    program("idup", &[], &[1, 2, 5]),
     program("split_type", &[], &[1, 3, 4]),
     slow_over_sockets("operations"),
     program("user_ops", &[], RANKS),
