@@ -11,6 +11,40 @@ use super::completion::CompletionQueue;
 use super::info::Info;
 use super::objects::{AddressVector, Domain, close};
 
+/// What a receive buffer takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Takes {
+    /// One message. Its completion, or its failure, gives the buffer back.
+    One,
+    /// Message after message, until a completion says that the buffer is given back.
+    Many,
+}
+
+/// When a provider heeds how much room a buffer for many messages must have (`FI_OPT_MIN_MULTI_RECV`). What it was told at
+/// another time can't be found out by asking it: some give back what they ignore.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum When {
+    /// Before the endpoint is enabled. Later it is ignored.
+    BeforeEnable,
+    /// When the endpoint is enabled. Earlier it crashes.
+    AfterEnable,
+}
+
+impl When {
+    /// For a provider of a version of libfabric.
+    ///
+    /// From 2.0 on `shm`, `efa` and `ofi_rxm` make their receive queue when the endpoint is enabled, with what was set by then;
+    /// before 2.0 they write it into that queue at once, and follow a null pointer where there is none yet (libfabric's
+    /// pull request 10618). `sm2` still does. The others take it at any time.
+    pub fn of(provider: &str, version: (u32, u32)) -> When {
+        if version < (2, 0) || provider == "sm2" {
+            When::AfterEnable
+        } else {
+            When::BeforeEnable
+        }
+    }
+}
+
 /// An endpoint that is bound and enabled.
 pub struct Endpoint {
     raw: *mut sys::fid_ep,
@@ -25,8 +59,9 @@ unsafe impl Send for Endpoint {}
 unsafe impl Sync for Endpoint {}
 
 impl Endpoint {
-    /// Opens an endpoint whose completions all go to `queue`, and enables it. A multi-receive buffer is given back
-    /// when less than `min_multi_recv` bytes are left of it.
+    /// Opens an endpoint whose completions all go to `queue`, and enables it. A buffer for many messages is given back
+    /// when less than `min_multi_recv` bytes are left of it: the longest message that may come. It is set `when` the provider
+    /// heeds it.
     #[doc(alias = "fi_endpoint")]
     #[doc(alias = "fi_ep_bind")]
     #[doc(alias = "fi_enable")]
@@ -37,6 +72,7 @@ impl Endpoint {
         queue: &Arc<CompletionQueue>,
         addresses: &Arc<AddressVector>,
         min_multi_recv: usize,
+        when: When,
     ) -> Result<Arc<Endpoint>, CallError> {
         let mut raw = ptr::null_mut();
         // SAFETY: the domain is open, `info` came from libfabric, `raw` outlives the call.
@@ -48,9 +84,7 @@ impl Endpoint {
             _addresses: addresses.clone(),
             _domain: domain.clone(),
         };
-        // SAFETY: all objects are open, and the endpoint's fields keep them open longer than itself. The option is a
-        // size_t as fi_endpoint(3) says. It is set after fi_enable because shm of 1.17 crashes when it comes before,
-        // and before the first receive is posted, as every provider wants it.
+        // SAFETY: all objects are open, and the endpoint's fields keep them open longer than itself.
         unsafe {
             check(
                 "fi_ep_bind(av)",
@@ -61,17 +95,30 @@ impl Endpoint {
                 "fi_ep_bind(cq)",
                 sys::fi_ep_bind(raw, queue.fid(), flags) as isize,
             )?;
-            check("fi_enable", sys::fi_enable(raw) as isize)?;
-            let status = sys::fi_setopt(
-                raw,
-                sys::FI_OPT_ENDPOINT as i32,
-                sys::FI_OPT_MIN_MULTI_RECV as i32,
-                ptr::from_ref(&min_multi_recv).cast(),
-                size_of::<usize>(),
-            );
-            check("fi_setopt(FI_OPT_MIN_MULTI_RECV)", status as isize)?;
+        }
+        if when == When::BeforeEnable {
+            endpoint.set_min_multi_recv(min_multi_recv)?;
+        }
+        // SAFETY: the endpoint is open, and bound to what it needs.
+        check("fi_enable", unsafe { sys::fi_enable(raw) } as isize)?;
+        if when == When::AfterEnable {
+            endpoint.set_min_multi_recv(min_multi_recv)?;
         }
         Ok(Arc::new(endpoint))
+    }
+
+    fn set_min_multi_recv(&self, bytes: usize) -> Result<(), CallError> {
+        // SAFETY: the endpoint is open; the option is a size_t, as fi_endpoint(3) says.
+        let status = unsafe {
+            sys::fi_setopt(
+                self.raw,
+                sys::FI_OPT_ENDPOINT as i32,
+                sys::FI_OPT_MIN_MULTI_RECV as i32,
+                ptr::from_ref(&bytes).cast(),
+                size_of::<usize>(),
+            )
+        };
+        check("fi_setopt(FI_OPT_MIN_MULTI_RECV)", status as isize).map(drop)
     }
 
     /// The address that peers put into their address vectors.
@@ -149,14 +196,15 @@ impl Endpoint {
         })
     }
 
-    /// Posts a buffer for many messages.
+    /// Posts a buffer for messages to come.
     ///
     /// # Safety
     /// The buffer stays valid and is not touched but for reading messages that completed, `descriptor` belongs to it,
     /// and `context` stays valid (8 pointers), until libfabric gives it back or the endpoint is closed.
     #[doc(alias = "fi_recvmsg")]
-    pub unsafe fn receive_many(
+    pub unsafe fn receive(
         &self,
+        takes: Takes,
         buffer: *mut u8,
         len: usize,
         mut descriptor: *mut c_void,
@@ -174,9 +222,13 @@ impl Endpoint {
             context,
             data: 0,
         };
+        let flags = match takes {
+            Takes::One => sys::FI_COMPLETION,
+            Takes::Many => sys::FI_MULTI_RECV | sys::FI_COMPLETION,
+        };
         // SAFETY: the endpoint is open; the message and its segment are copied during the call; the caller's contract.
         posted("fi_recvmsg", unsafe {
-            sys::fi_recvmsg(self.raw, &message, sys::FI_MULTI_RECV | sys::FI_COMPLETION)
+            sys::fi_recvmsg(self.raw, &message, flags)
         })
     }
 

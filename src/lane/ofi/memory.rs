@@ -1,6 +1,5 @@
 //! Memory that libfabric works on: pages for buffers, and the contexts of operations.
 
-use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 
@@ -59,30 +58,38 @@ impl Drop for Pages {
 }
 
 /// Contexts by number. libfabric gets a pointer to one with each operation, uses it as scratch space (`FI_CONTEXT`,
-/// `FI_CONTEXT2`), and gives the pointer back with the completion.
-pub(super) struct Contexts(Box<[UnsafeCell<sys::fi_context2>]>);
+/// `FI_CONTEXT2`), and gives the pointer back with the completion. This side only takes addresses. Those that are never used
+/// take no memory.
+pub(super) struct Contexts {
+    pages: Pages,
+    count: usize,
+}
 
-// SAFETY: the contents belong to libfabric; this side only takes addresses.
-unsafe impl Send for Contexts {}
+/// Bytes of a context.
+const CONTEXT: usize = size_of::<sys::fi_context2>();
 
 impl Contexts {
-    pub(super) fn new(count: usize) -> Contexts {
-        Contexts((0..count).map(|_| UnsafeCell::default()).collect())
+    pub(super) fn new(count: usize) -> Result<Contexts> {
+        Ok(Contexts {
+            pages: Pages::map(count * CONTEXT)?,
+            count,
+        })
     }
 
     /// What to hand to libfabric for operation `index`.
     #[inline]
     pub(super) fn pointer(&self, index: usize) -> *mut c_void {
-        self.0[index].get().cast()
+        assert!(index < self.count);
+        // SAFETY: inside the pages, which have room for `count` contexts.
+        unsafe { self.pages.base().add(index * CONTEXT) }.cast()
     }
 
     /// Which operation a pointer from libfabric belongs to; `None` if it is none of these.
     #[inline]
     pub(super) fn index(&self, pointer: *mut c_void) -> Option<usize> {
-        let offset = (pointer as usize).wrapping_sub(self.0.as_ptr() as usize);
-        let size = size_of::<UnsafeCell<sys::fi_context2>>();
-        let index = offset / size;
-        (index < self.0.len() && offset.is_multiple_of(size)).then_some(index)
+        let offset = (pointer as usize).wrapping_sub(self.pages.base() as usize);
+        let index = offset / CONTEXT;
+        (index < self.count && offset.is_multiple_of(CONTEXT)).then_some(index)
     }
 }
 
@@ -92,7 +99,7 @@ mod tests {
 
     #[test]
     fn foreign_contexts_are_refused() {
-        let contexts = Contexts::new(4);
+        let contexts = Contexts::new(4).unwrap();
         for index in 0..4 {
             assert_eq!(contexts.index(contexts.pointer(index)), Some(index));
         }

@@ -18,6 +18,8 @@
 //! What comes off the wire is only handed on: nothing in a message is read here. A stranger who connects and sends
 //! junk costs a completion with an error or a message that the engine refuses.
 
+#[cfg(test)]
+mod incast;
 mod keys;
 mod memory;
 mod operations;
@@ -43,7 +45,7 @@ use crate::err;
 use crate::error::Result;
 use crate::fabric::{
     self, Access, AddressVector, Batch, CallError, Completion, CompletionQueue, Domain, Endpoint, Fabric,
-    Failure, Info, MemoryRegion, Polled, Posted, Sockets, select,
+    Failure, Info, MemoryRegion, Polled, Posted, Sockets, When, select,
 };
 use crate::lane::{Lane, Limits, Piece, ProcId, Region, RemoteKey, Sent, Sink, total};
 use crate::settings::Settings;
@@ -168,6 +170,7 @@ impl OfiLane {
             )
         };
         let descriptor = tuning.descriptor && (tuning.own_thread || !spins);
+        let when = When::of(&provider, fabric::version()?);
         let open = || {
             let fabric = Fabric::open(&info)?;
             let domain = Domain::open(&fabric, &info)?;
@@ -182,7 +185,7 @@ impl OfiLane {
                     }
                 })?;
             let addresses = AddressVector::open(&domain, &info)?;
-            let endpoint = Endpoint::open(&domain, &info, &queue, &addresses, message)?;
+            let endpoint = Endpoint::open(&domain, &info, &queue, &addresses, message, when)?;
             let own_name = endpoint.name()?;
             if let Some(address) = fabric::socket_address(&own_name) {
                 fabric::limit_patience(address);
@@ -191,7 +194,6 @@ impl OfiLane {
         };
         let (domain, queue, addresses, endpoint, own_name) = ledger.time(Phase::Open, open).map_err(named)?;
 
-        let receive_bytes = tuning.receive_bytes.max(message);
         let inject_size = info.inject_size().min(message);
         let sockets = match fabric::socket_address(&own_name) {
             Some(own) if tuning.sockets && !queue.has_descriptor() => Sockets::new(own),
@@ -206,7 +208,12 @@ impl OfiLane {
             addresses,
             domain,
             operations: Operations::new(OPERATIONS, buffered)?,
-            receives: ReceiveBuffers::new(receive_bytes, tuning.receive_count),
+            receives: ReceiveBuffers::new(
+                tuning.receive_bytes,
+                tuning.receive_count,
+                message,
+                info.receive_queue_size(),
+            )?,
             registrar: Registrar::new(info.mr_key_size(), info.chooses_keys()),
             info,
             provider,
@@ -312,7 +319,7 @@ impl OfiLane {
             {
                 sink.message(message);
             }
-            if self.receives.settle(index, completion.releases_buffer()) {
+            if self.receives.settle(index, &completion) {
                 self.replenish()?;
             }
             return Ok(());

@@ -59,7 +59,7 @@ impl Operations {
                 .collect(),
             free: 0,
             busy: 0,
-            contexts: Contexts::new(count),
+            contexts: Contexts::new(count)?,
             bounce: Pages::map(count * stride)?,
             stride,
             descriptor: std::ptr::null_mut(),

@@ -1,11 +1,24 @@
-//! Multi-receive buffers: libfabric puts message after message into one, and gives it back when there is no room for
-//! the longest message left.
+//! Receive buffers. As a rule messages share one: libfabric puts message after message into it (`FI_MULTI_RECV`), and gives
+//! it back when there is no room for the longest message left.
 //!
-//! The hard case: a buffer can be given back while an earlier message in it is still arriving (ofi_rxm fetches long
-//! messages by itself), and that message completes later. So a buffer goes to libfabric again only when every byte
-//! up to the end of its last message is accounted for; until then another one takes its place.
+//! The hard case: the word that a buffer is given back (`FI_MULTI_RECV` in a completion) can ride on its last message, while
+//! earlier ones are still arriving: a TCP provider reads each message straight into its place, a part whenever a part is there,
+//! so each connection can have half a message in some buffer. So a buffer goes to libfabric again only when every byte up to
+//! the end of its last message is accounted for; until then another one takes its place. There are as many as that takes, about
+//! one for each peer at worst.
+//!
+//! A receive that fails (a connection that ends in the middle of a message) has no length: libfabric's TCP providers say
+//! neither where it was nor how long. Then nobody can tell whether the rest of that buffer still arrives, and it is not used
+//! again. So from the first failure on each new buffer takes one message only: such a receive ends once, well or not, and then
+//! libfabric is done with its buffer. That costs a call of libfabric for each message, and nothing is lost any more.
+//! The same where more buffers than [`SHARED_MOST`] wait for messages to end, whoever they are.
+//!
+//! Nobody says either that half a message has taken the last room of a buffer. But buffers are filled in the order in which they
+//! were posted: a message in one of them tells that those before it have no room left, and others take their place.
 
-use crate::fabric::{Access, CallError, Completion, Domain, Endpoint, MemoryRegion, Posted};
+use std::collections::VecDeque;
+
+use crate::fabric::{Access, CallError, Completion, Domain, Endpoint, MemoryRegion, Posted, Takes};
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -13,20 +26,26 @@ use super::memory::{Contexts, Pages};
 use crate::err;
 use crate::error::Result;
 
-/// Buffers at most, those that take the place of others included.
-const MAX_BUFFERS: usize = 64;
+/// Buffers at most. What there are less of takes no memory, but for addresses.
+const MOST: usize = 1 << 16;
+
+/// Buffers that are shared at most: each of them can be held by one message of a few bytes.
+const SHARED_MOST: usize = 64;
+
+/// Buffers for one message each that are posted, where the provider has room for so many.
+const SINGLES: usize = 32;
 
 /// Where a buffer is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// With libfabric.
-    Posted,
-    /// Given back with messages still arriving.
+    /// With libfabric, for many messages.
+    Shared,
+    /// With libfabric, for one message.
+    Single,
+    /// Given back, with messages that are still arriving, or may be.
     Settling,
-    /// Free; libfabric had no room for it (`-FI_EAGAIN`) or it was just given back.
+    /// Free.
     Idle,
-    /// Given up after an error that did not say whether libfabric still uses it.
-    Abandoned,
 }
 
 struct Buffer {
@@ -35,7 +54,7 @@ struct Buffer {
     state: State,
     /// Bytes of messages that completed.
     arrived: usize,
-    /// The end of the last message that completed.
+    /// The end of the last message that completed; `usize::MAX`: where the last one ends is not known.
     end: usize,
     /// Which posting of all this one's last was.
     posting: u64,
@@ -44,11 +63,23 @@ struct Buffer {
 /// All of a lane's receive buffers.
 pub(super) struct ReceiveBuffers {
     buffers: Vec<Buffer>,
+    /// Those that are free; the last one is used next, as its memory is warm.
+    idle: Vec<usize>,
     contexts: Contexts,
+    /// Bytes of a buffer that messages share.
     size: usize,
+    /// Bytes of the longest message.
+    message: usize,
+    /// Whether new postings are for one message each.
+    singles: bool,
+    wanted_singles: usize,
+    /// How many buffers with room should be posted, of the kind that `singles` says.
     wanted: usize,
-    posted: usize,
+    /// Those, as far as is known, in the order of their postings.
+    posted: VecDeque<usize>,
     postings: u64,
+    /// The posting from which the last message came.
+    newest: u64,
 }
 
 // SAFETY: descriptors are libfabric's, of no thread in particular.
@@ -63,16 +94,22 @@ pub(super) struct Target<'a> {
 }
 
 impl ReceiveBuffers {
-    /// None posted yet: call [`ReceiveBuffers::replenish`].
-    pub(super) fn new(size: usize, wanted: usize) -> ReceiveBuffers {
-        ReceiveBuffers {
+    /// `wanted` buffers of `size` bytes, for messages of at most `message` bytes, with a provider that has room for `entries`
+    /// posted ones. None is posted yet: call [`ReceiveBuffers::replenish`].
+    pub(super) fn new(size: usize, wanted: usize, message: usize, entries: usize) -> Result<ReceiveBuffers> {
+        Ok(ReceiveBuffers {
             buffers: Vec::new(),
-            contexts: Contexts::new(MAX_BUFFERS),
-            size,
-            wanted: wanted.clamp(1, MAX_BUFFERS),
-            posted: 0,
+            idle: Vec::new(),
+            contexts: Contexts::new(MOST)?,
+            size: size.max(message),
+            message,
+            singles: false,
+            wanted: wanted.clamp(1, SHARED_MOST),
+            wanted_singles: SINGLES.min(entries / 2).max(1),
+            posted: VecDeque::new(),
             postings: 0,
-        }
+            newest: 0,
+        })
     }
 
     /// Which buffer a context belongs to.
@@ -87,7 +124,11 @@ impl ReceiveBuffers {
     #[inline]
     pub(super) fn message(&mut self, index: usize, completion: &Completion) -> Option<&[u8]> {
         let buffer = &mut self.buffers[index];
-        let offset = (completion.buffer() as usize).wrapping_sub(buffer.pages.base() as usize);
+        let offset = match buffer.state {
+            // Providers need not say where the only message of a buffer is.
+            State::Single => 0,
+            _ => (completion.buffer() as usize).wrapping_sub(buffer.pages.base() as usize),
+        };
         let end = offset
             .checked_add(completion.len())
             .filter(|end| *end <= buffer.pages.len())?;
@@ -100,104 +141,151 @@ impl ReceiveBuffers {
 
     /// Notes that a buffer's message completed, and whether libfabric gives the buffer back. `true`: one is missing.
     #[inline]
-    pub(super) fn settle(&mut self, index: usize, released: bool) -> bool {
-        let buffer = &mut self.buffers[index];
-        if !released && buffer.state != State::Settling {
+    pub(super) fn settle(&mut self, index: usize, completion: &Completion) -> bool {
+        let buffer = &self.buffers[index];
+        if buffer.posting == self.newest && buffer.state == State::Shared && !completion.releases_buffer() {
             return false;
         }
-        if released && buffer.state == State::Posted {
-            buffer.state = State::Settling;
-            self.posted -= 1;
-        }
-        if buffer.state == State::Settling && buffer.arrived >= buffer.end {
-            buffer.state = State::Idle;
-        }
-        self.posted < self.wanted
+        self.settle_rarely(index, completion);
+        self.is_short()
     }
 
-    /// Notes that a receive failed.
+    /// The rest of [`ReceiveBuffers::settle`]: for the first message of a buffer, the last one, and those that come late.
+    fn settle_rarely(&mut self, index: usize, completion: &Completion) {
+        let buffer = &self.buffers[index];
+        let (state, released) = (buffer.state, completion.releases_buffer());
+        let complete = buffer.arrived >= buffer.end;
+        self.newest = self.newest.max(buffer.posting);
+        while let Some(&first) = self.posted.front()
+            && self.buffers[first].posting < self.newest
+        {
+            self.posted.pop_front();
+        }
+        match state {
+            State::Single => self.end(index, State::Idle),
+            // A word that comes by itself says that libfabric is done with the buffer (fi_cq(3)), one that rides on a message
+            // only that it puts no further one there.
+            State::Shared if released && (complete || !completion.is_receive()) => {
+                self.end(index, State::Idle)
+            }
+            State::Shared if released => self.end(index, State::Settling),
+            State::Settling if complete => self.end(index, State::Idle),
+            State::Shared | State::Settling | State::Idle => {}
+        }
+    }
+
+    /// A buffer is with libfabric no more, or has no more room.
+    fn end(&mut self, index: usize, state: State) {
+        if self.posted.front() == Some(&index) {
+            self.posted.pop_front();
+        } else {
+            // After a failure, or with a provider that does not keep the order.
+            self.posted.retain(|&other| other != index);
+        }
+        self.buffers[index].state = state;
+        if state == State::Idle {
+            self.idle.push(index);
+        }
+    }
+
+    /// Notes that a receive failed, and whether libfabric gives the buffer back.
     #[cold]
     pub(super) fn failed(&mut self, index: usize, released: bool) {
-        let buffer = &mut self.buffers[index];
-        if buffer.state == State::Posted {
-            self.posted -= 1;
-            // What was never reported as given back may still be written to, so it is not used again.
-            buffer.state = if released {
-                State::Settling
-            } else {
-                State::Abandoned
-            };
+        match self.buffers[index].state {
+            State::Single => self.end(index, State::Idle),
+            // Other messages may still be arriving, anywhere in it.
+            State::Shared if released => {
+                self.buffers[index].end = usize::MAX;
+                self.end(index, State::Settling);
+            }
+            // Where it is still posted it stays so: later messages go there.
+            State::Shared | State::Settling | State::Idle => {}
         }
-        if buffer.state == State::Settling && buffer.arrived >= buffer.end {
-            buffer.state = State::Idle;
+        self.share_no_more();
+    }
+
+    /// From now on each buffer takes one message. Shared ones that are still posted don't count any more: after a failure it is
+    /// not known whether libfabric still has them (ofi_rxm drops one whose last message fails without a word).
+    #[cold]
+    fn share_no_more(&mut self) {
+        if !std::mem::replace(&mut self.singles, true) {
+            self.wanted = self.wanted_singles;
+            self.posted.clear();
         }
+    }
+
+    /// How many buffers there are.
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.buffers.len()
     }
 
     /// Whether fewer buffers are posted than there should be.
     #[inline]
     pub(super) fn is_short(&self) -> bool {
-        self.posted < self.wanted
+        self.posted.len() < self.wanted
     }
 
     /// Posts buffers until there are enough.
     pub(super) fn replenish(&mut self, target: &mut Target<'_>) -> Result<()> {
-        while self.posted < self.wanted {
-            let index = match self.buffers.iter().position(|buffer| buffer.state == State::Idle) {
+        while self.is_short() {
+            let index = match self.idle.pop() {
                 Some(index) => index,
-                None if self.buffers.len() < MAX_BUFFERS => self.add(target)?,
-                None => match self.oldest_settling() {
-                    // So many buffers later, the gaps in this one are no messages that still arrive but padding
-                    // between messages, which fi_msg(3) allows providers.
-                    Some(index) => index,
-                    None if self.posted > 0 => return Ok(()),
-                    None => {
-                        return Err(err!(
-                            Other,
-                            "all {MAX_BUFFERS} receive buffers were lost to errors of the libfabric provider"
-                        ));
-                    }
+                None => match self.add(target) {
+                    Ok(index) => index,
+                    // As long as one is left messages arrive, if slower.
+                    Err(_) if !self.posted.is_empty() => return Ok(()),
+                    Err(error) => return Err(error),
                 },
             };
             let buffer = &mut self.buffers[index];
             self.postings += 1;
             (buffer.arrived, buffer.end, buffer.posting) = (0, 0, self.postings);
-            // shm says ENOMEM, before it has taken the buffer, while messages that wait use up its entries.
-            let busy = |error: &CallError| error.code == libc::ENOMEM && self.posted > 0;
+            let (state, takes, len) = if self.singles {
+                (State::Single, Takes::One, self.message)
+            } else {
+                (State::Shared, Takes::Many, buffer.pages.len())
+            };
             // SAFETY: the pages and the context live until the endpoint is closed (the lane's field order), nobody
             // writes to them, and they are read only through completions.
             let posted = unsafe {
-                target.endpoint.receive_many(
+                target.endpoint.receive(
+                    takes,
                     buffer.pages.base(),
-                    buffer.pages.len(),
+                    len,
                     buffer.descriptor,
                     self.contexts.pointer(index),
                 )
             };
-            match posted {
-                Ok(Posted::Accepted) => buffer.state = State::Posted,
-                Ok(Posted::Again) => return Ok(()),
-                Err(error) if busy(&error) => return Ok(()),
-                Err(error) => return Err(error.into()),
+            if posted == Ok(Posted::Accepted) {
+                buffer.state = state;
+                self.posted.push_back(index);
+                continue;
             }
-            self.posted += 1;
+            self.idle.push(index);
+            match posted {
+                // shm says ENOMEM, before it has taken the buffer, while messages that wait use up its entries.
+                Err(error) if error.code != libc::ENOMEM || self.posted.is_empty() => {
+                    return Err(error.into());
+                }
+                _ => return Ok(()),
+            }
         }
         Ok(())
     }
 
-    fn oldest_settling(&self) -> Option<usize> {
-        let settling = self
-            .buffers
-            .iter()
-            .enumerate()
-            .filter(|(_, buffer)| buffer.state == State::Settling);
-        settling
-            .min_by_key(|(_, buffer)| buffer.posting)
-            .map(|(index, _)| index)
-    }
-
-    /// Adds an idle buffer.
+    /// Adds a buffer, which the caller has to post or to put to those that are idle.
     fn add(&mut self, target: &mut Target<'_>) -> Result<usize> {
-        let pages = Pages::map(self.size)?;
+        if !self.singles && self.buffers.len() == SHARED_MOST {
+            self.share_no_more();
+        }
+        if self.buffers.len() == MOST {
+            return Err(err!(
+                Other,
+                "all {MOST} receive buffers are held by messages that arrived by half"
+            ));
+        }
+        let pages = Pages::map(if self.singles { self.message } else { self.size })?;
         let descriptor = match &mut target.registered {
             None => std::ptr::null_mut(),
             Some(registered) => {
