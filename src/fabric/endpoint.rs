@@ -327,3 +327,7 @@ impl Drop for Endpoint {
         unsafe { close(self.fid()) };
     }
 }
+
+#[cfg(test)]
+#[path = "stand_in.rs"]
+mod stand_in;

@@ -58,18 +58,32 @@ impl Sockets {
     /// A descriptor that becomes readable when one of the sockets does. `None`: something is on its way out, or it makes no
     /// sense to sleep on them now.
     pub fn arm(&mut self) -> Option<RawFd> {
-        let again = |(at, took): (Instant, Duration)| at.elapsed() >= took * SEARCH_SHARE;
-        if self.searched.is_none_or(again) {
-            self.search();
-        }
+        self.search_if_due();
         // Who can't be connected to would not see who comes.
         if !self.listens || !self.all_has_left() {
             return None;
         }
-        let mut epolled = [PollFd::new(self.epoll.0.as_fd(), PollFlags::POLLIN)];
-        let readable = poll(&mut epolled, PollTimeout::ZERO).is_ok_and(|count| count > 0);
-        self.fruitless = if readable { self.fruitless + 1 } else { 0 };
+        self.fruitless = if self.is_readable() { self.fruitless + 1 } else { 0 };
         (self.fruitless <= FRUITLESS_MAX).then(|| self.epoll.0.as_raw_fd())
+    }
+
+    /// How many connections there are, if in any socket something lies that nobody has read.
+    #[cold]
+    pub fn unread(&mut self) -> Option<usize> {
+        self.search_if_due();
+        self.is_readable().then_some(self.connections.len())
+    }
+
+    fn is_readable(&self) -> bool {
+        let mut epolled = [PollFd::new(self.epoll.0.as_fd(), PollFlags::POLLIN)];
+        poll(&mut epolled, PollTimeout::ZERO).is_ok_and(|count| count > 0)
+    }
+
+    fn search_if_due(&mut self) {
+        let again = |(at, took): (Instant, Duration)| at.elapsed() >= took * SEARCH_SHARE;
+        if self.searched.is_none_or(again) {
+            self.search();
+        }
     }
 
     /// Whether each connection could take more: then libfabric keeps nothing back.

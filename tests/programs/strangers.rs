@@ -23,6 +23,9 @@ const RANKS: u32 = 3;
 /// How long a stranger who speaks libfabric tries to get its messages out.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Strangers per rank who hang up in the middle of a message. A rank that loses a receive buffer to each dies of some 64.
+const HANGING_UP: usize = 120;
+
 /// Providers with sockets whose endpoint does not survive a stranger, and why (docs/providers.md has it all).
 const NOT_OVER: &[(&str, &str)] = &[("udp;ofi_rxd", "a single byte to its port crashes libfabric 1.17")];
 
@@ -107,6 +110,9 @@ fn disturb(launcher: &mut Child, provider: &str, folder: &Path) -> Result<String
     knock(provider, &endpoints, &mut held)?;
     for endpoint in &endpoints {
         speak(provider, endpoint.port())?;
+        if provider == "net" {
+            hang_up(endpoint.port(), HANGING_UP)?;
+        }
     }
     drop(held);
     std::fs::write(folder.join("stop"), "")?;
@@ -249,6 +255,27 @@ fn speak(provider: &str, port: u16) -> Outcome {
     let deadline = Instant::now() + Duration::from_secs(1);
     while !lane.is_drained() && Instant::now() < deadline {
         lane.poll(&mut sink)?;
+    }
+    Ok(())
+}
+
+/// Asks for a connection as another process would (the words of libfabric's TCP provider), announces a message, sends half of
+/// it and hangs up; so many times.
+fn hang_up(port: u16, count: usize) -> Outcome {
+    for number in 0..count {
+        let mut stream = TcpStream::connect_timeout(&(Ipv4Addr::LOCALHOST, port).into(), PATIENCE)?;
+        let own = stream.local_addr()?.port();
+        let mut request = vec![0; 40];
+        (request[0], request[3], request[24]) = (3, 8, 1);
+        request[34..36].copy_from_slice(&own.to_be_bytes());
+        let len = [65_576, 100, 5000][number % 3];
+        let mut header = vec![0; 16];
+        (header[0], header[6]) = (3, 16);
+        header[8..].copy_from_slice(&(16 + len as u64).to_le_bytes());
+        let said = [request, header, junk(len / 2, number as u64)].concat();
+        // As much as the kernel takes; a rank that hangs up is within its rights.
+        stream.set_nonblocking(true)?;
+        let _ = stream.write(&said);
     }
     Ok(())
 }

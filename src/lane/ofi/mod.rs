@@ -65,6 +65,12 @@ const OPERATIONS: usize = 512;
 /// its other work.
 const ROUNDS: usize = 32;
 
+/// After so many polls in a row that found nothing it is looked whether messages wait in sockets for a receive buffer.
+const QUIET: u32 = 16;
+
+/// They do if so many looks in a row find something there. One look may come just before a message is read.
+const LOOKS: u32 = 4;
+
 /// How long the first contact with a peer may take.
 const FIRST_CONTACT: Duration = Duration::from_secs(60);
 
@@ -105,6 +111,10 @@ pub struct OfiLane {
     sleeps_early: bool,
     /// To sleep on where the completion queue has no descriptor, though the provider could have one.
     sockets: Option<Sockets>,
+    /// Polls in a row that found nothing.
+    quiet: u32,
+    /// Looks in a row that found something in the sockets.
+    unread: u32,
 }
 
 impl OfiLane {
@@ -229,6 +239,8 @@ impl OfiLane {
             first_contact: FIRST_CONTACT,
             sleeps_early: tuning.own_thread,
             sockets,
+            quiet: 0,
+            unread: 0,
         };
         ledger.time(Phase::Post, || {
             lane.register_bounce_buffers()?;
@@ -266,6 +278,24 @@ impl OfiLane {
             domain: &self.domain,
             registered: self.registers_local.then_some(&mut self.registered),
         })
+    }
+
+    /// A TCP provider that has no buffer for a message leaves it in its socket. If that goes on while nothing comes, then the
+    /// buffers that are posted are all held by messages that have arrived by half.
+    #[cold]
+    fn look_for_waiting_messages(&mut self) -> Result<()> {
+        self.quiet = 0;
+        let Some(connections) = self.sockets.as_mut().and_then(Sockets::unread) else {
+            self.unread = 0;
+            return Ok(());
+        };
+        self.unread += 1;
+        if self.unread < LOOKS {
+            return Ok(());
+        }
+        self.unread = 0;
+        self.receives.distrust(connections);
+        self.replenish()
     }
 
     #[cold]
@@ -612,12 +642,20 @@ impl Lane for OfiLane {
         // reading less than that would let it grow, and use up the receive buffers.
         for round in 0..ROUNDS {
             match self.queue.read(&mut self.batch)? {
-                Polled::Nothing => return Ok(round > 0),
+                Polled::Nothing if round > 0 => return Ok(true),
+                Polled::Nothing => {
+                    self.quiet += 1;
+                    if self.quiet == QUIET {
+                        self.look_for_waiting_messages()?;
+                    }
+                    return Ok(false);
+                }
                 Polled::Failed(failure) => {
                     self.fail(failure, sink)?;
                     return Ok(true);
                 }
                 Polled::Completions(count) => {
+                    (self.quiet, self.unread) = (0, 0);
                     for position in 0..count {
                         if let Some(completion) = self.batch.get(position) {
                             self.complete(completion, sink)?;

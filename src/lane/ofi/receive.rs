@@ -14,7 +14,8 @@
 //! The same where more buffers than [`SHARED_MOST`] wait for messages to end, whoever they are.
 //!
 //! Nobody says either that half a message has taken the last room of a buffer. But buffers are filled in the order in which they
-//! were posted: a message in one of them tells that those before it have no room left, and others take their place.
+//! were posted: a message in one of them tells that those before it have no room left, and others take their place. And where
+//! bytes stay in the sockets while nothing comes ([`ReceiveBuffers::distrust`]), all are held by halves.
 
 use std::collections::VecDeque;
 
@@ -207,9 +208,19 @@ impl ReceiveBuffers {
     /// From now on each buffer takes one message. Shared ones that are still posted don't count any more: after a failure it is
     /// not known whether libfabric still has them (ofi_rxm drops one whose last message fails without a word).
     #[cold]
-    fn share_no_more(&mut self) {
+    pub(super) fn share_no_more(&mut self) {
         if !std::mem::replace(&mut self.singles, true) {
             self.wanted = self.wanted_singles;
+            self.posted.clear();
+        }
+    }
+
+    /// Messages wait for a buffer, though some are posted: halves of other messages hold them, of at most one for each of so many
+    /// connections. Others are to be posted.
+    #[cold]
+    pub(super) fn distrust(&mut self, connections: usize) {
+        self.share_no_more();
+        if self.buffers.len() - self.idle.len() <= connections + SHARED_MOST + self.wanted {
             self.posted.clear();
         }
     }
