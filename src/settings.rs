@@ -96,6 +96,8 @@ settings! {
     rma: bool = "WEFT_RMA", Kind::Switch, "1";
     /// microseconds to spin before a waiting process yields its core; 0 yields at once
     spin_us: Option<u64> = "WEFT_SPIN_US", Kind::Number { min: 0, max: 1_000_000_000 }, "";
+    /// seconds after which a process for which libfabric takes no message is told of, with its address; 0 never does
+    contact_report_s: u64 = "WEFT_CONTACT_REPORT_S", Kind::Number { min: 0, max: 86_400 }, "60";
     /// seconds after which a finalize that still waits says for what; 0 never says
     finalize_report_s: u64 = "WEFT_FINALIZE_REPORT_S", Kind::Number { min: 0, max: 86_400 }, "10";
     /// what Finalize reports: `startup`: where the time of Init and Finalize went (rank 0's; with `all`, every rank's); `transports`: which lane carried messages between which hosts (with `all`: ranks)

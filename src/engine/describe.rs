@@ -6,6 +6,7 @@ use super::matching::{Envelope, Pattern, Posted};
 use super::peer::{Link, Peer};
 use super::request::{Fetch, ReceiveStage, Request, RequestId, SendStage, SendWork, Work};
 use super::{Engine, State};
+use crate::lane::ProcId;
 
 /// Of each kind of thing, only so many are listed.
 const LISTED_MAX: usize = 20;
@@ -34,7 +35,11 @@ impl Engine {
         );
         lines.extend(self.untaken(spare));
         let peers = state.peers.iter().enumerate();
-        lines.extend(peers.filter_map(|(at, peer)| peer.as_ref()?.describe(at)));
+        lines.extend(peers.filter_map(|(at, peer)| {
+            let peer = peer.as_ref()?;
+            let place = self.lanes.get(peer.lane);
+            peer.describe(at, place.and_then(|lane| lane.place(ProcId(at as u32))))
+        }));
         if state.strangers != 0 {
             let strangers = state.strangers;
             lines.push(format!(
@@ -170,11 +175,14 @@ impl State {
 }
 
 impl Peer {
-    fn describe(&self, number: usize) -> Option<String> {
+    fn describe(&self, number: usize, place: Option<String>) -> Option<String> {
         let quiet = self.queue.is_empty() && self.streams.is_empty() && self.held.is_empty();
         let mut text = match &self.link {
             Link::Up | Link::Unknown if quiet => return None,
-            Link::Up | Link::Unknown => format!("to process {number}:"),
+            Link::Up | Link::Unknown => match place {
+                Some(place) => format!("to process {number} at {place}:"),
+                None => format!("to process {number}:"),
+            },
             Link::LookingUp => format!("to process {number}: its address is being looked up;"),
             Link::Lost(error) => return Some(format!("process {number} is out of reach: {error}")),
         };

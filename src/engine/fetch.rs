@@ -21,6 +21,7 @@ impl Engine {
         let Engine { lanes, state, .. } = self;
         // A lane that takes no more for now must not hold up another.
         let mut full = 0u64;
+        let mut refused = None;
         let mut left = state.reads.len();
         while left > 0 {
             let Some(id) = state.reads.pop_front() else {
@@ -69,6 +70,7 @@ impl Engine {
                     state.operations.remove(token);
                     state.reads.push_back(id);
                     full |= 1 << (peer.lane % 64);
+                    refused = Some(from);
                 }
                 Ok(Sent::Done) => {
                     state.operations.remove(token);
@@ -81,6 +83,9 @@ impl Engine {
                     state.read_ended(id, Err(error));
                 }
             }
+        }
+        if let Some(from) = refused {
+            self.report_late(from);
         }
     }
 }

@@ -6,13 +6,14 @@ use super::wire::{FLAG_CANCELLED, FLAG_PRESSED, FLAG_PUSHED, FLAG_SYNC, HEADER_B
 use super::{Engine, LOOPBACK, Operation, State};
 use crate::err;
 use crate::error::{Error, Result};
-use crate::lane::{ProcId, Sink};
+use crate::lane::{Lane, ProcId, Sink};
 
 /// In which turns the lanes are polled.
 ///
 /// A message from the first lane should not wait until a slower one has been asked, and one that has nothing to tell: a poll of
 /// libfabric's `tcp` costs several times what shared memory needs for a message. So while the first lane is busy, one of the others
-/// that has long been quiet is left out most of the time.
+/// that has long been quiet is left out most of the time. One that has something under way is not: its polls push that out, and
+/// tell nothing until it is done.
 #[derive(Default)]
 pub(super) struct Turns {
     /// Calls of [`Engine::progress`], wrapping.
@@ -30,6 +31,8 @@ const SPARE: usize = 4;
 const BUSY: u32 = 1 << 12;
 /// A lane is quiet after so many polls without anything.
 const QUIET: u32 = 64;
+/// A quiet lane by which peers may read is polled in one of so many calls.
+const EXPOSED_ONE_IN: u32 = 8;
 
 impl Turns {
     pub(super) fn new(lanes: usize) -> Turns {
@@ -50,6 +53,13 @@ impl Turns {
     #[inline]
     fn polls(&self, lane: usize, one_in: u32) -> bool {
         lane < 2 || self.busy == 0 || self.quiet[lane] < QUIET || self.calls.is_multiple_of(one_in)
+    }
+
+    /// Whether it is a lane's turn though it would be left out, because its polls move something on: all that goes out, where
+    /// the transport has no thread of its own. Whether a peer reads what is exposed can't be seen, so that counts less.
+    #[inline]
+    fn polls_undone(&self, lane: &dyn Lane) -> bool {
+        !lane.is_drained() || (self.calls.is_multiple_of(EXPOSED_ONE_IN) && lane.is_exposed())
     }
 
     /// What a poll found.
@@ -97,7 +107,7 @@ impl Engine {
         for (at, lane) in lanes.iter_mut().enumerate() {
             let due = match at {
                 LOOPBACK => state.has_sent_itself(),
-                _ => turns.polls(at, one_in),
+                _ => turns.polls(at, one_in) || turns.polls_undone(&**lane),
             };
             if !due {
                 continue;
@@ -121,6 +131,7 @@ impl Engine {
             self.state.peer(id).listed = false;
             if !self.flush(id) {
                 self.state.list(id);
+                self.report_late(id);
             }
         }
         if !self.state.withdrawn.is_empty() {
@@ -128,6 +139,17 @@ impl Engine {
         }
         // Handing a message to its lane may have ended its request.
         any || self.state.events != before
+    }
+
+    /// After a lane has refused something for a peer: tells the user where it is, if that has gone on for long.
+    #[cold]
+    pub(super) fn report_late(&mut self, to: ProcId) {
+        if let Some(peer) = &self.state.peers[to.0 as usize]
+            && peer.link == Link::Up
+            && let Some(words) = self.lanes[peer.lane].late(to)
+        {
+            eprintln!("[weft] rank {}: {words}", self.state.me.0);
+        }
     }
 
     /// For waiting: collects descriptors that become readable when there is something to do, or when another thread has done it.
@@ -395,7 +417,14 @@ impl Sink for State {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::RawFd;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::super::Parts;
     use super::*;
+    use crate::lane::loopback::Loopback;
+    use crate::lane::{Limits, Piece, Region, RemoteKey, Sent};
 
     /// How often lane 2 is polled in so many calls, where lane 1 always has something and lane 2 as told.
     fn polls(calls: u32, one_in: u32, any: impl Fn(u32) -> bool) -> u32 {
@@ -420,6 +449,97 @@ mod tests {
         assert!((QUIET..QUIET + 10_000 / 8 + 2).contains(&polls(10_000, 8, |_| false)));
         // Once it has something, it is looked at each time again.
         assert!(polls(20_000, 64, |call| call >= 10_000) > 9_900);
+    }
+
+    /// A lane in which nothing arrives, or always something, and which counts its polls.
+    struct Counting {
+        polls: Arc<AtomicU32>,
+        any: bool,
+        drained: bool,
+        exposed: bool,
+    }
+
+    impl Lane for Counting {
+        fn name(&self) -> String {
+            "counting".into()
+        }
+        fn limits(&self) -> Limits {
+            Loopback::default().limits()
+        }
+        fn address(&self) -> Vec<u8> {
+            Vec::new()
+        }
+        fn connect(&mut self, _: ProcId, _: &[u8]) -> Result<()> {
+            Ok(())
+        }
+        unsafe fn send(&mut self, _: ProcId, _: &[u8], _: &[u8], _: u64) -> Result<Sent> {
+            Ok(Sent::Again)
+        }
+        fn poll(&mut self, _: &mut dyn Sink) -> Result<bool> {
+            self.polls.fetch_add(1, Ordering::Relaxed);
+            Ok(self.any)
+        }
+        unsafe fn expose(&mut self, _: &[Piece]) -> Result<(Region, RemoteKey)> {
+            Err(err!(Other, "no memory is exposed here"))
+        }
+        fn withdraw(&mut self, _: Region) {}
+        unsafe fn read(&mut self, _: ProcId, _: &RemoteKey, _: u64, _: &[Piece], _: u64) -> Result<Sent> {
+            Ok(Sent::Again)
+        }
+        fn arm(&mut self) -> Option<RawFd> {
+            None
+        }
+        fn can_sleep(&self) -> bool {
+            false
+        }
+        fn is_drained(&self) -> bool {
+            self.drained
+        }
+        fn is_exposed(&self) -> bool {
+            self.exposed
+        }
+    }
+
+    /// How often a lane of which no poll tells anything is polled in so many calls, beside one that is busy.
+    fn polls_beside_a_busy_one(calls: u32, drained: bool, exposed: bool) -> u32 {
+        let lane = |any, drained, exposed| Counting {
+            polls: Arc::default(),
+            any,
+            drained,
+            exposed,
+        };
+        let (busy, quiet) = (lane(true, true, false), lane(false, drained, exposed));
+        let polls = quiet.polls.clone();
+        let mut engine = Engine::new(Parts {
+            me: ProcId(0),
+            size: 3,
+            token: 1,
+            lanes: vec![Box::new(Loopback::default()), Box::new(busy), Box::new(quiet)],
+            eager_max: None,
+            rma: true,
+            first_generation: 0,
+            window: 2,
+            unexpected_max: u64::MAX,
+        });
+        for _ in 0..calls {
+            engine.progress(true);
+        }
+        polls.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn a_lane_that_has_something_under_way_is_polled_beside_a_busy_one() {
+        const CALLS: u32 = 64 * 100;
+        let left_out = polls_beside_a_busy_one(CALLS, true, false);
+        assert!((QUIET..QUIET + CALLS / 64 + 2).contains(&left_out), "{left_out}");
+        assert_eq!(polls_beside_a_busy_one(CALLS, false, false), CALLS);
+        assert_eq!(polls_beside_a_busy_one(CALLS, false, true), CALLS);
+        // A peer may be reading; nothing tells whether one does.
+        let exposed = polls_beside_a_busy_one(CALLS, true, true);
+        assert!(
+            (CALLS / EXPOSED_ONE_IN..CALLS / 4).contains(&exposed),
+            "{exposed}"
+        );
     }
 
     #[test]

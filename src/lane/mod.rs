@@ -174,8 +174,27 @@ pub trait Lane: Send {
         false
     }
 
+    /// Where a connected peer is, for reports: an address, and over what.
+    fn place(&self, peer: ProcId) -> Option<String> {
+        let _ = peer;
+        None
+    }
+
+    /// Asked when a message to a connected peer, or a read of its memory, was refused ([`Sent::Again`]): what to tell the user,
+    /// once, where none has been taken for so long that the peer may be out of reach. It need not be: one that computes or is
+    /// stopped takes none either. So nothing is lost by that, and the same is tried again.
+    fn late(&mut self, peer: ProcId) -> Option<String> {
+        let _ = peer;
+        None
+    }
+
     /// Whether nothing is under way: no send or read waits for its completion.
     fn is_drained(&self) -> bool;
+
+    /// Whether a peer may be reading memory of this process by way of this lane's polls.
+    fn is_exposed(&self) -> bool {
+        false
+    }
 
     /// While on, [`Lane::is_drained`] tells of every message, also of those short ones that otherwise are handed to the
     /// transport for good.

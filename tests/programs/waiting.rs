@@ -1,4 +1,8 @@
-//! What a rank uses that waits: next to no processor time, over each way and however the waits begin.
+//! Ranks that wait: what they use, next to no processor time, over each way and however the waits begin; and for how long,
+//! which is up to the program: a rank that calls nothing is told of and not lost.
+
+use std::fs::File;
+use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
 
@@ -23,7 +27,44 @@ pub fn trials() -> Vec<Trial> {
             trials.push(Trial::test(name, move || idle(&way)));
         }
     }
+    for way in ["tcp;ofi_rxm", common()] {
+        for how in ["computes", "stopped"] {
+            let name = format!("waiting::a_silent_rank_is_not_lost::{how}::{way}");
+            trials.push(Trial::test(name, move || silent(way, how)));
+        }
+    }
     trials
+}
+
+/// `WEFT_TEST_SILENT_S`: for so many seconds at least, up to 80 (`ci/soak.d/silent`); otherwise until the sender has said that
+/// nothing was taken from it.
+fn silent(way: &str, how: &str) -> Outcome {
+    let least = std::env::var("WEFT_TEST_SILENT_S").ok();
+    let least = least.and_then(|text| text.parse().ok()).unwrap_or(0);
+    let (folder, start) = (tempfile::tempdir()?, Instant::now());
+    let go = folder.path().join("go");
+    let job = Job::new(&build::program("silent")?, 2)
+        .arguments(&[how, go.to_str().ok_or("a path that is no text")?])
+        .over(way)
+        .env("WEFT_CONTACT_REPORT_S", "1");
+    // The address is of this machine.
+    let told = |text: &str| {
+        let is_told = |line: &str| {
+            line.contains("rank 0: libfabric has taken no message for process 1 for 1 s. It is at 127.0.0.1:")
+        };
+        text.lines().any(is_told)
+    };
+    let ended = job.run_watched(|text| {
+        if told(text) && start.elapsed() >= Duration::from_secs(least) {
+            File::create(&go)?;
+        }
+        Ok(())
+    })?;
+    ended.is_well("silent", 2)?;
+    match told(&ended.stderr) {
+        true => Ok(()),
+        false => Err(ended.fail("the silent rank was not told of")),
+    }
 }
 
 fn idle(way: &str) -> Outcome {

@@ -12,8 +12,9 @@
 //!    the provider has no two segments, everything goes by 2.
 //!
 //! The loss of a peer: ofi_rxm reports it with the operations under way; `net` of 1.17 does not, and says again for
-//! ever, as it does for a peer that is merely busy. So the launcher is who notices a death there. The first contact
-//! has a time limit of its own.
+//! ever, as it does for a peer that is merely busy. So the launcher is who notices a death there. With manual progress a
+//! connection comes about only when both sides poll: that a peer does not take anything for long, not even the first
+//! message, says nothing of its life. The user is told where it is ([`Lane::late`]), and it is tried again.
 //!
 //! What comes off the wire is only handed on: nothing in a message is read here. A stranger who connects and sends
 //! junk costs a completion with an error or a message that the engine refuses.
@@ -36,7 +37,7 @@ mod tuning;
 use std::collections::HashMap;
 use std::os::fd::RawFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
@@ -71,8 +72,8 @@ const QUIET: u32 = 16;
 /// They do if so many looks in a row find something there. One look may come just before a message is read.
 const LOOKS: u32 = 4;
 
-/// How long the first contact with a peer may take.
-const FIRST_CONTACT: Duration = Duration::from_secs(60);
+/// Where the provider asks for registered buffers: so many of the length of a message, for payloads that can't be registered.
+const SPARES: usize = 8;
 
 /// The longest single read of remote memory: providers count in 32 bits here and there.
 const READ_PART: usize = 1 << 30;
@@ -107,7 +108,8 @@ pub struct OfiLane {
     /// Whether buffers of local operations are registered: the provider asks for it, or a test.
     registers_local: bool,
     next_region: u64,
-    first_contact: Duration,
+    /// After so long a peer for which libfabric takes nothing is told of.
+    report_after: Option<Duration>,
     sleeps_early: bool,
     /// To sleep on where the completion queue has no descriptor, though the provider could have one.
     sockets: Option<Sockets>,
@@ -217,7 +219,12 @@ impl OfiLane {
             queue,
             addresses,
             domain,
-            operations: Operations::new(OPERATIONS, buffered)?,
+            operations: Operations::new(
+                OPERATIONS,
+                buffered,
+                if registers_local { SPARES } else { 0 },
+                message,
+            )?,
             receives: ReceiveBuffers::new(
                 tuning.receive_bytes,
                 tuning.receive_count,
@@ -236,7 +243,8 @@ impl OfiLane {
             peers: HashMap::default(),
             registers_local,
             next_region: 0,
-            first_contact: FIRST_CONTACT,
+            report_after: (settings.contact_report_s > 0)
+                .then(|| Duration::from_secs(settings.contact_report_s)),
             sleeps_early: tuning.own_thread,
             sockets,
             quiet: 0,
@@ -310,29 +318,19 @@ impl OfiLane {
 
     /// What to tell the engine after libfabric said again.
     #[cold]
-    fn again(&mut self, peer: ProcId) -> Result<Sent> {
-        let limit = self.first_contact;
-        if !self
-            .peers
-            .get_mut(&peer.0)
-            .is_some_and(|known| known.refused(limit))
-        {
-            return Ok(Sent::Again);
+    fn again(&mut self, peer: ProcId) -> Sent {
+        if let Some(known) = self.peers.get_mut(&peer.0) {
+            known.refused();
         }
-        Err(err!(
-            Other,
-            "process {} can't be reached from {} after {} s: libfabric still has no connection to it",
-            peer.0,
-            peers::words(&self.info, &self.own_name),
-            limit.as_secs()
-        ))
+        Sent::Again
     }
 
     #[cold]
     fn refused(&self, peer: ProcId, error: CallError) -> crate::Error {
+        let place = self.place(peer).unwrap_or_default();
         err!(
             Other,
-            "sending to process {} from {}: {error}",
+            "sending to process {} at {place} from {}: {error}",
             peer.0,
             peers::words(&self.info, &self.own_name)
         )
@@ -367,6 +365,7 @@ impl OfiLane {
     fn end(&mut self, operation: Operation, result: Result<()>, sink: &mut dyn Sink) {
         match operation {
             Operation::Free { .. } | Operation::Copied { .. } => {}
+            Operation::Spared { spare, .. } => self.operations.give_back(spare),
             Operation::Lent { token, region, .. } => {
                 if let Some(region) = region {
                     self.registrar.end(region);
@@ -411,7 +410,9 @@ impl OfiLane {
             return Ok(());
         };
         let peer = match &operation {
-            Operation::Copied { peer } | Operation::Lent { peer, .. } => Some(*peer),
+            Operation::Copied { peer } | Operation::Spared { peer, .. } | Operation::Lent { peer, .. } => {
+                Some(*peer)
+            }
             Operation::Read { read } => self.reads.peer(*read),
             Operation::Free { .. } => None,
         };
@@ -419,7 +420,7 @@ impl OfiLane {
             Some(peer) => self.refused(peer, failure.error.clone()),
             None => failure.error.clone().into(),
         };
-        let copied = matches!(operation, Operation::Copied { .. });
+        let copied = matches!(operation, Operation::Copied { .. } | Operation::Spared { .. });
         self.end(operation, Err(error.clone()), sink);
         // A copied message was reported as sent, so its loss is the peer's loss whatever the reason is.
         if let Some(peer) = peer
@@ -471,10 +472,10 @@ impl OfiLane {
         };
         match self.endpoint.inject(bytes, known.address) {
             Ok(Posted::Accepted) => {
-                known.reached = true;
+                known.accepted();
                 Ok(Sent::Done)
             }
-            Ok(Posted::Again) => self.again(peer),
+            Ok(Posted::Again) => Ok(self.again(peer)),
             Err(error) => Err(self.refused(peer, error)),
         }
     }
@@ -500,11 +501,39 @@ impl OfiLane {
         // SAFETY: the slot's buffer and context are not touched until the operation ends, and outlive the endpoint.
         match unsafe { self.endpoint.send(bytes, len, descriptor, known.address, context) } {
             Ok(Posted::Accepted) => {
-                known.reached = true;
+                known.accepted();
                 self.operations.start(slot, Operation::Copied { peer });
                 Ok(Sent::Done)
             }
-            Ok(Posted::Again) => self.again(peer),
+            Ok(Posted::Again) => Ok(self.again(peer)),
+            Err(error) => Err(self.refused(peer, error)),
+        }
+    }
+
+    /// Sends a payload that can't be registered from where it is, as happens when no more memory may be locked: a copy, in one
+    /// of the buffers that were registered when the lane was opened.
+    #[cold]
+    fn send_spared(&mut self, peer: ProcId, header: &[u8], payload: &[u8]) -> Result<Sent> {
+        let (Some(slot), Some(spare)) = (self.operations.next(), self.operations.spare()) else {
+            return Ok(Sent::Again);
+        };
+        let Some(known) = self.peers.get_mut(&peer.0) else {
+            return Err(self.unknown(peer));
+        };
+        let bytes = self.operations.fill_spare(spare, header, payload);
+        let descriptor = self.operations.descriptor();
+        let context = self.operations.context(slot);
+        let len = header.len() + payload.len();
+        // SAFETY: the buffer is taken and the slot's context not touched until the operation ends, and both outlive the
+        // endpoint.
+        match unsafe { self.endpoint.send(bytes, len, descriptor, known.address, context) } {
+            Ok(Posted::Accepted) => {
+                known.accepted();
+                self.operations.take(spare);
+                self.operations.start(slot, Operation::Spared { peer, spare });
+                Ok(Sent::Done)
+            }
+            Ok(Posted::Again) => Ok(self.again(peer)),
             Err(error) => Err(self.refused(peer, error)),
         }
     }
@@ -528,7 +557,7 @@ impl OfiLane {
         };
         let region = if self.registers_local {
             // SAFETY: the caller keeps the payload valid until the completion, at which the region ends.
-            Some(unsafe {
+            let region = unsafe {
                 self.registrar.register(
                     &self.domain,
                     &self.endpoint,
@@ -536,7 +565,11 @@ impl OfiLane {
                     payload.len(),
                     Access::Send,
                 )
-            }?)
+            };
+            match region {
+                Ok(region) => Some(region),
+                Err(_) => return self.send_spared(peer, header, payload),
+            }
         } else {
             None
         };
@@ -558,7 +591,7 @@ impl OfiLane {
             self.operations
                 .start(slot, Operation::Lent { peer, token, region });
             if let Some(known) = self.peers.get_mut(&peer.0) {
-                known.reached = true;
+                known.accepted();
             }
             return Ok(Sent::Pending);
         }
@@ -567,7 +600,7 @@ impl OfiLane {
         }
         match posted {
             Err(error) => Err(self.refused(peer, error)),
-            Ok(_) => self.again(peer),
+            Ok(_) => Ok(self.again(peer)),
         }
     }
 }
@@ -594,7 +627,7 @@ impl Lane for OfiLane {
         // SAFETY: the format is this domain's, and `decode` has checked the bytes as far as the format allows.
         let number = unsafe { self.addresses.insert(&padded) }
             .map_err(|error| err!(Other, "process {}'s address can't be used: {error}", peer.0))?;
-        self.peers.insert(peer.0, Peer::new(number));
+        self.peers.insert(peer.0, Peer::new(number, name));
         if let Some((sockets, address)) = self.sockets.as_mut().zip(fabric::socket_address(name)) {
             sockets.add(address);
         }
@@ -764,7 +797,7 @@ impl Lane for OfiLane {
             Err(mut read) => {
                 self.end_regions(&mut read);
                 read.result()?;
-                self.again(peer)
+                Ok(self.again(peer))
             }
         }
     }
@@ -784,8 +817,37 @@ impl Lane for OfiLane {
         self.queue.has_descriptor()
     }
 
+    fn place(&self, peer: ProcId) -> Option<String> {
+        Some(self.peers.get(&peer.0)?.place(&self.info))
+    }
+
+    fn late(&mut self, peer: ProcId) -> Option<String> {
+        let limit = self.report_after?;
+        let known = self.peers.get_mut(&peer.0)?;
+        known.is_late(limit, Instant::now()).then(|| {
+            let hint = match fabric::socket_address(&self.own_name) {
+                Some(_) => ": WEFT_INTERFACE names another network interface",
+                None => "",
+            };
+            format!(
+                "libfabric has taken no message for process {} for {} s. It is at {}, this process at {}. That goes on as \
+                 soon as process {} calls MPI again: it may be computing, or stopped. Else its address can't be reached from \
+                 here{hint}",
+                peer.0,
+                limit.as_secs(),
+                known.place(&self.info),
+                peers::words(&self.info, &self.own_name),
+                peer.0
+            )
+        })
+    }
+
     fn is_drained(&self) -> bool {
         self.operations.is_idle() && !self.reads.has_unissued()
+    }
+
+    fn is_exposed(&self) -> bool {
+        !self.exposed.is_empty()
     }
 
     fn count_all(&mut self, on: bool) {

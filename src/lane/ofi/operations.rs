@@ -1,4 +1,5 @@
-//! Operations under way: a fixed number of slots, each with a context for libfabric and a bounce buffer.
+//! Operations under way: a fixed number of slots, each with a context for libfabric and a bounce buffer, and some spare
+//! buffers for longer messages.
 
 use std::ffi::c_void;
 
@@ -19,6 +20,13 @@ pub(super) enum Operation {
         /// Where it goes.
         peer: ProcId,
     },
+    /// A message that was copied to a spare buffer; nobody waits for it.
+    Spared {
+        /// Where it goes.
+        peer: ProcId,
+        /// The buffer.
+        spare: Spare,
+    },
     /// A message whose payload is the engine's; its header is in the slot's bounce buffer.
     Lent {
         /// Where it goes.
@@ -35,6 +43,10 @@ pub(super) enum Operation {
     },
 }
 
+/// A spare buffer, by number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Spare(usize);
+
 /// All slots.
 pub(super) struct Operations {
     slots: Vec<Operation>,
@@ -43,7 +55,10 @@ pub(super) struct Operations {
     contexts: Contexts,
     bounce: Pages,
     stride: usize,
-    /// The bounce buffers' registration, for local operations.
+    /// Those of the spare buffers, behind the slots' ones, that nobody uses.
+    spares: Vec<Spare>,
+    spare_len: usize,
+    /// The buffers' registration, for local operations.
     descriptor: *mut c_void,
 }
 
@@ -51,8 +66,8 @@ pub(super) struct Operations {
 unsafe impl Send for Operations {}
 
 impl Operations {
-    /// `count` slots with bounce buffers of `stride` bytes.
-    pub(super) fn new(count: usize, stride: usize) -> Result<Operations> {
+    /// `count` slots with bounce buffers of `stride` bytes, and `spares` buffers of `spare_len` bytes.
+    pub(super) fn new(count: usize, stride: usize, spares: usize, spare_len: usize) -> Result<Operations> {
         Ok(Operations {
             slots: (0..count)
                 .map(|index| Operation::Free { next: index + 1 })
@@ -60,8 +75,10 @@ impl Operations {
             free: 0,
             busy: 0,
             contexts: Contexts::new(count)?,
-            bounce: Pages::map(count * stride)?,
+            bounce: Pages::map(count * stride + spares * spare_len)?,
             stride,
+            spares: (0..spares).rev().map(Spare).collect(),
+            spare_len,
             descriptor: std::ptr::null_mut(),
         })
     }
@@ -103,6 +120,36 @@ impl Operations {
         let next = std::mem::replace(&mut self.free, slot);
         self.busy -= 1;
         Some(std::mem::replace(&mut self.slots[slot], Operation::Free { next }))
+    }
+
+    /// A spare buffer that nobody uses: the one that [`Operations::take`] would take.
+    pub(super) fn spare(&self) -> Option<Spare> {
+        self.spares.last().copied()
+    }
+
+    /// Marks the buffer that [`Operations::spare`] gave as used.
+    pub(super) fn take(&mut self, spare: Spare) {
+        let taken = self.spares.pop();
+        debug_assert_eq!(taken, Some(spare));
+    }
+
+    /// Nobody uses a spare buffer any more.
+    pub(super) fn give_back(&mut self, spare: Spare) {
+        self.spares.push(spare);
+    }
+
+    /// Copies a message into a spare buffer that nobody uses. It must fit, which the caller has checked.
+    pub(super) fn fill_spare(&mut self, Spare(number): Spare, header: &[u8], payload: &[u8]) -> *const u8 {
+        let offset = self.slots.len() * self.stride + number * self.spare_len;
+        assert!(self.spares.contains(&Spare(number)) && header.len() + payload.len() <= self.spare_len);
+        // SAFETY: the buffer is inside the pages, which are mapped for writing, and long enough (asserted); nobody uses it
+        // (asserted), libfabric neither.
+        let buffer = unsafe {
+            std::slice::from_raw_parts_mut(self.bounce.base().add(offset), header.len() + payload.len())
+        };
+        buffer[..header.len()].copy_from_slice(header);
+        buffer[header.len()..].copy_from_slice(payload);
+        buffer.as_ptr()
     }
 
     /// Whether nothing is under way.
@@ -152,7 +199,7 @@ mod tests {
 
     #[test]
     fn slots_come_back() {
-        let mut operations = Operations::new(2, 64).unwrap();
+        let mut operations = Operations::new(2, 64, 0, 0).unwrap();
         let peer = ProcId(0);
         let first = operations.next().unwrap();
         operations.start(first, Operation::Copied { peer });
@@ -169,5 +216,27 @@ mod tests {
         assert!(!operations.is_idle());
         assert!(operations.end(second).is_some());
         assert!(operations.is_idle());
+    }
+
+    #[test]
+    fn spare_buffers_lie_apart_and_come_back() {
+        let mut operations = Operations::new(3, 64, 2, 1000).unwrap();
+        let slot = operations.fill(2, &[1; 32], 32, |rest| rest.fill(1));
+        let first = operations.spare().unwrap();
+        let a = operations.fill_spare(first, &[2; 40], &[2; 960]);
+        operations.take(first);
+        let second = operations.spare().unwrap();
+        let b = operations.fill_spare(second, &[3; 40], &[3; 960]);
+        operations.take(second);
+        assert_eq!(operations.spare(), None);
+        // SAFETY: the buffers are the operations', and have that many bytes.
+        let all = |at: *const u8, len, byte| unsafe {
+            std::slice::from_raw_parts(at, len)
+                .iter()
+                .all(|found| *found == byte)
+        };
+        assert!(all(slot, 64, 1) && all(a, 1000, 2) && all(b, 1000, 3));
+        operations.give_back(first);
+        assert_eq!(operations.spare(), Some(first));
     }
 }

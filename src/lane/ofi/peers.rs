@@ -1,4 +1,4 @@
-//! Peers of the lane: their addresses, and whether they answer.
+//! Peers of the lane: their addresses, and since when libfabric takes nothing for them.
 
 use std::time::{Duration, Instant};
 
@@ -8,36 +8,72 @@ use crate::err;
 use crate::error::Result;
 use crate::fabric::Facts;
 
+/// A process that does not call MPI does not try: of a longer pause so much counts.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// What has been tried in vain.
+struct Tried {
+    /// When, the last time.
+    last: Instant,
+    /// For how long.
+    time: Duration,
+}
+
 /// A connected peer.
 pub(super) struct Peer {
     /// Its number in the address vector.
     pub address: sys::fi_addr_t,
-    /// Whether something was handed to libfabric for it already, which then has a connection.
-    pub reached: bool,
     /// Whether its loss was reported.
     pub lost: bool,
-    /// Since when it can't be reached for the first time.
-    waiting_since: Option<Instant>,
+    /// While libfabric says nothing but again: how long it has been tried.
+    refused: Option<Tried>,
+    /// Whether the user was told of that.
+    told: bool,
+    /// What it published.
+    name: Box<[u8]>,
 }
 
 impl Peer {
-    pub(super) fn new(address: sys::fi_addr_t) -> Peer {
+    /// A peer that published `name`, by its number in the address vector.
+    pub(super) fn new(address: sys::fi_addr_t, name: &[u8]) -> Peer {
         Peer {
             address,
-            reached: false,
             lost: false,
-            waiting_since: None,
+            refused: None,
+            told: false,
+            name: name.into(),
         }
     }
 
-    /// Notes that libfabric said again. `true`: the first contact has been tried for longer than `limit`.
+    /// Notes that libfabric has taken something for it.
+    #[inline]
+    pub(super) fn accepted(&mut self) {
+        self.refused = None;
+    }
+
+    /// Notes that libfabric said again.
     #[cold]
-    pub(super) fn refused(&mut self, limit: Duration) -> bool {
-        if self.reached {
+    pub(super) fn refused(&mut self) {
+        self.refused.get_or_insert_with(|| Tried {
+            last: Instant::now(),
+            time: Duration::ZERO,
+        });
+    }
+
+    /// To be called after each refusal. Whether libfabric has been tried for so long, and said nothing but again; `true` once.
+    pub(super) fn is_late(&mut self, limit: Duration, now: Instant) -> bool {
+        let Some(tried) = self.refused.as_mut().filter(|_| !self.told) else {
             return false;
-        }
-        let since = *self.waiting_since.get_or_insert_with(Instant::now);
-        since.elapsed() > limit
+        };
+        tried.time += now.duration_since(tried.last).min(PAUSE_MAX);
+        tried.last = now;
+        self.told = tried.time >= limit;
+        self.told
+    }
+
+    /// Where it is, for reports.
+    pub(super) fn place(&self, facts: &Facts) -> String {
+        words(facts, &self.name)
     }
 }
 
@@ -108,7 +144,7 @@ pub(super) fn decode<'a>(bytes: &'a [u8], provider: &str, format: u32, own: &[u8
     if sensible { Ok(name) } else { Err(malformed()) }
 }
 
-/// Words for an address in errors.
+/// Words for an address in errors and reports.
 pub(super) fn words(facts: &Facts, name: &[u8]) -> String {
     match crate::fabric::socket_address(name) {
         Some(address) => format!("{} over {}", address, facts.provider()),
@@ -121,6 +157,42 @@ pub(super) fn words(facts: &Facts, name: &[u8]) -> String {
                 format!("{name:02x?}")
             };
             format!("{text} over {}", facts.provider())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_time_in_which_it_was_tried_makes_a_peer_late() {
+        let limit = Duration::from_secs(60);
+        let mut peer = Peer::new(0, &[]);
+        assert!(!peer.is_late(limit, Instant::now()), "nothing was refused");
+        peer.refused();
+        // This process computes for an hour: that tells nothing of the peer.
+        let mut now = Instant::now() + Duration::from_secs(3600);
+        assert!(!peer.is_late(limit, now));
+        // Now it waits, and tries again all the time.
+        let tries = (1..).find(|_| {
+            now += Duration::from_millis(2);
+            peer.refused();
+            peer.is_late(limit, now)
+        });
+        assert!((29_000..=30_000).contains(&tries.unwrap()), "{tries:?}");
+        assert!(!peer.is_late(limit, now + limit), "it is told once");
+    }
+
+    #[test]
+    fn what_is_accepted_begins_anew() {
+        let (limit, mut now) = (Duration::from_secs(2), Instant::now());
+        let mut peer = Peer::new(0, &[]);
+        for _ in 0..10 {
+            peer.refused();
+            now += Duration::from_secs(1);
+            assert!(!peer.is_late(limit, now));
+            peer.accepted();
         }
     }
 }

@@ -18,6 +18,12 @@ pub(super) struct Registered {
 pub(super) struct Registrar {
     keys: Keys,
     provider_chooses: bool,
+    /// Stands for a provider by which no more memory may be locked: of so many payloads of sends it registers one, and says
+    /// what `ibv_reg_mr` says of the others.
+    #[cfg(test)]
+    pub registers_one_in: Option<u32>,
+    #[cfg(test)]
+    asked: u32,
 }
 
 impl Registrar {
@@ -26,7 +32,20 @@ impl Registrar {
         Registrar {
             keys: Keys::new(key_bytes),
             provider_chooses,
+            #[cfg(test)]
+            registers_one_in: None,
+            #[cfg(test)]
+            asked: 0,
         }
+    }
+
+    #[cfg(test)]
+    fn refuses(&mut self, access: Access) -> bool {
+        let Some(one_in) = self.registers_one_in.filter(|_| matches!(access, Access::Send)) else {
+            return false;
+        };
+        self.asked += 1;
+        !self.asked.is_multiple_of(one_in)
     }
 
     /// # Safety
@@ -39,6 +58,15 @@ impl Registrar {
         len: usize,
         access: Access,
     ) -> Result<Registered> {
+        #[cfg(test)]
+        if self.refuses(access) {
+            return Err(crate::fabric::CallError {
+                call: "fi_mr_reg",
+                code: libc::ENOMEM,
+                detail: String::new(),
+            }
+            .into());
+        }
         let key = if self.provider_chooses {
             None
         } else {
