@@ -119,6 +119,10 @@ impl Job {
                 command.env_remove(&name);
             }
         }
+        // The libfabric of this folder, for all jobs: `ci/soak.d/libfabric2`.
+        if let Some(folder) = std::env::var_os("WEFT_TEST_LIBFABRIC") {
+            command.env("LD_LIBRARY_PATH", folder);
+        }
         command
             .args(&self.launcher_options)
             .args(["-n", &self.ranks.to_string()])

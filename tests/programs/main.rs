@@ -12,6 +12,7 @@ mod deaths;
 mod finalizing;
 mod job;
 mod kills;
+mod libfabric2;
 mod limits;
 mod locality;
 mod matrix;
@@ -45,5 +46,6 @@ fn main() {
     trials.extend(semantics::trials());
     trials.extend(locality::trials());
     trials.extend(waiting::trials());
+    trials.extend(libfabric2::trials());
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -20,6 +20,8 @@
 //! junk costs a completion with an error or a message that the engine refuses.
 
 #[cfg(test)]
+mod apart;
+#[cfg(test)]
 mod incast;
 mod keys;
 mod memory;
