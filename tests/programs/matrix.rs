@@ -80,6 +80,7 @@ const ENOUGH: &str = "half a minute each, on the same path as over net: one prov
 
 const PROGRAMS: &[Program] = &[
     program("sizes", &[], RANKS).transport(),
+    program("received", &[], &[2, 3]).transport(),
     program("synchronous", &[], RANKS).transport(),
     program("ordering", &[], RANKS).transport(),
     program("probe", &[], RANKS).transport(),

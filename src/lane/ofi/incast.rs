@@ -1,7 +1,8 @@
 //! Tests: many connections into one endpoint of libfabric's TCP provider, with messages of which only a part has arrived, some
 //! of which never arrive whole.
 //!
-//! The gate has what takes seconds. `WEFT_TEST_INCAST` says how many strangers hang up instead (`ci/soak.d/incast`).
+//! The gate has what takes seconds, and fixed seeds. `ci/soak.d/incast` says how many strangers hang up (`WEFT_TEST_INCAST`) and
+//! which lengths messages have (`WEFT_TEST_SEED`).
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -17,6 +18,11 @@ fn open(provider: &str) -> OfiLane {
     let settings = Settings::read(|name| (name == "WEFT_PROVIDER").then(|| provider.to_string()))
         .expect("good settings");
     OfiLane::open(&settings, true, true, &Ledger::default()).expect("the provider is there")
+}
+
+fn number_in(variable: &str) -> Option<usize> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().expect("a number"))
 }
 
 /// As many descriptors as the system allows.
@@ -199,7 +205,7 @@ fn halves_of_many_messages_are_overwritten_by_nobody() {
 #[test]
 fn strangers_who_hang_up_in_the_middle_of_a_message_cost_no_buffers() {
     raise_descriptors();
-    let strangers = std::env::var("WEFT_TEST_INCAST").map_or(250, |text| text.parse().expect("a number"));
+    let strangers = number_in("WEFT_TEST_INCAST").unwrap_or(250);
     let mut receiver = Receiver::new("net");
     let most = receiver.lane.limits().message;
     let mut friend = Hand::many(1, &mut receiver).pop().expect("one");
@@ -452,7 +458,7 @@ fn all_lengths_arrive(provider: &str) {
         if !shared {
             pair.lanes[1].receives.share_no_more();
         }
-        let lengths = lengths(buffer, most, 5);
+        let lengths = lengths(buffer, most, number_in("WEFT_TEST_SEED").unwrap_or(5) as u64);
         let messages: Vec<Vec<u8>> = lengths
             .iter()
             .enumerate()
