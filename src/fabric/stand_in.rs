@@ -2,6 +2,7 @@
 //! It does what their sources say: prov/util/src/util_srx.c (`util_adjust_multi_recv`), prov/shm/src/smr_ep.c,
 //! prov/efa/src/rdm/efa_rdm_ep_fiops.c, prov/sm2/src/sm2_ep.c, before and after libfabric's pull request 10618.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 use super::*;
@@ -116,8 +117,10 @@ unsafe extern "C" fn receive(ep: *mut sys::fid_ep, message: *const sys::fi_msg, 
 /// What these providers take where they are told nothing: `shm` 4 KiB, `efa` 8.8 KB or so.
 const DEFAULT: usize = 4096;
 
-/// What the next endpoint does.
-static NEXT: parking_lot::Mutex<Provider> = parking_lot::Mutex::new(Provider::AnyTime);
+thread_local! {
+    /// What the next endpoint of this thread does.
+    static NEXT: Cell<Provider> = const { Cell::new(Provider::AnyTime) };
+}
 
 unsafe extern "C" fn endpoint(
     _: *mut sys::fid_domain,
@@ -141,7 +144,7 @@ unsafe extern "C" fn endpoint(
             recvmsg: Some(receive),
             ..Default::default()
         },
-        provider: *NEXT.lock(),
+        provider: NEXT.get(),
         told: DEFAULT,
         in_force: None,
         crashed: false,
@@ -159,7 +162,7 @@ unsafe extern "C" fn endpoint(
 
 /// Whether all messages of mixed lengths find room in their buffers, as `when` says it; `None`: the provider crashed.
 fn all_find_room(provider: Provider, when: When, message: usize) -> Option<bool> {
-    *NEXT.lock() = provider;
+    NEXT.set(provider);
     // Fabric, domain, queue and addresses are real ones.
     let list = query(&Query {
         provider: Some("sockets"),
