@@ -377,8 +377,8 @@ impl Duplicate {
     }
 
     /// The collective part. The handle serves for all calls afterwards.
-    async fn end(self) -> Result<()> {
-        match self.parent.clone().finish(&self.new, true).await {
+    async fn end(self, nonblocking: bool) -> Result<()> {
+        match self.parent.clone().finish(&self.new, true, nonblocking).await {
             Ok(()) => {
                 if let Some(session) = objects::session_of(&self.new) {
                     session.connect(&self.new);
@@ -413,7 +413,7 @@ unsafe fn duplicate(comm: MPI_Comm, to: *mut MPI_Comm) -> Result<()> {
     match Duplicate::begin(&comm) {
         Ok(new) => {
             let handle = new.handle;
-            instance.block_on(new.end())?;
+            instance.block_on(new.end(false))?;
             // SAFETY: the caller's promise.
             unsafe { give(to, handle, "newcomm") }
         }
@@ -436,24 +436,27 @@ unsafe fn start_duplicate(comm: MPI_Comm, to: *mut MPI_Comm, to_request: *mut MP
         let name = if to.is_null() { "newcomm" } else { "request" };
         return Err(err!(Arg, "{name} is a null pointer"));
     }
-    let instance = comm.instance();
+    let (instance, context) = (comm.instance().clone(), comm.context());
     let new = match Duplicate::begin(&comm) {
         Ok(new) => new,
         Err(error) => {
-            let telling_others = comm.clone().duplicate(false);
-            let request = instance.spawn(Box::pin(
-                async move { telling_others.await.map(|_| Outcome::EMPTY) },
-            ));
+            let telling_others = async move {
+                let none = comm.unfinished();
+                comm.finish(&none, false, true).await.map(|()| Outcome::EMPTY)
+            };
+            let request = instance.spawn(Box::pin(telling_others));
             instance.engine().release(request);
             return Err(error);
         }
     };
     let handle = new.handle;
-    let id = instance.spawn(Box::pin(async move { new.end().await.map(|()| Outcome::EMPTY) }));
-    instance.engine().set_context(id, comm.context());
+    let id = instance.spawn(Box::pin(
+        async move { new.end(true).await.map(|()| Outcome::EMPTY) },
+    ));
+    instance.engine().set_context(id, context);
     // SAFETY: the caller's promise.
     unsafe {
         give(to, handle, "newcomm")?;
-        give(to_request, request::handle_of(instance, id)?, "request")
+        give(to_request, request::handle_of(&instance, id)?, "request")
     }
 }

@@ -7,9 +7,10 @@ use std::sync::atomic::Ordering;
 
 use rustc_hash::FxHasher;
 
-use super::Communicator;
 use super::group::Group;
+use super::{Collective, Communicator};
 use crate::collective;
+use crate::engine::mismatch::Operation;
 use crate::err;
 use crate::error::{Error, Result};
 use crate::instance::Instance;
@@ -26,7 +27,7 @@ impl Communicator {
     /// `MPI_ERR_OTHER` if a process was not ready.
     pub async fn duplicate(self: Arc<Self>, ready: bool) -> Result<Arc<Communicator>> {
         let twin = self.unfinished();
-        self.finish(&twin, ready).await?;
+        self.finish(&twin, ready, false).await?;
         Ok(twin)
     }
 
@@ -36,13 +37,19 @@ impl Communicator {
         self.twin(self.instance.new_context())
     }
 
-    /// Makes a duplicate of an unfinished one: as [`Communicator::duplicate`].
+    /// Makes a duplicate of an unfinished one: as [`Communicator::duplicate`], or as a nonblocking operation.
     ///
     /// # Errors
     /// `MPI_ERR_OTHER` if a process was not ready.
-    pub async fn finish(self: Arc<Self>, unfinished: &Communicator, ready: bool) -> Result<()> {
+    pub async fn finish(
+        self: Arc<Self>,
+        unfinished: &Communicator,
+        ready: bool,
+        nonblocking: bool,
+    ) -> Result<()> {
         let trouble = "an attribute's copy callback failed";
-        let context = self.agree(ready, trouble, "a duplicate").await?;
+        let operation = self.step(Operation::OF_OBJECTS, nonblocking);
+        let context = self.agree(operation, ready, trouble, "a duplicate").await?;
         // Whoever uses it from now on has found it in a table of handles, under a lock, after this.
         unfinished.context.store(context, Ordering::Relaxed);
         Ok(())
@@ -53,13 +60,14 @@ impl Communicator {
     /// # Errors
     /// `MPI_ERR_OTHER` if a process was not ready.
     pub async fn hidden(self: Arc<Self>, ready: bool) -> Result<Arc<Communicator>> {
-        let context = self.clone().agree(ready, "a window can't be made", "one").await?;
+        let context = self
+            .agree(self.collective(), ready, "a window can't be made", "one")
+            .await?;
         Ok(self.twin(context))
     }
 
     /// A context for another communicator of all.
-    async fn agree(self: Arc<Self>, ready: bool, trouble: &str, what: &str) -> Result<u64> {
-        let operation = self.collective();
+    async fn agree(&self, operation: Collective, ready: bool, trouble: &str, what: &str) -> Result<u64> {
         let operation = operation.everybody();
         let context = match operation.rank() {
             0 => self.instance.new_context(),

@@ -29,6 +29,7 @@ use crate::attribute::Attributes;
 use crate::engine::buffered::Attachment;
 use crate::engine::matching::{Envelope, Pattern};
 use crate::engine::memory::Memory;
+use crate::engine::mismatch::{Operation, Step};
 use crate::engine::request::{Outcome, RequestId};
 use crate::engine::{Engine, Received, Send};
 use crate::errhandler::Errhandler;
@@ -52,8 +53,9 @@ pub struct Communicator {
     /// Whom the ranks of messages name: the same group, or the remote one of an intercommunicator.
     peers: Arc<Group>,
     rank: u32,
-    /// Counts collective operations: their messages' tag.
+    /// Count collective operations, blocking and nonblocking ones, each by themselves: a part of their messages' tag.
     collectives: AtomicU32,
+    nonblocking: AtomicU32,
     name: Mutex<String>,
     errhandler: Mutex<Errhandler>,
     attributes: Attributes,
@@ -87,6 +89,7 @@ impl Communicator {
             peers,
             rank,
             collectives: AtomicU32::new(0),
+            nonblocking: AtomicU32::new(0),
             name: Mutex::default(),
             errhandler: Mutex::default(),
             attributes: Attributes::default(),
@@ -315,11 +318,32 @@ impl Communicator {
             .into_owned()
     }
 
-    /// Begins a collective operation: all members begin them in the same order, so that the count that becomes
-    /// its messages' tag is the same everywhere.
+    /// Begins a blocking collective operation that makes or ends an object: see [`Communicator::step`].
     pub fn collective(self: &Arc<Self>) -> Collective {
-        let count = self.collectives.fetch_add(1, Ordering::Relaxed);
-        self.operation(self.context() + 1, (count % TAG_UB as u32) as i32)
+        self.step(Operation::OF_OBJECTS, false)
+    }
+
+    /// Begins a collective operation: all members begin the blocking ones in the same order, and the nonblocking ones, so that the
+    /// count that becomes a part of its messages' tag is the same everywhere.
+    pub fn step(self: &Arc<Self>, operation: Operation, nonblocking: bool) -> Collective {
+        let count = match nonblocking {
+            true => &self.nonblocking,
+            false => &self.collectives,
+        };
+        let step = Step {
+            number: count.fetch_add(1, Ordering::Relaxed),
+            operation,
+            nonblocking,
+        };
+        self.operation(self.context() + 1, step.tag())
+    }
+
+    /// Whether a context and a tag are those of messages of such an operation.
+    pub fn is_collective(context: u64, tag: i32) -> bool {
+        context & 1 != 0
+            && context & (PARTIAL | PARTITIONED) == 0
+            && !Self::is_meeting(context)
+            && tag != TAG_UB
     }
 
     /// Begins an operation of some of the members alone, who know each other by a tag of the user's.

@@ -28,6 +28,7 @@ mod cancel;
 mod context;
 mod describe;
 mod fetch;
+pub mod mismatch;
 mod progress;
 mod pushed;
 mod receive;
@@ -104,6 +105,8 @@ struct State {
     polling: usize,
     /// Messages without the right token or that make no sense.
     strangers: u64,
+    /// Looks into collective operations that wait for long.
+    watch: mismatch::Watch,
     /// Buffers of packed messages that have left, for the next ones.
     spare: Vec<Vec<u8>>,
     /// How many want every message counted.
@@ -199,6 +202,7 @@ impl Engine {
                 events: 0,
                 polling: 0,
                 strangers: 0,
+                watch: mismatch::Watch::default(),
                 spare: Vec::new(),
                 counting: 0,
                 sleepers: Sleepers::new(),

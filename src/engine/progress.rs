@@ -217,6 +217,7 @@ impl State {
                 self.on_cancel_reply(header.src, header.arg, header.flags & FLAG_CANCELLED != 0)
             }
             Kind::Ack => payload.is_empty(),
+            Kind::Waits => payload.is_empty() && self.on_waits(header.src, header.context, header.arg),
         }
     }
 

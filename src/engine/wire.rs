@@ -28,6 +28,8 @@ pub enum Kind {
     CancelReply = 7,
     /// Says nothing but what every header says: how many messages have been taken.
     Ack = 8,
+    /// The sender waits for the receiver in a collective operation: its context id, and the tag of its messages in `arg`.
+    Waits = 9,
 }
 
 impl Kind {
@@ -41,6 +43,7 @@ impl Kind {
             6 => Kind::Cancel,
             7 => Kind::CancelReply,
             8 => Kind::Ack,
+            9 => Kind::Waits,
             _ => return None,
         })
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::Instance;
 use crate::bootstrap::Job;
+use crate::communicator::Communicator;
 use crate::engine::{Armed, Engine};
 use crate::lock::MutexGuard;
 use crate::settings::Settings;
@@ -171,6 +172,7 @@ impl Instance {
             }
             Rest::Sleep => {
                 let mut descriptors = Vec::new();
+                engine.look_into_waits(Communicator::is_collective);
                 let armed = engine.arm(&mut descriptors);
                 drop(engine);
                 self.report_if_late();

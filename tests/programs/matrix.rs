@@ -104,6 +104,7 @@ const PROGRAMS: &[Program] = &[
     program("topologies", &[], &[1, 3]),
     program("removed", &[], &[1]),
     program("idup", &[], &[1, 2, 5]),
+    program("mixed", &[], &[1, 2, 3, 5]),
     program("split_type", &[], &[1, 3, 4]),
     slow_over_sockets("operations"),
     program("user_ops", &[], RANKS),

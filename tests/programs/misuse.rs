@@ -23,6 +23,7 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("misuse::a_file_can_end_the_job", fatal_file),
         Trial::test("misuse::a_file_that_is_left_open_is_pointed_out", open_file),
         Trial::test("misuse::without_a_launcher_too", alone),
+        Trial::test("misuse::different_collectives_are_an_error_and_no_hang", mixed),
         Trial::test("misuse::settings_are_checked", settings),
         Trial::test("misuse::an_unknown_provider_is_one_line", provider),
         Trial::test("misuse::without_libfabric_one_machine_works", no_libfabric),
@@ -103,6 +104,17 @@ fn fatal_file() -> Outcome {
         "MPI_ERR_ARG",
         "the file '",
     ])
+}
+
+/// Where nobody has sent anything yet, and where one has left its operation already.
+fn mixed() -> Outcome {
+    for (case, ranks) in [("apart", 2), ("apart", 5), ("passed", 2)] {
+        for way in [common(), "WEFT_LANES=shm"] {
+            let job = Job::new(&build::program("mixed")?, ranks).arguments(&[case]);
+            job.over(way).run()?.is_well("mixed", ranks)?;
+        }
+    }
+    Ok(())
 }
 
 fn open_file() -> Outcome {

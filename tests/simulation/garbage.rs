@@ -12,7 +12,7 @@ use weft::engine::wire::{HEADER_BYTES, Header, Kind};
 use weft::lane::ProcId;
 use weft::sim::{Options, Rank, Simulation, check};
 
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 9] = [
     Kind::Eager,
     Kind::Rts,
     Kind::Cts,
@@ -21,6 +21,7 @@ const KINDS: [Kind; 8] = [
     Kind::Cancel,
     Kind::CancelReply,
     Kind::Ack,
+    Kind::Waits,
 ];
 
 proptest! {

@@ -18,6 +18,7 @@ use super::types::*;
 use crate::collective::{self, Address, Blocked, Buffer, Refused, Root, VBuffer, WBuffer};
 use crate::communicator::{Collective, Communicator};
 use crate::datatype::Datatype;
+use crate::engine::mismatch::Operation;
 use crate::engine::request::Outcome;
 use crate::err;
 use crate::error::{Error, Result};
@@ -38,7 +39,7 @@ trait How {
 }
 
 /// To its end.
-struct Blocking;
+struct Blocking(Operation);
 
 impl How for Blocking {
     #[inline]
@@ -50,12 +51,12 @@ impl How for Blocking {
     where
         F: Future<Output = Result<()>> + Send + 'static,
     {
-        comm.instance().block_on(make(comm.collective()))
+        comm.instance().block_on(make(comm.step(self.0, false)))
     }
 }
 
 /// Beside the caller, with a request that is written there.
-struct Nonblocking(*mut MPI_Request);
+struct Nonblocking(Operation, *mut MPI_Request);
 
 impl How for Nonblocking {
     unsafe fn run<F>(
@@ -66,17 +67,17 @@ impl How for Nonblocking {
     where
         F: Future<Output = Result<()>> + Send + 'static,
     {
-        if self.0.is_null() {
+        if self.1.is_null() {
             return Err(err!(Arg, "request is a null pointer"));
         }
-        let operation = make(comm.collective());
+        let operation = make(comm.step(self.0, true));
         let id = comm.instance().spawn(Box::pin(async move {
             operation.await?;
             Ok(Outcome::EMPTY)
         }));
         comm.instance().engine().set_context(id, comm.context());
         // SAFETY: a handle of the user's.
-        unsafe { give(self.0, request::handle_of(comm.instance(), id)?, "request") }
+        unsafe { give(self.1, request::handle_of(comm.instance(), id)?, "request") }
     }
 }
 
@@ -94,14 +95,18 @@ macro_rules! collectives {
             $(
                 $(#[$meta])*
                 $width fn $blocking($($arg: $type),*) comm($comm) {
+                    const NAMED: $crate::engine::mismatch::Operation =
+                        $crate::engine::mismatch::Operation::named(stringify!($blocking));
                     // SAFETY: the arguments are as the standard asks for.
-                    unsafe { $run($($arg),*, $crate::abi::collective::Blocking) }
+                    unsafe { $run($($arg),*, $crate::abi::collective::Blocking(NAMED)) }
                 }
 
                 $(#[$meta])*
                 $width fn $nonblocking($($arg: $type),*, request: *mut MPI_Request) comm($comm) {
+                    const NAMED: $crate::engine::mismatch::Operation =
+                        $crate::engine::mismatch::Operation::named(stringify!($blocking));
                     // SAFETY: the arguments are as the standard asks for, until the request has ended.
-                    unsafe { $run($($arg),*, $crate::abi::collective::Nonblocking(request)) }
+                    unsafe { $run($($arg),*, $crate::abi::collective::Nonblocking(NAMED, request)) }
                 }
             )+
         }
