@@ -12,8 +12,9 @@ use crate::job::Job;
 
 const PROVIDERS: &[&str] = &["tcp", "tcp;ofi_rxm", "shm"];
 
-/// Each with its number of ranks: sizes around all limits, many messages to one that is late, both directions at once.
-const PROGRAMS: &[(&str, u32)] = &[("sizes", 2), ("late", 3), ("outstanding", 3)];
+/// Each with its number of ranks: sizes around all limits and around the ends of receive buffers, many messages to one that is late,
+/// both directions at once.
+const PROGRAMS: &[(&str, u32)] = &[("sizes", 2), ("received", 2), ("late", 3), ("outstanding", 3)];
 
 /// The tests; none, saying so, without MPICH.
 pub fn trials() -> Vec<Trial> {
