@@ -98,6 +98,8 @@ settings! {
     spin_us: Option<u64> = "WEFT_SPIN_US", Kind::Number { min: 0, max: 1_000_000_000 }, "";
     /// seconds after which a process for which libfabric takes no message is told of, with its address; 0 never does
     contact_report_s: u64 = "WEFT_CONTACT_REPORT_S", Kind::Number { min: 0, max: 86_400 }, "60";
+    /// for tests: the longest sleep in milliseconds of a waiting process whom something is to wake
+    sleep_max_ms: u64 = "WEFT_SLEEP_MAX_MS", Kind::Number { min: 1, max: 86_400_000 }, "20";
     /// seconds after which a finalize that still waits says for what; 0 never says
     finalize_report_s: u64 = "WEFT_FINALIZE_REPORT_S", Kind::Number { min: 0, max: 86_400 }, "10";
     /// what Finalize reports: `startup`: where the time of Init and Finalize went (rank 0's; with `all`, every rank's); `transports`: which lane carried messages between which hosts (with `all`: ranks)
@@ -234,9 +236,93 @@ mod tests {
         );
     }
 
+    /// What a number between these bounds is read as; `None`: refused.
+    fn number(text: &str, min: u64, max: u64) -> Option<u64> {
+        u64::from_text(text, Kind::Number { min, max }).ok()
+    }
+
     #[test]
     fn suffixes_multiply() {
-        let settings = Settings::read(|name| (name == "WEFT_EAGER_MAX").then(|| "16k".to_string())).unwrap();
-        assert_eq!(settings.eager_max, 16384);
+        for (text, value) in [
+            ("16", 16),
+            (" 16 ", 16),
+            ("16k", 16 << 10),
+            ("16K", 16 << 10),
+            ("3m", 3 << 20),
+            ("3G", 3 << 30),
+        ] {
+            assert_eq!(number(text, 0, u64::MAX), Some(value), "{text}");
+        }
+        for text in [
+            "",
+            "k",
+            "1t",
+            "1kk",
+            "-1",
+            "1.5",
+            "0x10",
+            "18446744073709551616",
+            "17179869184G",
+        ] {
+            assert_eq!(number(text, 0, u64::MAX), None, "{text}");
+        }
+        assert_eq!(
+            number("17179869183G", 0, u64::MAX),
+            Some(u64::MAX - (1 << 30) + 1)
+        );
+    }
+
+    #[test]
+    fn bounds_are_the_least_and_the_most_that_is_accepted() {
+        for (text, value) in [
+            ("4", None),
+            ("5", Some(5)),
+            ("2048", Some(2048)),
+            ("2049", None),
+            ("2k", Some(2048)),
+        ] {
+            assert_eq!(number(text, 5, 2048), value, "{text}");
+        }
+        // Each setting has its own, and says them.
+        for setting in TABLE {
+            let Kind::Number { min, max } = setting.kind else {
+                continue;
+            };
+            let read =
+                |number: u128| Settings::read(|name| (name == setting.name).then(|| number.to_string()));
+            for good in [min, max] {
+                read(good.into()).unwrap_or_else(|error| panic!("{error}"));
+            }
+            for bad in [u128::from(min).checked_sub(1), Some(u128::from(max) + 1)]
+                .into_iter()
+                .flatten()
+            {
+                let error = read(bad).expect_err(setting.name);
+                let bounds = format!("from {min} to {max}");
+                assert!(
+                    error.message.contains(setting.name) && error.message.contains(&bounds),
+                    "{error}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn switches_are_words() {
+        for (text, value) in [
+            ("1", Some(true)),
+            ("yes", Some(true)),
+            ("ON", Some(true)),
+            ("True", Some(true)),
+            ("0", Some(false)),
+            ("no", Some(false)),
+            ("Off", Some(false)),
+            ("FALSE", Some(false)),
+            ("", None),
+            ("2", None),
+            ("maybe", None),
+        ] {
+            assert_eq!(bool::from_text(text, Kind::Switch).ok(), value, "{text}");
+        }
     }
 }

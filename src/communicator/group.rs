@@ -230,6 +230,7 @@ impl Group {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Class;
 
     fn group(members: &[u32]) -> Arc<Group> {
         Group::of(members.iter().map(|&id| ProcId(id)).collect())
@@ -264,7 +265,28 @@ mod tests {
         assert!(all.ranges(&[[0, 3, 0]]).is_err());
         assert!(all.ranges(&[[3, 0, 1]]).is_err());
         assert!(all.ranges(&[[8, 12, 2]]).is_err());
-        assert!(all.incl(&[1, 1]).is_err());
         assert_eq!(ids(&all.excl(&[0, 9, 5]).unwrap()), [1, 2, 3, 4, 6, 7, 8]);
+    }
+
+    #[test]
+    fn ranks_that_are_none_or_come_twice_are_errors_of_ranks() {
+        let all = Group::first(10);
+        for (ranks, word) in [
+            (&[1, 4, 1][..], "rank 1 twice"),
+            (&[0, 10], "rank 10"),
+            (&[-1], "rank -1"),
+        ] {
+            for result in [all.incl(ranks), all.excl(ranks)] {
+                let error = result.expect_err(word);
+                assert_eq!(error.class, Class::Rank, "{error}");
+                assert!(error.message.contains(word), "{error}");
+            }
+        }
+        let class = |triplet| all.ranges(&[triplet]).map_err(|error| error.class);
+        assert_eq!(class([8, 12, 2]), Err(Class::Rank));
+        assert_eq!(class([0, 3, 0]), Err(Class::Arg));
+        assert_eq!(class([3, 0, 1]), Err(Class::Arg));
+        assert_eq!(class([0, 3, -1]), Err(Class::Arg));
+        assert_eq!(class([4, 4, -1]), Ok(vec![4]));
     }
 }

@@ -55,6 +55,33 @@ fn predefined_types_are_those_of_the_abi() {
 }
 
 #[test]
+fn the_mean_run_is_the_size_by_the_number_of_runs() {
+    let int = named("MPI_INT");
+    let rows = Datatype::vector(3, 2, 4, int).unwrap();
+    let uneven = Datatype::indexed(&[3, 1], &[0, 5], int).unwrap();
+    for (datatype, runs) in [
+        (int.clone(), 1),
+        (Datatype::contiguous(5, int).unwrap(), 1),
+        (rows.clone(), 3),
+        (Datatype::hvector(100, 1, 1000, &rows).unwrap(), 300),
+        (uneven.clone(), 2),
+        (Datatype::hvector(100, 1, 1000, &uneven).unwrap(), 200),
+        (
+            Datatype::hvector(7, 1, 1000, &Datatype::hvector(5, 1, 100, &rows).unwrap()).unwrap(),
+            105,
+        ),
+    ] {
+        assert_eq!(
+            datatype.mean_run(),
+            datatype.size() / runs,
+            "{runs} runs of {} bytes",
+            datatype.size()
+        );
+    }
+    assert_eq!(Datatype::contiguous(0, int).unwrap().mean_run(), 0);
+}
+
+#[test]
 fn pairs_are_laid_out_as_in_c() {
     for (name, size, extent, true_extent) in [
         ("MPI_FLOAT_INT", 8, 8, 8),
@@ -378,6 +405,20 @@ fn external<T: Copy + Default>(name: &str, value: T) -> (Vec<u8>, T) {
     // SAFETY: as above.
     unsafe { datatype.unpack_external((&raw mut back).cast(), 1, &into) }.expect("long enough");
     (into, back)
+}
+
+#[test]
+fn a_boolean_from_external32_is_0_or_1() {
+    for (name, expected) in [
+        ("MPI_C_BOOL", [0, 1, 1, 1]),
+        ("MPI_CXX_BOOL", [0, 1, 1, 1]),
+        ("MPI_UINT8_T", [0, 1, 2, 0xff]),
+    ] {
+        let mut bytes = [9u8; 4];
+        // SAFETY: room for four elements of a byte.
+        let taken = unsafe { named(name).unpack_external(bytes.as_mut_ptr(), 4, &[0, 1, 2, 0xff]) };
+        assert_eq!((taken.unwrap(), bytes), (4, expected), "{name}");
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::lane::{ProcId, Sent, total};
 
 /// A message is read into so many pieces of memory at a time.
-const READ_PIECES: usize = 1024;
+pub(super) const READ_PIECES: usize = 1024;
 
 impl Engine {
     /// Starts the reads of remote memory that wait.

@@ -34,6 +34,8 @@ mod pushed;
 mod receive;
 mod send;
 mod sleepers;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 

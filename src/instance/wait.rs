@@ -20,17 +20,21 @@ pub struct Policy {
     pub spin: Duration,
     /// Then yield the core at each turn for this long, and sleep from then on.
     pub yields: Duration,
+    /// The longest sleep where a descriptor is to end it: what a peer's silence may cost. With a very long one, a test hangs
+    /// whose process is not woken.
+    pub sleep: Duration,
 }
 
 /// Where each rank has a core, a spin costs nobody anything; one shorter than the pauses that a busy machine makes costs
 /// half a microsecond of latency (seen with 200 µs).
 const SPIN: Duration = Duration::from_millis(2);
 const YIELD: Duration = Duration::from_millis(2);
-/// The first sleep of a wait; each is twice as long as the one before, up to the longest without a descriptor to wake it, and
-/// the longest of any: what a peer's silence may cost.
+/// The first sleep of a wait; each is twice as long as the one before, up to the longest: this one without a descriptor to wake it,
+/// and otherwise [`Policy::sleep`].
 const NAP: Duration = Duration::from_micros(50);
 const NAP_MAX: Duration = Duration::from_millis(2);
-const SLEEP_MAX: Duration = Duration::from_millis(20);
+/// After so many sleeps they do not become longer.
+const NAPS: u32 = 9;
 
 impl Policy {
     /// By the settings, and by whether each rank of the machine has a processor. Those count that the launcher, or where it
@@ -45,7 +49,11 @@ impl Policy {
             None if job.local_ranks as usize > cores => Duration::ZERO,
             None => SPIN,
         };
-        Policy { spin, yields: YIELD }
+        Policy {
+            spin,
+            yields: YIELD,
+            sleep: Duration::from_millis(settings.sleep_max_ms),
+        }
     }
 
     /// Whether a wait spins first.
@@ -183,9 +191,12 @@ impl Instance {
                         .try_lock()
                         .and_then(|bootstrap| bootstrap.descriptor());
                     descriptors.extend(launcher);
-                    let nap = NAP * (1 << idle.naps.min(9));
-                    let longest = if by_clock { NAP_MAX } else { SLEEP_MAX };
-                    let readable = sleep(&descriptors, nap.min(longest));
+                    let longest = if by_clock { NAP_MAX } else { self.policy.sleep };
+                    let nap = match idle.naps {
+                        NAPS.. => longest,
+                        naps => longest.min(NAP * (1 << naps)),
+                    };
+                    let readable = sleep(&descriptors, nap);
                     if launcher.is_some() && readable.last() == Some(&true) {
                         self.attend();
                     }

@@ -9,6 +9,7 @@
 //! - [`Rank`]: what a program is given
 //! - `check`: many runs; a failure names its seed
 //! - `bootstrap`: a launcher that answers late, and may be gone after a goodbye
+//! - [`skip`]: a test that can't run here says so, or fails
 //!
 //! A program must not drop an unfinished [`crate::instance::Completion`] and must not call what blocks.
 
@@ -17,6 +18,7 @@ mod buffer;
 mod check;
 mod join;
 mod rank;
+mod skip;
 
 use std::future::Future;
 use std::mem::ManuallyDrop;
@@ -40,6 +42,7 @@ pub use buffer::Buffer;
 pub use check::check;
 pub use join::join_all;
 pub use rank::Rank;
+pub use skip::skip;
 
 use bootstrap::{Cards, Fences, Launcher};
 use buffer::Graveyard;
@@ -168,6 +171,7 @@ impl Simulation {
                 let policy = Policy {
                     spin: Duration::ZERO,
                     yields: Duration::ZERO,
+                    sleep: Duration::ZERO,
                 };
                 Instance::new(engine, Box::new(launcher), settings, policy, 0, Arc::default())
                     .expect("this launcher takes every card")

@@ -189,7 +189,7 @@ mod tests {
     fn hwloc_knows_every_processor_of_this_process() {
         let topology = match Topology::discover() {
             Ok(topology) => topology,
-            Err(why) => return println!("skipped: {why}"),
+            Err(why) => return crate::sim::skip(why),
         };
         let own = Processors::of_this_process();
         let threads: Processors = (topology.instances(Kind::Thread).iter())

@@ -49,11 +49,15 @@ static int note(MPI_Comm comm, int key, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
+static int last_key;
+
+/* MPI_COMM_SELF is through when this is called, and gets another attribute all the same. */
 static int note_of_world(MPI_Comm comm, int key, void *value, void *extra)
 {
     (void)key, (void)value;
     CHECK(comm == MPI_COMM_WORLD, "the callback got another communicator");
     called[n_called++] = (int)(intptr_t)extra;
+    OK(MPI_Comm_set_attr(MPI_COMM_SELF, last_key, NULL));
     return MPI_SUCCESS;
 }
 
@@ -85,6 +89,7 @@ static void last_set_first_called(void)
     for (int i = 0; i < 6; i++)
         keys[i] = new_key(i == 3 ? set_more : note, i);
     late_key = new_key(note, 20);
+    last_key = new_key(note, 31);
     int of_world = new_key(note_of_world, 30), never_set = new_key(note, 40);
     OK(MPI_Comm_set_attr(MPI_COMM_WORLD, of_world, NULL));
     /* Not in the order of the keys. */
@@ -103,7 +108,7 @@ static void last_set_first_called(void)
     OK(MPI_Finalize());
     OK(MPI_Finalized(&finalized));
     SAME(finalized, 1, "MPI_Finalized after Finalize");
-    const int expected[] = {1, 2, 5, 3, 21, 20, 4, 30};
+    const int expected[] = {1, 2, 5, 3, 21, 20, 4, 30, 31};
     SAME(n_called, (int)(sizeof expected / sizeof *expected), "callbacks at Finalize");
     for (int i = 0; i < n_called; i++)
         SAME(called[i], expected[i], "callback %d", i);

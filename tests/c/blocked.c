@@ -1,5 +1,6 @@
 /* MPI_THREAD_MULTIPLE: threads that are blocked, each in another procedure, for as long as others work. None of them comes
- * back before what it waits for has happened, and none keeps the others from going on. */
+ * back before what it waits for has happened, and none keeps the others from going on. Then threads that wait for what only
+ * another thread of their own process does, while no other process says anything. */
 #include "check.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -93,6 +94,74 @@ static void release(void)
     MPI_Waitall(WAITERS, requests, MPI_STATUSES_IGNORE);
 }
 
+static MPI_Request generalized;
+
+static int query(void *extra, MPI_Status *status)
+{
+    (void)extra;
+    MPI_Status_set_elements(status, MPI_BYTE, 0);
+    MPI_Status_set_cancelled(status, 0);
+    status->MPI_SOURCE = status->MPI_TAG = MPI_UNDEFINED;
+    return MPI_SUCCESS;
+}
+
+static int nothing(void *extra)
+{
+    (void)extra;
+    return MPI_SUCCESS;
+}
+
+static int no_cancel(void *extra, int complete)
+{
+    (void)extra, (void)complete;
+    return MPI_SUCCESS;
+}
+
+static void *waits_for_own_thread(void *argument)
+{
+    int which = (int)(intptr_t)argument, value = -1;
+    MPI_Request request;
+    switch (which) {
+    case 0:
+        MPI_Recv(&value, 1, MPI_INT, 0, which, MPI_COMM_SELF, MPI_STATUS_IGNORE);
+        SAME(value, 7, "message of another thread");
+        break;
+    case 1:
+        MPI_Probe(0, which, MPI_COMM_SELF, MPI_STATUS_IGNORE);
+        break;
+    case 2:
+        MPI_Irecv(&value, 1, MPI_INT, 0, which, MPI_COMM_SELF, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        SAME(value, 7, "message of another thread");
+        break;
+    default:
+        MPI_Wait(&generalized, MPI_STATUS_IGNORE);
+    }
+    return NULL;
+}
+
+static void own_threads(void)
+{
+    enum { KINDS = 4 };
+    pthread_t threads[KINDS];
+    MPI_Request request;
+    int value = 7;
+    MPI_Grequest_start(query, nothing, no_cancel, NULL, &generalized);
+    request = generalized;
+    for (intptr_t i = 0; i < KINDS; i++)
+        pthread_create(&threads[i], NULL, waits_for_own_thread, (void *)i);
+    for (int i = 0; i < KINDS; i++) {
+        /* By now they sleep. */
+        usleep(80000);
+        if (i < 3)
+            MPI_Send(&value, 1, MPI_INT, 0, i, MPI_COMM_SELF);
+        else
+            MPI_Grequest_complete(request);
+        pthread_join(threads[i], NULL);
+    }
+    MPI_Recv(&value, 1, MPI_INT, 0, 1, MPI_COMM_SELF, MPI_STATUS_IGNORE);
+}
+
 int main(int argc, char **argv)
 {
     begin_with(&argc, &argv, MPI_THREAD_MULTIPLE);
@@ -135,5 +204,7 @@ int main(int argc, char **argv)
         MPI_Comm_free(&busy[i]);
     MPI_Comm_free(&pair);
     MPI_Comm_rank(MPI_COMM_WORLD, &me);
+    together(MPI_COMM_WORLD);
+    own_threads();
     return end("blocked");
 }

@@ -281,6 +281,25 @@ static void packing(void)
     position = 0;
     ERROR(MPI_ERR_TYPE, MPI_Pack(values, 1, fresh, buffer, 16, &position, MPI_COMM_SELF), "commit");
     OK(MPI_Type_free(&fresh));
+    /* The position goes on by what is packed, whatever the elements' extent is. */
+    MPI_Datatype spread;
+    OK(MPI_Type_create_resized(MPI_INT, 0, 12, &spread));
+    OK(MPI_Type_commit(&spread));
+    int apart[4] = {5, 0, 0, 6};
+    position = 0;
+    OK(MPI_Pack(apart, 2, spread, buffer, 16, &position, MPI_COMM_SELF));
+    SAME(position, 8, "position after packing two ints that are apart");
+    OK(MPI_Pack(values, 1, MPI_INT, buffer, 16, &position, MPI_COMM_SELF));
+    memset(apart, 0, sizeof apart);
+    position = 0;
+    OK(MPI_Unpack(buffer, 16, &position, apart, 2, spread, MPI_COMM_SELF));
+    SAME(position, 8, "position after unpacking two ints that are apart");
+    OK(MPI_Unpack(buffer, 16, &position, got, 1, MPI_INT, MPI_COMM_SELF));
+    CHECK(apart[0] == 5 && apart[3] == 6 && got[0] == 1, "unpacked: %d %d %d", apart[0], apart[3], got[0]);
+    MPI_Count long_position = 4;
+    OK(MPI_Unpack_c(buffer, 16, &long_position, apart, 1, spread, MPI_COMM_SELF));
+    SAME(long_position, 8, "position after unpacking with a large count");
+    OK(MPI_Type_free(&spread));
     MPI_Datatype two;
     OK(MPI_Type_vector(2, 1, 2, MPI_INT, &two));
     OK(MPI_Type_commit(&two));

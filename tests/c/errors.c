@@ -217,6 +217,11 @@ static void other_objects(void)
     snprintf(word, sizeof word, "%d", ranks);
     OK(MPI_Comm_group(MPI_COMM_WORLD, &group));
     ERROR(MPI_ERR_RANK, MPI_Group_incl(group, 1, &beyond, &none), word);
+    int twice[2] = {0, 0}, ranges[2][3] = {{0, 0, 1}, {0, 0, 1}};
+    ERROR(MPI_ERR_RANK, MPI_Group_incl(group, 2, twice, &none), "rank 0 twice");
+    ERROR(MPI_ERR_RANK, MPI_Group_excl(group, 2, twice, &none), "rank 0 twice");
+    ERROR(MPI_ERR_RANK, MPI_Group_range_incl(group, 2, ranges, &none), "rank 0 twice");
+    ERROR(MPI_ERR_RANK, MPI_Group_range_excl(group, 2, ranges, &none), "rank 0 twice");
     group_copy = group;
     OK(MPI_Group_free(&group));
     ERROR(MPI_ERR_GROUP, MPI_Group_size(group_copy, &number), "group", hex((uintptr_t)group_copy));

@@ -1,5 +1,6 @@
 //! What ranks are started with: environment, directory, input, processors, and the PMI service.
 
+use weft::sim::skip;
 use weft::topology::Processors;
 
 use super::*;
@@ -98,7 +99,7 @@ fn binding_follows_the_option() {
     if cores > 1 {
         assert_ne!(allowed(&["-bind-to", "core"]), [own]);
     } else {
-        println!("skipped: one processor only");
+        skip("there is one processor only");
     }
     assert_eq!(
         allowed(&["-n", "2", "--bind-to", "socket", "--map-by", "socket"]).len(),
@@ -206,7 +207,7 @@ fn a_launcher_that_is_bound_itself_gives_no_more_than_it_has() {
     };
     let (one, alone) = inner("1");
     if alone[0].contains(" could not be bound ") {
-        return println!("skipped: {}", alone[0]);
+        return skip(&alone[0]);
     }
     assert!(alone[0].contains("rank 0 is bound to core "), "{alone:?}");
     // Two do not fit on one core, and have all of it.
@@ -230,7 +231,7 @@ fn the_picture_is_that_of_the_machine() {
     let Some(core) =
         (0..4).find(|core| (2 * core..2 * core + 2).any(|processor| allowed.contains(processor)))
     else {
-        return println!("skipped: none of processors 0 to 7 may be used");
+        return skip("none of processors 0 to 7 may be used");
     };
     let signs: Vec<char> = (0..8)
         .map(
@@ -246,7 +247,7 @@ fn the_picture_is_that_of_the_machine() {
     };
     let (line, _) = &reported(&["-bind-to", "core"], Some("pack:2 core:2 pu:2"))[0];
     if line.contains("could not be bound") {
-        return println!("skipped: {line}");
+        return skip(line);
     }
     assert!(
         line.ends_with(&format!(": [{a}{b}/{c}{d}][{e}{f}/{g}{h}]")),

@@ -6,6 +6,7 @@ use std::time::Instant;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use weft::bootstrap::{Bootstrap, connect};
 use weft::lane::ProcId;
+use weft::sim::skip;
 
 use super::*;
 
@@ -29,13 +30,16 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// Where MPICH is, for tests beside it; prints why a test is skipped.
+/// Where the programs of MPICH are, for tests beside it.
 pub fn mpich() -> Option<String> {
-    let bin = std::env::var("WEFT_TEST_MPICH").ok();
-    if bin.is_none() {
-        println!("skipped: WEFT_TEST_MPICH does not name the folder with MPICH's mpiexec and mpicc_abi");
+    let peers = std::env::var("WEFT_TEST_PEERS").ok();
+    match peers.filter(|path| !path.is_empty()) {
+        Some(peers) => Some(format!("{peers}/bin")),
+        None => {
+            skip("WEFT_TEST_PEERS does not say where MPICH is");
+            None
+        }
     }
-    bin
 }
 
 /// A job whose ranks play `part`. They stand in for the word `PLAY` and at the end of `args`, unless a program that

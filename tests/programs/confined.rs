@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use libtest_mimic::Trial;
+use weft::sim::skip;
 
 use crate::Outcome;
 use crate::build;
@@ -67,9 +68,7 @@ pub fn trials() -> Vec<Trial> {
 
 /// A job whose ranks may not do something: see `tests/c/forbid.c`.
 fn forbidden(program: &str, what: &str, rank: &str) -> Result<Job, libtest_mimic::Failed> {
-    let mut job = Job::new(&build::program(program)?, RANKS)
-        .env("LD_PRELOAD", build::preloaded("forbid")?)
-        .env("WEFT_FORBID", what);
+    let mut job = Job::new(&build::program(program)?, RANKS).forbid(what);
     if !rank.is_empty() {
         job = job.env("WEFT_FORBID_RANK", rank);
     }
@@ -168,7 +167,7 @@ fn can_mount(commands: &str) -> Result<(), String> {
 /// A job in mounts of its own; `None` where this user may have none.
 fn mounted(commands: &str, program: &str) -> Result<Option<Job>, libtest_mimic::Failed> {
     if let Err(why) = can_mount(commands) {
-        eprintln!("left out: no mounts of one's own are allowed here: {why}");
+        skip(format_args!("no mounts of one's own are allowed here: {why}"));
         return Ok(None);
     }
     let mut job = Job::new(&build::program(program)?, RANKS).under(Path::new("unshare"));

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use libtest_mimic::Failed;
 
 use crate::Outcome;
+use crate::build;
 
 /// The longest that a job of a test may take. Some of them are slow where debug code shares two cores.
 const LIMIT_S: u64 = 100;
@@ -91,13 +92,26 @@ impl Job {
         self
     }
 
-    /// Over a provider, or by settings `NAME=VALUE` with blanks between them.
+    /// Over a provider, or by settings `NAME=VALUE` with blanks between them. Where one forbids cross-memory attach, a rank
+    /// that tries it all the same is killed.
     pub fn over(mut self, way: &str) -> Job {
         for setting in way.split(' ') {
             let (name, value) = setting.split_once('=').unwrap_or(("WEFT_PROVIDER", setting));
             self = self.env(name, value);
+            if setting == "WEFT_CMA=0" {
+                self = self.forbid("process_vm_readv=kill");
+            }
         }
         self
+    }
+
+    /// System calls that ranks may not make: see `tests/c/forbid.c`.
+    ///
+    /// # Panics
+    /// If that can't be compiled.
+    pub fn forbid(self, what: &str) -> Job {
+        let library = build::preloaded("forbid").unwrap_or_else(|error| panic!("{error:?}"));
+        self.env("LD_PRELOAD", library).env("WEFT_FORBID", what)
     }
 
     /// The command, without output yet, in a folder of its own.

@@ -2,6 +2,7 @@
 //! messages.
 
 use libtest_mimic::Trial;
+use weft::sim::skip;
 use weft::topology::{Processors, Topology};
 
 use crate::Outcome;
@@ -51,7 +52,7 @@ fn is_possible() -> bool {
     let allowed = Processors::of_thread(0);
     let possible = allowed.contains(0) && allowed.contains(1) && Topology::discover().is_ok();
     if !possible {
-        eprintln!("skipped: processors 0 and 1 and hwloc are needed");
+        skip("processors 0 and 1 and hwloc are needed");
     }
     possible
 }

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use weft::collective::barrier;
 use weft::engine::Received;
 use weft::engine::buffered::SendBuffer;
+use weft::engine::matching::Envelope;
 use weft::engine::request::RequestId;
 use weft::sim::{Options, Rank, Simulation, check, join_all, skewed};
 
@@ -169,6 +170,92 @@ fn run(seed: u64, ordered: bool) {
             "seed {seed}, message {tag}: {fate:?}"
         );
     }
+}
+
+/// Messages that differ in nothing but their content, some of them cancelled: the receiver gets all the others, in their order.
+fn run_alike(seed: u64, ordered: bool) {
+    const TAG: i32 = 3;
+    let mut options = Options::random(seed);
+    options.conditions.limits.ordered = ordered;
+    // Whether each send was cancelled, once all are known.
+    let ends: Arc<Mutex<Option<Vec<bool>>>> = Arc::default();
+    let got: Arc<Mutex<Vec<usize>>> = Arc::default();
+    Simulation::new(seed, 2, options).run(|rank| {
+        let (ends, got) = (ends.clone(), got.clone());
+        async move {
+            let mut common = Rng::with_seed(seed);
+            let sizes: Vec<usize> = (0..MESSAGES)
+                .map(|_| 1 + skewed(&mut common, 11) as usize)
+                .collect();
+            if rank.me().0 == 0 {
+                let mut sends = Vec::new();
+                for (number, &bytes) in sizes.iter().enumerate() {
+                    let buffer = rank.buffer(&content(number, bytes));
+                    let sync = common.u32(..4) == 0;
+                    // SAFETY: the buffer is kept until the send has ended.
+                    let request = unsafe { rank.world().send(1, TAG, buffer.memory(), sync, true) };
+                    sends.push((request.expect("nobody dies").expect("asked for"), buffer));
+                    if common.u32(..4) == 0 {
+                        rank.pause(skewed(&mut common, 14)).await;
+                    }
+                    // This one, or one that may have arrived or been taken.
+                    if common.bool() {
+                        let (request, _) = sends[common.u32(..sends.len() as u32) as usize];
+                        rank.instance().engine().cancel(request);
+                    }
+                }
+                let mut cancelled = Vec::new();
+                for (request, _buffer) in sends {
+                    let outcome = rank.wait(request).await;
+                    assert_eq!(outcome.error, None);
+                    cancelled.push(outcome.cancelled);
+                }
+                *ends.lock() = Some(cancelled);
+            }
+            let pattern = rank.world().pattern(Some(0), Some(TAG));
+            let take = async || {
+                let Some((_, message)) = rank.instance().engine().probe_out(&pattern) else {
+                    return false;
+                };
+                let buffer = rank.blank(message.len() as usize);
+                let envelope = Envelope {
+                    context: pattern.context,
+                    source: 0,
+                    tag: TAG,
+                };
+                // SAFETY: the buffer is kept until the receive has ended.
+                let received = unsafe {
+                    rank.instance()
+                        .engine()
+                        .accept(envelope, message, &buffer.memory())
+                };
+                let outcome = rank.received(received).await;
+                assert_eq!((outcome.error, outcome.cancelled), (None, false));
+                let is_it = |&number: &usize| buffer.bytes() == content(number, sizes[number]);
+                let number = (0..MESSAGES).find(is_it).expect("one that was sent");
+                got.lock().push(number);
+                true
+            };
+            if rank.me().0 == 1 {
+                while ends.lock().is_none() {
+                    rank.pause(skewed(&mut common, 14)).await;
+                    take().await;
+                }
+            }
+            barrier(&rank.world().collective()).await.expect("a barrier");
+            while take().await {}
+        }
+    });
+    let ends = ends.lock().take().expect("the sender has waited");
+    let expected: Vec<usize> = (0..MESSAGES).filter(|&number| !ends[number]).collect();
+    assert_eq!(*got.lock(), expected, "seed {seed}");
+}
+
+#[test]
+fn alike_but_for_what_was_cancelled() {
+    check("alike_but_for_what_was_cancelled", 300, |seed| {
+        run_alike(seed, !seed.is_multiple_of(4))
+    });
 }
 
 #[test]

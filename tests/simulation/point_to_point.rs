@@ -440,6 +440,65 @@ fn sixty_four_ranks() {
     );
 }
 
+/// One message into, and perhaps out of, so many runs of memory that no single read takes it.
+fn run_many_runs(seed: u64) {
+    let mut options = Options::random(seed);
+    let limits = &mut options.conditions.limits;
+    // Mostly read, as far as that does not fail; sometimes sent as data.
+    (options.rma, limits.rma, limits.rma_from) = (!seed.is_multiple_of(8), true, 0);
+    (limits.read_run, limits.expose_run) = (0, 0);
+    options.conditions.failed_reads_permille = if seed.is_multiple_of(5) { 200 } else { 0 };
+    Simulation::new(seed, 2, options).run(|rank| async move {
+        let mut rng = Rng::with_seed(seed);
+        let run = rng.u32(1..4) as usize;
+        let runs = rng.u32(1025..3500) as usize;
+        let extent = run + 2;
+        let spread = Datatype::vector(runs as i64, run as i64, extent as i64, Datatype::byte());
+        let spread = spread.expect("a vector");
+        let data: Vec<u8> = (0..run * runs).map(|_| rng.u8(..)).collect();
+        let (sender_spread, bytes) = (rng.bool(), runs * extent);
+        if rank.me().0 == 0 {
+            let buffer = match sender_spread {
+                true => {
+                    let mut bytes = vec![0x66; bytes];
+                    for (part, place) in data.chunks(run).zip(bytes.chunks_mut(extent)) {
+                        place[..run].copy_from_slice(part);
+                    }
+                    rank.buffer(&bytes)
+                }
+                false => rank.buffer(&data),
+            };
+            let memory = match sender_spread {
+                true => buffer.typed(1, &spread),
+                false => buffer.memory(),
+            };
+            // SAFETY: the buffer is kept until the send has ended.
+            let request = unsafe { rank.world().send(1, 1, memory, false, true) };
+            let outcome = rank.wait(request.expect("nobody dies").expect("asked for")).await;
+            assert_eq!(outcome, Outcome::EMPTY);
+        } else {
+            let buffer = rank.blank(bytes);
+            let memory = buffer.typed(1, &spread);
+            // SAFETY: the buffer is kept until the receive has ended.
+            let received = unsafe { rank.world().receive(Some(0), Some(1), memory) };
+            let outcome = rank.received(received.expect("nobody dies")).await;
+            assert_eq!((outcome.bytes, outcome.error), (data.len() as u64, None));
+            for (part, place) in data.chunks(run).zip(buffer.bytes().chunks(extent)) {
+                assert!(place[..run] == *part, "the bytes differ");
+                assert!(
+                    place[run..].iter().all(|&byte| byte == 0x77),
+                    "a gap was written to"
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn one_message_in_many_runs() {
+    check("one_message_in_many_runs", 40, run_many_runs);
+}
+
 #[test]
 fn without_order() {
     check("without_order", 300, |seed| {

@@ -1,0 +1,624 @@
+//! One engine alone: the test plays its peer, message by message, over a lane that keeps what it is given. So each answer, and
+//! each bound, is seen by itself; what many ranks do together is the simulator's (`tests/simulation`).
+
+use std::collections::VecDeque;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::card::Card;
+use super::matching::{Envelope, Pattern};
+use super::memory::Memory;
+use super::peer::Link;
+use super::receive::Received;
+use super::request::{Outcome, RequestId};
+use super::send::{Grant, Rts};
+use super::wire::{FLAG_CANCELLED, FLAG_PRESSED, FLAG_PUSHED, Header, Kind};
+use super::{Engine, Parts, Send};
+use crate::datatype::Datatype;
+use crate::error::{Class, Result};
+use crate::lane::loopback::Loopback;
+use crate::lane::{Lane, Limits, Piece, ProcId, Region, RemoteKey, Sent, Sink, total};
+
+const ME: ProcId = ProcId(0);
+const PEER: ProcId = ProcId(1);
+const CONTEXT: u64 = 2;
+const TOKEN: u64 = 77;
+/// Data messages of a rendezvous that may be under way.
+const WINDOW: u32 = 2;
+const MESSAGE: usize = 1000 + super::wire::HEADER_BYTES;
+const UNEXPECTED_MAX: u64 = 1000;
+
+/// The two ends of the played lane.
+#[derive(Default)]
+struct Wire {
+    /// What the peer has sent.
+    coming: VecDeque<Vec<u8>>,
+    /// What the engine has sent.
+    sent: Vec<Vec<u8>>,
+    /// What the peer has exposed.
+    exposed: Vec<u8>,
+    /// Offset and length of each read of that.
+    reads: Vec<(u64, usize)>,
+    /// How many exposures of the engine's own memory there are.
+    regions: usize,
+}
+
+struct Played {
+    limits: Limits,
+    wire: Arc<Mutex<Wire>>,
+}
+
+impl Lane for Played {
+    fn name(&self) -> String {
+        "played".into()
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn address(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn connect(&mut self, _: ProcId, _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    unsafe fn send(&mut self, _: ProcId, header: &[u8], payload: &[u8], _: u64) -> Result<Sent> {
+        self.wire.lock().sent.push([header, payload].concat());
+        Ok(Sent::Done)
+    }
+
+    fn poll(&mut self, sink: &mut dyn Sink) -> Result<bool> {
+        let coming = std::mem::take(&mut self.wire.lock().coming);
+        let any = !coming.is_empty();
+        coming.iter().for_each(|message| sink.message(message));
+        Ok(any)
+    }
+
+    unsafe fn expose(&mut self, _: &[Piece]) -> Result<(Region, RemoteKey)> {
+        self.wire.lock().regions += 1;
+        Ok((Region(1), RemoteKey(vec![1])))
+    }
+
+    fn withdraw(&mut self, _: Region) {
+        self.wire.lock().regions -= 1;
+    }
+
+    unsafe fn read(&mut self, _: ProcId, _: &RemoteKey, offset: u64, into: &[Piece], _: u64) -> Result<Sent> {
+        let mut wire = self.wire.lock();
+        let mut from = offset as usize;
+        wire.reads.push((offset, total(into)));
+        assert!(wire.reads.len() < 1000, "it reads for ever");
+        for piece in into {
+            let bytes = &wire.exposed[from..from + piece.len];
+            // SAFETY: the engine's promise.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), piece.address, piece.len) };
+            from += piece.len;
+        }
+        Ok(Sent::Done)
+    }
+
+    fn arm(&mut self) -> Option<RawFd> {
+        None
+    }
+
+    fn can_sleep(&self) -> bool {
+        false
+    }
+
+    fn is_drained(&self) -> bool {
+        true
+    }
+}
+
+/// An engine with its peer, whom the test plays.
+struct Scene {
+    engine: Engine,
+    wire: Arc<Mutex<Wire>>,
+    /// The number of the peer's next message.
+    seq: u32,
+    /// How many messages of the engine the peer says it has taken.
+    taken: u16,
+}
+
+impl Scene {
+    fn new(adjust: impl FnOnce(&mut Limits)) -> Scene {
+        let mut limits = Limits {
+            buffered: MESSAGE,
+            message: MESSAGE,
+            piece: MESSAGE,
+            ordered: true,
+            rma: true,
+            rma_from: 0,
+            read_run: 1,
+            expose_run: 1,
+            eager: 500,
+            pushed: 0,
+            queue: 64,
+        };
+        adjust(&mut limits);
+        let wire: Arc<Mutex<Wire>> = Arc::default();
+        let played = Played {
+            limits,
+            wire: wire.clone(),
+        };
+        let mut engine = Engine::new(Parts {
+            me: ME,
+            size: 2,
+            token: TOKEN,
+            lanes: vec![Box::new(Loopback::default()), Box::new(played)],
+            eager_max: None,
+            rma: true,
+            first_generation: 0,
+            window: WINDOW,
+            unexpected_max: UNEXPECTED_MAX,
+        });
+        let card = Card {
+            token: TOKEN + 1,
+            lanes: vec![("played".into(), Vec::new())],
+        };
+        engine.connect(PEER, &card);
+        Scene {
+            engine,
+            wire,
+            seq: 0,
+            taken: 0,
+        }
+    }
+
+    /// The peer sends a message of this number, and the engine gets it.
+    fn says_as(&mut self, seq: u32, kind: Kind, flags: u8, words: (i32, u64, u64), payload: &[u8]) {
+        let (tag, context, arg) = words;
+        let header = Header {
+            token: TOKEN,
+            kind,
+            flags,
+            ack: self.taken,
+            src: PEER,
+            seq,
+            tag,
+            context,
+            arg,
+        };
+        let bytes = [&header.encode(), payload].concat();
+        self.wire.lock().coming.push_back(bytes);
+        while self.engine.progress(false) {}
+    }
+
+    /// The peer's next message.
+    fn says(&mut self, kind: Kind, flags: u8, words: (i32, u64, u64), payload: &[u8]) {
+        let seq = self.seq;
+        self.seq += 1;
+        self.says_as(seq, kind, flags, words, payload);
+    }
+
+    /// An eager message of the peer with this tag.
+    fn eager(&mut self, tag: i32, payload: &[u8]) {
+        self.says(Kind::Eager, 0, (tag, CONTEXT, PEER.0.into()), payload);
+    }
+
+    /// What the engine has sent since it was last asked.
+    fn heard(&mut self) -> Vec<(Header, Vec<u8>)> {
+        let sent = std::mem::take(&mut self.wire.lock().sent);
+        self.taken += sent.len() as u16;
+        let parse = |bytes: &Vec<u8>| {
+            let (header, payload) = Header::parse(bytes).expect("a message");
+            (header, payload.to_vec())
+        };
+        sent.iter().map(parse).collect()
+    }
+
+    /// The only message that it has sent.
+    fn hears(&mut self, kind: Kind) -> (Header, Vec<u8>) {
+        let heard = self.heard();
+        assert!(
+            matches!(&heard[..], [(header, _)] if header.kind == kind),
+            "one {kind:?}, and not {heard:?}"
+        );
+        heard.into_iter().next().expect("it is there")
+    }
+
+    fn is_lost(&self) -> bool {
+        let peer = self.engine.state.peers[PEER.0 as usize].as_ref();
+        matches!(peer.expect("known").link, Link::Lost(_))
+    }
+
+    fn receive(&mut self, tag: i32, memory: Memory) -> Received {
+        let pattern = Pattern {
+            context: CONTEXT,
+            source: Some(PEER.0),
+            tag: Some(tag),
+        };
+        // SAFETY: the tests keep the memory until the receive has ended.
+        unsafe { self.engine.receive(pattern, Some(PEER), memory) }.expect("the peer lives")
+    }
+
+    /// Posts a receive for which there is nothing yet.
+    fn post(&mut self, tag: i32, memory: Memory) -> RequestId {
+        match self.receive(tag, memory) {
+            Received::Later(id) => id,
+            Received::Now(outcome) => panic!("nothing had been sent: {outcome:?}"),
+        }
+    }
+
+    fn outcome(&mut self, received: Received) -> Outcome {
+        match received {
+            Received::Now(outcome) => outcome,
+            Received::Later(id) => self.engine.take(id).expect("it has ended"),
+        }
+    }
+
+    fn send(&mut self, tag: i32, memory: Memory) -> RequestId {
+        let send = Send {
+            peer: PEER,
+            envelope: Envelope {
+                context: CONTEXT,
+                source: ME.0,
+                tag,
+            },
+            memory,
+            sync: false,
+        };
+        // SAFETY: the tests keep the memory until the send has ended.
+        let id = unsafe { self.engine.send(&send, true) }.expect("the peer lives");
+        id.expect("a request was asked for")
+    }
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at * 7 + at / 251) as u8).collect()
+}
+
+#[test]
+fn a_cancel_takes_its_own_message_and_no_other_of_the_same_envelope() {
+    for wanted in 0..4u32 {
+        let mut scene = Scene::new(|_| ());
+        for number in 0..4 {
+            scene.eager(5, &[number]);
+        }
+        scene.heard();
+        let mut payload = [0; 16];
+        payload[..8].copy_from_slice(&99u64.to_le_bytes());
+        payload[8..12].copy_from_slice(&PEER.0.to_le_bytes());
+        scene.says(Kind::Cancel, 0, (5, CONTEXT, wanted.into()), &payload);
+        let (reply, _) = scene.hears(Kind::CancelReply);
+        assert_eq!((reply.flags & FLAG_CANCELLED, reply.arg), (FLAG_CANCELLED, 99));
+        // It is gone, and a second cancel finds nothing.
+        scene.says(Kind::Cancel, 0, (5, CONTEXT, wanted.into()), &payload);
+        let (reply, _) = scene.hears(Kind::CancelReply);
+        assert_eq!((reply.flags & FLAG_CANCELLED, reply.arg), (0, 99));
+        for number in (0..4).filter(|&number| u32::from(number) != wanted) {
+            let mut buffer = [0xee];
+            let received = scene.receive(5, Memory::of_mut(&mut buffer));
+            assert_eq!(scene.outcome(received).bytes, 1);
+            assert_eq!(buffer, [number]);
+        }
+        assert!(!scene.is_lost() && scene.engine.state.unexpected.is_empty());
+    }
+}
+
+/// How a message of the peer comes.
+type Arrive<'a> = &'a dyn Fn(&mut Scene);
+
+/// What a receive of a message that is too long says: the error, and how many bytes are in the buffer.
+#[test]
+fn a_truncated_receive_counts_what_has_fitted() {
+    let data = pattern(700);
+    let rts = |key: &[u8]| {
+        Rts {
+            size: 700,
+            sender: 31,
+            key: (!key.is_empty()).then(|| RemoteKey(key.to_vec())),
+        }
+        .encode()
+    };
+    let words = (5, CONTEXT, u64::from(PEER.0));
+    let eager = |scene: &mut Scene| scene.eager(5, &pattern(700));
+    let read = |scene: &mut Scene| {
+        scene.wire.lock().exposed = pattern(700);
+        scene.says(Kind::Rts, 0, words, &rts(&[1]));
+    };
+    let pushed = |scene: &mut Scene| {
+        scene.says(Kind::Rts, FLAG_PUSHED, words, &rts(&[]));
+        for (at, part) in pattern(700).chunks(300).enumerate() {
+            scene.says(Kind::Data, FLAG_PUSHED, (0, 31, at as u64 * 300), part);
+        }
+    };
+    let asked_for = |scene: &mut Scene| scene.says(Kind::Rts, 0, words, &rts(&[]));
+    let arrivals: [(&str, Arrive<'_>); 4] = [
+        ("eager", &eager),
+        ("read", &read),
+        ("pushed", &pushed),
+        ("asked for", &asked_for),
+    ];
+    for (name, arrive) in arrivals {
+        for early in [true, false] {
+            for room in [0, 1, 299, 301, 699, 700, 701] {
+                let what = format!("{name}, posted before: {early}, room {room}");
+                let mut scene = Scene::new(|_| ());
+                let mut buffer = vec![0xee; room];
+                let memory = Memory::of_mut(&mut buffer);
+                let received = if early {
+                    let id = scene.post(5, memory);
+                    arrive(&mut scene);
+                    Received::Later(id)
+                } else {
+                    arrive(&mut scene);
+                    scene.receive(5, memory)
+                };
+                let heard = scene.heard();
+                if let [(cts, grant)] = &heard[..]
+                    && cts.kind == Kind::Cts
+                {
+                    let fitted = room.min(700);
+                    assert_eq!(cts.arg, 31, "{what}");
+                    assert_eq!(grant[..8], (fitted as u64).to_le_bytes(), "{what}");
+                    scene.says(Kind::Data, 0, (0, cts.context, 0), &data[..fitted]);
+                }
+                let outcome = scene.outcome(received);
+                let fitted = room.min(700);
+                assert_eq!(outcome.bytes, fitted as u64, "{what}");
+                assert_eq!((outcome.source, outcome.tag), (PEER.0 as i32, 5), "{what}");
+                let class = outcome.error.as_ref().map(|error| error.class);
+                assert_eq!(class, (room < 700).then_some(Class::Truncate), "{what}");
+                assert!(buffer[..fitted] == data[..fitted], "{what}");
+                assert!(!scene.is_lost(), "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_message_too_far_ahead_of_its_turn_is_nonsense() {
+    const AHEAD: u32 = 1 << 16;
+    for (ordered, ahead, lost) in [
+        (false, 1, false),
+        (false, AHEAD, false),
+        (false, AHEAD + 1, true),
+        (false, u32::MAX, true),
+        (true, 1, true),
+    ] {
+        let mut scene = Scene::new(|limits| limits.ordered = ordered);
+        let words = (5, CONTEXT, u64::from(PEER.0));
+        scene.says_as(ahead, Kind::Eager, 0, words, &[ahead as u8]);
+        assert_eq!(scene.is_lost(), lost, "{ahead} ahead, ordered: {ordered}");
+        assert!(scene.engine.state.unexpected.is_empty(), "its turn has not come");
+        if ahead == 1 && !lost {
+            // Its turn comes, and then no other can have its number.
+            scene.says_as(0, Kind::Eager, 0, words, &[0]);
+            assert_eq!(scene.engine.state.unexpected.len(), 2);
+            scene.says_as(1, Kind::Eager, 0, words, &[1]);
+            assert!(scene.is_lost());
+        }
+    }
+}
+
+#[test]
+fn data_beyond_what_was_granted_loses_the_peer() {
+    // Two messages of data may be under way; of the granted bytes all may come, in any sizes, and not one more.
+    let granted = u64::from(WINDOW) * MESSAGE as u64;
+    let size = 4 * granted;
+    for (at, len, good) in [
+        (0, granted, true),
+        (0, granted + 1, false),
+        (granted - 1, 1, true),
+        (granted - 1, 2, false),
+        (granted, 1, false),
+        (u64::MAX, 1, false),
+    ] {
+        let mut scene = Scene::new(|_| ());
+        let mut buffer = vec![0xee; size as usize];
+        let id = scene.post(5, Memory::of_mut(&mut buffer));
+        let rts = Rts {
+            size,
+            sender: 31,
+            key: None,
+        };
+        scene.says(Kind::Rts, 0, (5, CONTEXT, PEER.0.into()), &rts.encode());
+        let (cts, grant) = scene.hears(Kind::Cts);
+        assert_eq!(grant, Grant::new(size, granted).encode());
+        let data = vec![1; len as usize];
+        scene.says(Kind::Data, 0, (0, cts.context, at), &data);
+        assert_eq!(scene.is_lost(), !good, "{len} bytes at {at}");
+        let written = buffer.iter().filter(|&&byte| byte == 1).count();
+        assert_eq!(written as u64, if good { len } else { 0 }, "{len} bytes at {at}");
+        assert_eq!(scene.engine.is_complete(id), Some(!good));
+        if at == 0 && good {
+            // Half a window more at a time.
+            let (_, grant) = scene.hears(Kind::Cts);
+            assert_eq!(grant, Grant::new(size, granted + granted / 2).encode());
+        }
+    }
+}
+
+#[test]
+fn a_peer_is_pressed_while_too_much_is_held_and_no_longer() {
+    let mut scene = Scene::new(|_| ());
+    let pressed = |scene: &mut Scene| {
+        // Whatever is sent says it.
+        let request = scene.send(9, Memory::empty());
+        scene.engine.take(request).expect("it went at once");
+        let (header, _) = scene.heard().pop().expect("it went");
+        header.flags & FLAG_PRESSED != 0
+    };
+    assert!(!pressed(&mut scene));
+    for _ in 0..2 {
+        for number in 1..=5 {
+            scene.eager(5, &[7; 250]);
+            let most = UNEXPECTED_MAX / 250;
+            assert_eq!(
+                pressed(&mut scene),
+                number > most,
+                "{number} of 250 bytes are held"
+            );
+        }
+        for left in (0..5).rev() {
+            let mut buffer = [0; 250];
+            let received = scene.receive(5, Memory::of_mut(&mut buffer));
+            assert_eq!(scene.outcome(received).bytes, 250);
+            if left * 250 == UNEXPECTED_MAX / 2 {
+                // It is told by itself, where nothing else is sent.
+                while scene.engine.progress(false) {}
+                let (ack, _) = scene.hears(Kind::Ack);
+                assert_eq!(ack.flags & FLAG_PRESSED, 0);
+            }
+            let half = UNEXPECTED_MAX / 2;
+            assert_eq!(
+                pressed(&mut scene),
+                left * 250 > half,
+                "{left} of 250 bytes are left"
+            );
+        }
+    }
+}
+
+#[test]
+fn who_is_pressed_asks_first_and_sends_eagerly_again_after() {
+    for pushed in [0, 500] {
+        let mut scene = Scene::new(|limits| {
+            limits.eager = 100;
+            limits.pushed = pushed;
+            limits.buffered = super::wire::HEADER_BYTES + 300;
+        });
+        let data = pattern(400);
+        let (short, middle, long) = (
+            Memory::of(&data[..64]),
+            Memory::of(&data[..65]),
+            Memory::of(&data[..400]),
+        );
+        let kinds = |scene: &mut Scene| {
+            let mut kinds = Vec::new();
+            for memory in [&short, &middle, &long] {
+                let id = scene.send(5, memory.clone());
+                let (header, _) = scene.heard().swap_remove(0);
+                kinds.push((header.kind, header.flags & FLAG_PUSHED));
+                // The peer has it, so that nothing is left over.
+                if header.kind == Kind::Rts && header.flags & FLAG_PUSHED == 0 {
+                    let pressed = scene.engine.state.peer(PEER).flow.pressed;
+                    let flags = if pressed { FLAG_PRESSED } else { 0 };
+                    scene.says(Kind::Done, flags, (0, 0, id.to_u64()), &[]);
+                }
+                assert_eq!(scene.engine.take(id), Some(Outcome::EMPTY));
+            }
+            kinds
+        };
+        let eager = (Kind::Eager, 0);
+        let asked = (Kind::Rts, 0);
+        let as_ever = [
+            eager,
+            eager,
+            (Kind::Rts, if pushed != 0 { FLAG_PUSHED } else { 0 }),
+        ];
+        assert_eq!(kinds(&mut scene), as_ever);
+        for _ in 0..2 {
+            scene.says(Kind::Ack, FLAG_PRESSED, (0, 0, 0), &[]);
+            assert_eq!(kinds(&mut scene), [eager, asked, asked], "more than 64 bytes");
+            scene.says(Kind::Ack, 0, (0, 0, 0), &[]);
+            assert_eq!(kinds(&mut scene), as_ever);
+        }
+        assert!(scene.engine.is_empty() && scene.wire.lock().regions == 0);
+    }
+}
+
+#[test]
+fn a_handle_names_one_request_and_not_the_next_in_its_place() {
+    const MASK: u32 = 0xff;
+    let mut engine = Scene::new(|_| ()).engine;
+    let id = engine.bare_request(None);
+    let (index, bits) = (id.index, id.generation & MASK);
+    assert_eq!(engine.has_ended(index, bits, MASK), Some(false));
+    assert_eq!(engine.find_request(index, bits, MASK), Some(id));
+    engine.complete(id, Outcome::EMPTY);
+    assert_eq!(engine.has_ended(index, bits, MASK), Some(true));
+    for (index, bits) in [(index, bits ^ 1), (index + 1, bits)] {
+        assert_eq!(engine.has_ended(index, bits, MASK), None);
+        assert_eq!(engine.find_request(index, bits, MASK), None);
+        assert_eq!(engine.take_well_ended(index, bits, MASK), None);
+    }
+    assert_eq!(engine.take_well_ended(index, bits, MASK), Some(Outcome::EMPTY));
+    // Its place goes to the next one, and its handle names nothing.
+    let next = engine.bare_request(None);
+    assert_eq!(next.index, index);
+    assert_eq!(engine.has_ended(index, bits, MASK), None);
+}
+
+#[test]
+fn a_freed_receive_leaves_nothing_when_its_message_has_come() {
+    let data = pattern(300);
+    let words = (5, CONTEXT, u64::from(PEER.0));
+    let rts = |key: Option<RemoteKey>| {
+        Rts {
+            size: 300,
+            sender: 31,
+            key,
+        }
+        .encode()
+    };
+    for kind in ["eager", "read", "asked for", "pushed"] {
+        let mut scene = Scene::new(|_| ());
+        let mut buffer = vec![0; 300];
+        let id = scene.post(5, Memory::of_mut(&mut buffer));
+        scene.engine.release(id);
+        match kind {
+            "eager" => scene.eager(5, &data),
+            "read" => {
+                scene.wire.lock().exposed = data.clone();
+                scene.says(Kind::Rts, 0, words, &rts(Some(RemoteKey(vec![1]))));
+            }
+            "asked for" => {
+                scene.says(Kind::Rts, 0, words, &rts(None));
+                let (cts, _) = scene.hears(Kind::Cts);
+                scene.says(Kind::Data, 0, (0, cts.context, 0), &data);
+            }
+            _ => {
+                scene.says(Kind::Rts, FLAG_PUSHED, words, &rts(None));
+                scene.says(Kind::Data, FLAG_PUSHED, (0, 31, 0), &data);
+            }
+        }
+        assert!(buffer == data, "{kind}");
+        assert_eq!(scene.engine.is_complete(id), None, "{kind}: the request is left");
+        assert!(
+            scene.engine.state.requests.is_empty() && !scene.is_lost(),
+            "{kind}"
+        );
+    }
+}
+
+#[test]
+fn a_message_is_read_piece_after_piece_into_many_runs() {
+    // Runs of 3 bytes: more than one read takes, and the last read is not full.
+    const RUNS: usize = 2500;
+    let datatype = Datatype::vector(RUNS as i64, 3, 5, Datatype::byte()).expect("a vector");
+    let exposed = pattern(3 * RUNS);
+    let mut buffer = vec![0xee; 5 * RUNS];
+    let mut scene = Scene::new(|_| ());
+    let memory = Memory::new(buffer.as_mut_ptr(), 1, &datatype);
+    let id = scene.post(5, memory);
+    scene.wire.lock().exposed = exposed.clone();
+    let rts = Rts {
+        size: exposed.len() as u64,
+        sender: 31,
+        key: Some(RemoteKey(vec![1])),
+    };
+    scene.says(Kind::Rts, 0, (5, CONTEXT, PEER.0.into()), &rts.encode());
+    let (done, _) = scene.hears(Kind::Done);
+    assert_eq!(done.arg, 31);
+    let outcome = scene.engine.take(id).expect("all has been read");
+    assert_eq!((outcome.bytes, outcome.error), (exposed.len() as u64, None));
+    // Each byte was asked for once, and in no more reads than are needed.
+    let reads = scene.wire.lock().reads.clone();
+    assert_eq!(reads.len(), RUNS.div_ceil(super::fetch::READ_PIECES));
+    let mut next = 0;
+    for (offset, len) in reads {
+        assert_eq!(offset, next);
+        next += len as u64;
+    }
+    let got: Vec<u8> = buffer.chunks(5).flat_map(|run| &run[..3]).copied().collect();
+    assert!(got == exposed, "the bytes lie elsewhere");
+    let gaps = buffer.chunks(5).flat_map(|run| &run[3..]);
+    assert!(gaps.into_iter().all(|&byte| byte == 0xee), "a gap was written to");
+}
