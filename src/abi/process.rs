@@ -21,7 +21,7 @@ use crate::communicator::Communicator;
 use crate::engine::Engine;
 use crate::err;
 use crate::errhandler::{Errhandler, UserHandler};
-use crate::error::{Class, Error, Result};
+use crate::error::{Error, Result};
 use crate::instance::Instance;
 use crate::lock::{MappedMutexGuard, this_thread};
 use crate::startup::Phase;
@@ -113,12 +113,9 @@ fn no_world(what: &str) -> Error {
 #[cold]
 pub fn no_predefined_communicator(name: &str) -> Error {
     match library::is_active() {
-        true => Error {
-            class: Class::Comm,
-            ..no_world(&format!(
-                "the communicator {name} (a session's are made by MPI_Comm_create_from_group)"
-            ))
-        },
+        true => no_world(&format!(
+            "the communicator {name} (a session's are made by MPI_Comm_create_from_group)"
+        )),
         false => not_running(),
     }
 }
