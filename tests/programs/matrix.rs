@@ -222,8 +222,7 @@ const PROGRAMS: &[Program] = &[
             (MIXED, ENOUGH),
         ],
         brief_above: None,
-        // It is, but half a minute for each way is too much for the gate.
-        transport: false,
+        transport: true,
     },
 ];
 
@@ -302,7 +301,13 @@ const MANY: u32 = 32;
 /// and finds nothing more.
 const NOT_WITH_MANY: &[&str] = &["huge", "reverse", "stream"];
 /// What the gate runs with so many ranks.
-const MANY_IN_THE_GATE: &[&str] = &["sizes", "collectives", "communicators", "session_sync", "threads"];
+const MANY_IN_THE_GATE: &[&str] = &["sizes", "communicators", "session_sync", "threads"];
+
+/// Too long for the gate, each some half a minute for each way: gigabytes, and a million messages.
+const NOT_IN_THE_GATE: &[(&str, &[&str])] = &[("huge", &[]), ("reverse", &["1000000"])];
+
+/// From so many ranks on programs do less in the gate.
+const BRIEF_IN_THE_GATE: u32 = 8;
 
 /// What is run with so many ranks.
 fn takes_many(program: &Program) -> bool {
@@ -315,7 +320,8 @@ fn takes_many(program: &Program) -> bool {
 /// Whether the program runs this way: always in the full matrix; in the gate each over Weft's own shared memory, others only
 /// if what they test depends on the way.
 fn takes(program: &Program, way: &str) -> bool {
-    full() || way == SHARED_MEMORY || program.transport
+    let too_long = NOT_IN_THE_GATE.contains(&(program.name, program.arguments));
+    full() || !too_long && (way == SHARED_MEMORY || program.transport)
 }
 
 /// With how many ranks a program runs this way.
@@ -403,7 +409,8 @@ fn run(program: &Program, way: &str, numbers: &[u32], brief: bool) -> Outcome {
             let slow = program
                 .brief_above
                 .is_some_and(|(over, most)| over == way && ranks > most);
-            if slow || brief {
+            let gate = !full() && ranks >= BRIEF_IN_THE_GATE;
+            if slow || brief || gate {
                 job = job.env("WEFT_TEST_BRIEF", "1");
             }
             let ended = job.run()?;
