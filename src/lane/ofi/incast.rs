@@ -503,6 +503,7 @@ fn all_lengths_arrive_over_tcp_rxm() {
 }
 
 #[test]
+#[ignore = "once in some 200 runs beside other load a message never came (1.17, both endpoints in one process); not traced, so ci/soak.d/incast runs it"]
 fn all_lengths_arrive_over_sockets() {
     all_lengths_arrive("sockets");
 }
