@@ -464,11 +464,15 @@ fn all_lengths_arrive(provider: &str) {
             .enumerate()
             .map(|(at, len)| pattern(at, len - HEADER_BYTES))
             .collect();
+        // Of `sockets` no more than its socket buffers hold: its progress thread waits for the rest of a header of which a part has come,
+        // and does not notice when TCP's window opens again (docs/providers.md). The engine's flow control sees to it elsewhere.
+        let together = if provider == "sockets" { 2 } else { 16 };
         let mut arrived = 0;
         let check = |pair: &mut Pair<OfiLane>, arrived: &mut usize| {
             for bytes in pair.logs[1].messages.drain(..) {
                 // Those of a window come in any order where the provider keeps none.
-                let window = *arrived / 16 * 16..(*arrived / 16 * 16 + 16).min(messages.len());
+                let first = *arrived / together * together;
+                let window = first..(first + together).min(messages.len());
                 assert!(
                     messages[window]
                         .iter()
@@ -481,7 +485,7 @@ fn all_lengths_arrive(provider: &str) {
         };
         for (at, payload) in messages.iter().enumerate() {
             pair.send(0, payload, at as u64);
-            if at % 16 == 15 || at + 1 == messages.len() {
+            if (at + 1) % together == 0 || at + 1 == messages.len() {
                 pair.poll_until("messages", |pair| {
                     check(pair, &mut arrived);
                     arrived == at + 1
@@ -503,7 +507,6 @@ fn all_lengths_arrive_over_tcp_rxm() {
 }
 
 #[test]
-#[ignore = "once in some 200 runs beside other load a message never came (1.17, both endpoints in one process); not traced, so ci/soak.d/incast runs it"]
 fn all_lengths_arrive_over_sockets() {
     all_lengths_arrive("sockets");
 }
