@@ -253,19 +253,17 @@ fn run_alike(seed: u64, ordered: bool) {
 
 #[test]
 fn alike_but_for_what_was_cancelled() {
-    check("alike_but_for_what_was_cancelled", 300, |seed| {
+    check("alike_but_for_what_was_cancelled", 75, |seed| {
         run_alike(seed, !seed.is_multiple_of(4))
     });
 }
 
 #[test]
 fn cancelled_or_received() {
-    check("cancelled_or_received", 1000, |seed| run(seed, true));
+    check("cancelled_or_received", 250, |seed| run(seed, true));
 }
 
 #[test]
 fn cancelled_or_received_without_order() {
-    check("cancelled_or_received_without_order", 300, |seed| {
-        run(seed, false)
-    });
+    check("cancelled_or_received_without_order", 75, |seed| run(seed, false));
 }

@@ -148,7 +148,7 @@ async fn discard_unexpected(rank: &Rank) {
 
 #[test]
 fn others_go_on() {
-    check("others_go_on", 500, |seed| {
+    check("others_go_on", 125, |seed| {
         let doomed = (seed % u64::from(RANKS)) as u32;
         let options = Options::random(seed);
         let ends = Simulation::new(seed, RANKS, options).run(|rank| exchange(rank, seed, doomed, false));
@@ -161,7 +161,7 @@ fn others_go_on() {
 /// Valid messages with some bits changed or cut: only their sender is given up.
 #[test]
 fn mangled_messages() {
-    check("mangled_messages", 500, |seed| {
+    check("mangled_messages", 125, |seed| {
         let rogue = RANKS - 1;
         let mut options = Options::random(seed);
         options.conditions.rogue = Some(ProcId(rogue));

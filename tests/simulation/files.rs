@@ -31,7 +31,7 @@ enum Wrong {
 /// One process fails; then all do, nothing is left behind, and the next file is opened.
 #[test]
 fn for_all_or_none() {
-    check("files_for_all_or_none", 300, |seed| {
+    check("files_for_all_or_none", 75, |seed| {
         let size = 1 + seed as u32 % 6;
         let at = seed as u32 / 6 % size;
         let wrong = [Wrong::Nothing, Wrong::Arguments, Wrong::Mode, Wrong::Path][seed as usize / 36 % 4];

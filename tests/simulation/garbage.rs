@@ -227,7 +227,7 @@ async fn befriend(rank: Rank) {
 
 #[test]
 fn only_the_attacker_fails() {
-    check("only_the_attacker_fails", 2000, |seed| {
+    check("only_the_attacker_fails", 500, |seed| {
         let simulation = Simulation::new(seed, 3, Options::random(seed));
         let card = Card::decode(&simulation.card(VICTIM).expect("published")).expect("a card");
         let known = Knowledge {

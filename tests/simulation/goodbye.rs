@@ -55,7 +55,7 @@ async fn program(rank: Rank, seed: u64) {
 
 #[test]
 fn sessions_after_a_goodbye() {
-    check("sessions_after_a_goodbye", 60, |seed| {
+    check("sessions_after_a_goodbye", 40, |seed| {
         let ranks = [1, 2, 3, 5, 8, 13][(seed % 6) as usize];
         let options = Options {
             parting: Parting::Ends,

@@ -500,7 +500,7 @@ async fn program(rank: Rank, seed: u64) {
 
 #[test]
 fn intercommunicators_of_random_splits() {
-    check("intercommunicators_of_random_splits", 120, |seed| {
+    check("intercommunicators_of_random_splits", 40, |seed| {
         let ranks = [2, 3, 4, 5, 8, 13][(seed % 6) as usize];
         Simulation::new(seed, ranks, Options::random(seed)).run(|rank| program(rank, seed));
     });
@@ -509,7 +509,7 @@ fn intercommunicators_of_random_splits() {
 /// Groups that have a process in common, and a leader that is not there: each is an error of all, and of its class.
 #[test]
 fn no_process_waits_for_a_leader_that_has_failed() {
-    check("no_process_waits_for_a_leader_that_has_failed", 60, |seed| {
+    check("no_process_waits_for_a_leader_that_has_failed", 40, |seed| {
         let ranks = [1, 2, 3, 5, 8][(seed % 5) as usize];
         Simulation::new(seed, ranks, Options::random(seed)).run(|rank| async move {
             let leader = seed as u32 % ranks;

@@ -153,7 +153,7 @@ fn run(seed: u64, firm: bool) -> Option<FxHashSet<Rare>> {
 fn late_sessions() {
     let seen: Mutex<FxHashSet<Rare>> = Mutex::default();
     let all = std::sync::atomic::AtomicU64::new(0);
-    check("late_sessions", 1000, |seed| {
+    check("late_sessions", 250, |seed| {
         let rare = run(seed, true).expect("sessions of different incarnations can't reach each other");
         seen.lock().extend(rare);
         all.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

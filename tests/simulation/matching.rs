@@ -438,10 +438,10 @@ fn run(seed: u64, ordered: bool) {
 
 #[test]
 fn all_at_once() {
-    check("all_at_once", 300, |seed| run(seed, true));
+    check("all_at_once", 75, |seed| run(seed, true));
 }
 
 #[test]
 fn all_at_once_without_order() {
-    check("all_at_once_without_order", 150, |seed| run(seed, false));
+    check("all_at_once_without_order", 40, |seed| run(seed, false));
 }

@@ -214,10 +214,10 @@ fn run(seed: u64, ordered: bool) {
 
 #[test]
 fn partitions_arrive() {
-    check("partitions_arrive", 400, |seed| run(seed, true));
+    check("partitions_arrive", 100, |seed| run(seed, true));
 }
 
 #[test]
 fn partitions_arrive_without_order() {
-    check("partitions_arrive_without_order", 200, |seed| run(seed, false));
+    check("partitions_arrive_without_order", 50, |seed| run(seed, false));
 }

@@ -428,7 +428,7 @@ fn run(seed: u64, size: u32, phases: u32, per_rank: u32, adjust: impl Fn(&mut Op
 
 #[test]
 fn two_ranks() {
-    check("two_ranks", 300, |seed| run(seed, 2, 4, 30, |_| ()));
+    check("two_ranks", 75, |seed| run(seed, 2, 4, 30, |_| ()));
 }
 
 #[test]
@@ -501,7 +501,7 @@ fn one_message_in_many_runs() {
 
 #[test]
 fn without_order() {
-    check("without_order", 300, |seed| {
+    check("without_order", 75, |seed| {
         run(seed, 8, 3, 20, |options| {
             options.conditions.limits.ordered = false
         })

@@ -11,7 +11,7 @@ use weft::{Class, Result};
 /// Somebody's arguments may be wrong; then that process says why, the others say where, and the next window is made.
 #[test]
 fn for_all_or_none() {
-    check("for_all_or_none", 300, |seed| {
+    check("for_all_or_none", 75, |seed| {
         let size = 1 + seed as u32 % 6;
         let wrong = (seed % 4 != 0).then_some(seed as u32 / 6 % size);
         let shared = seed / 36 % 2 == 0;
@@ -79,7 +79,7 @@ fn shared_part(size: usize) -> SharedPart {
 /// What a process writes is there for all others, and the segments lie one behind the other.
 #[test]
 fn shared_memory_is_shared() {
-    check("shared_memory_is_shared", 100, |seed| {
+    check("shared_memory_is_shared", 40, |seed| {
         let size = 1 + seed as u32 % 6;
         let bytes = |rank: u32| (seed as u32 / 6 * 7 + rank * 5) % 40;
         let results = Simulation::new(seed, size, Options::random(seed)).run(|rank| async move {

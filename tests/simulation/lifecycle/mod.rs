@@ -53,7 +53,7 @@ fn run(seed: u64) -> FxHashSet<Rare> {
 #[test]
 fn lifecycle() {
     let runs: Mutex<FxHashMap<Option<Rare>, u32>> = Mutex::default();
-    check("lifecycle", 1000, |seed| {
+    check("lifecycle", 250, |seed| {
         let seen = run(seed).into_iter().map(Some);
         let mut runs = runs.lock();
         for what in seen.chain([None]) {
