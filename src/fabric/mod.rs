@@ -25,7 +25,7 @@ use crate::error::Result;
 pub use call::{CallError, Posted};
 pub use completion::{Batch, Completion, CompletionQueue, Failure, Polled};
 pub use endpoint::{Endpoint, Takes, When};
-pub(crate) use guard::limit_patience;
+pub(crate) use guard::{lengthen_accepted, limit_patience};
 pub use info::{Facts, Info, InfoList};
 pub(crate) use interface::socket_address;
 pub use objects::{Access, AddressVector, Domain, Fabric, MemoryRegion};

@@ -14,6 +14,8 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::socket::{SockaddrStorage, getpeername, getsockname, getsockopt, sockopt};
 use rustc_hash::FxHashSet;
 
+use super::guard;
+
 /// Sockets are looked for again when so many times as long has passed as it took the last time, for peers may have connected.
 const SEARCH_SHARE: u32 = 1000;
 
@@ -72,6 +74,17 @@ impl Sockets {
     pub fn unread(&mut self) -> Option<usize> {
         self.search_if_due();
         self.is_readable().then_some(self.connections.len())
+    }
+
+    /// Gives each connection a long receive buffer, which it keeps (`guard`).
+    #[cold]
+    pub fn lengthen(&mut self) {
+        self.search_if_due();
+        for &number in &self.connections {
+            // SAFETY: used for this step only. Should libfabric have closed one, the call fails, or it is another file by now, and
+            // if that is a socket, it gets a long buffer.
+            guard::lengthen(unsafe { BorrowedFd::borrow_raw(number) });
+        }
     }
 
     fn is_readable(&self) -> bool {

@@ -464,9 +464,7 @@ fn all_lengths_arrive(provider: &str) {
             .enumerate()
             .map(|(at, len)| pattern(at, len - HEADER_BYTES))
             .collect();
-        // Of `sockets` no more than its socket buffers hold: its progress thread waits for the rest of a header of which a part has come,
-        // and does not notice when TCP's window opens again (docs/providers.md). The engine's flow control sees to it elsewhere.
-        let together = if provider == "sockets" { 2 } else { 16 };
+        let together = 16;
         let mut arrived = 0;
         let check = |pair: &mut Pair<OfiLane>, arrived: &mut usize| {
             for bytes in pair.logs[1].messages.drain(..) {

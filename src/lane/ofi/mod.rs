@@ -113,8 +113,10 @@ pub struct OfiLane {
     /// After so long a peer for which libfabric takes nothing is told of.
     report_after: Option<Duration>,
     sleeps_early: bool,
-    /// To sleep on where the completion queue has no descriptor, though the provider could have one.
+    /// To sleep on where the completion queue has no descriptor, though the provider could have one; or to lengthen.
     sockets: Option<Sockets>,
+    /// Whether connections are given long receive buffers.
+    long_receives: bool,
     /// Polls in a row that found nothing.
     quiet: u32,
     /// Looks in a row that found something in the sockets.
@@ -203,6 +205,9 @@ impl OfiLane {
             let own_name = endpoint.name()?;
             if let Some(address) = fabric::socket_address(&own_name) {
                 fabric::limit_patience(address);
+                if tuning.long_receives {
+                    fabric::lengthen_accepted(address);
+                }
             }
             Ok((domain, queue, addresses, endpoint, own_name))
         };
@@ -210,7 +215,9 @@ impl OfiLane {
 
         let inject_size = info.inject_size().min(message);
         let sockets = match fabric::socket_address(&own_name) {
-            Some(own) if tuning.sockets && !queue.has_descriptor() => Sockets::new(own),
+            Some(own) if tuning.long_receives || tuning.sockets && !queue.has_descriptor() => {
+                Sockets::new(own)
+            }
             _ => None,
         };
         let mut lane = OfiLane {
@@ -249,6 +256,7 @@ impl OfiLane {
                 .then(|| Duration::from_secs(settings.contact_report_s)),
             sleeps_early: tuning.own_thread,
             sockets,
+            long_receives: tuning.long_receives,
             quiet: 0,
             unread: 0,
         };
@@ -290,11 +298,25 @@ impl OfiLane {
         })
     }
 
+    /// Gives new connections long receive buffers, where the provider needs them. Whether it does.
+    #[cold]
+    fn lengthen(&mut self) -> bool {
+        if self.long_receives
+            && let Some(sockets) = &mut self.sockets
+        {
+            sockets.lengthen();
+        }
+        self.long_receives
+    }
+
     /// A TCP provider that has no buffer for a message leaves it in its socket. If that goes on while nothing comes, then the
     /// buffers that are posted are all held by messages that have arrived by half.
     #[cold]
     fn look_for_waiting_messages(&mut self) -> Result<()> {
         self.quiet = 0;
+        if self.lengthen() {
+            return Ok(());
+        }
         let Some(connections) = self.sockets.as_mut().and_then(Sockets::unread) else {
             self.unread = 0;
             return Ok(());
@@ -807,6 +829,9 @@ impl Lane for OfiLane {
     fn arm(&mut self) -> Option<RawFd> {
         if self.reads.has_unissued() || self.receives.is_short() {
             return None;
+        }
+        if self.lengthen() {
+            return self.queue.arm();
         }
         match &mut self.sockets {
             Some(sockets) if self.operations.is_idle() => sockets.arm(),

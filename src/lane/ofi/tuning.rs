@@ -33,6 +33,8 @@ pub(super) struct Tuning {
     pub descriptor: bool,
     /// Whether all that arrives comes over TCP sockets, which can be slept on where the completion queue has no descriptor.
     pub sockets: bool,
+    /// Whether connections are given long receive buffers, since the provider waits in its sockets for headers to be whole.
+    pub long_receives: bool,
     /// Whether the provider makes progress by a thread of its own, which a spinning rank would keep from its core.
     pub own_thread: bool,
 }
@@ -62,6 +64,7 @@ impl Tuning {
             short_messages_in_order: false,
             descriptor: false,
             sockets: false,
+            long_receives: false,
             own_thread: false,
         };
         match facts.provider().as_str() {
@@ -106,6 +109,7 @@ impl Tuning {
             // With manual progress, messages between two processes stay in their sockets for ever (seen in 1.17).
             "sockets" => Tuning {
                 descriptor: true,
+                long_receives: true,
                 own_thread: true,
                 ..general
             },
