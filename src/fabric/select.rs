@@ -442,6 +442,26 @@ mod tests {
         );
     }
 
+    /// `udp;ofi_rxd` of 1.17 loses messages: where it is all that there is, a job gets an error rather than that.
+    #[test]
+    fn udp_rxd_is_used_only_when_named() {
+        let alone = |wanted: &Query<'_>| {
+            query(&Query {
+                provider: Some("udp;ofi_rxd"),
+                ..wanted.clone()
+            })
+        };
+        let named = settings(&[("WEFT_PROVIDER", "udp;ofi_rxd")]);
+        let Ok(chosen) = choose_from(&named, true, alone) else {
+            eprintln!("skipped: this libfabric has none");
+            return;
+        };
+        assert_eq!(chosen.provider(), "udp;ofi_rxd");
+        if std::env::var("FI_PROVIDER").is_err() {
+            assert!(choose_from(&settings(&[]), true, alone).is_err());
+        }
+    }
+
     #[test]
     fn an_unknown_provider_names_what_there_is() {
         let error = choose(&settings(&[("WEFT_PROVIDER", "carrier-pigeon")]), true)
