@@ -5,6 +5,7 @@ mod ends;
 mod jobs;
 mod output;
 mod rank;
+mod terminal;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};

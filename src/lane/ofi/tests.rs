@@ -337,6 +337,21 @@ fn a_sleeping_lane_is_woken() {
 }
 
 #[test]
+fn short_messages_are_waited_for_while_all_are_counted() {
+    let mut pair = Pair::new([open("tcp;ofi_rxm"), open("tcp;ofi_rxm")]);
+    pair.send(0, &[1; 8], 1);
+    pair.poll_until("a message", |pair| !pair.logs[1].messages.is_empty());
+    pair.poll_until("draining", |pair| pair.lanes[0].is_drained());
+    for counts in [false, true, false] {
+        pair.lanes[0].count_all(counts);
+        pair.send(0, &[2; 8], 1);
+        // Its completion is only seen by polling.
+        assert_eq!(pair.lanes[0].is_drained(), !counts);
+        pair.poll_until("draining", |pair| pair.lanes[0].is_drained());
+    }
+}
+
+#[test]
 fn settings_switch_remote_reads_off() {
     let values = [("WEFT_PROVIDER", "tcp;ofi_rxm"), ("WEFT_RMA", "0")];
     let settings = Settings::read(|name| {
