@@ -141,6 +141,16 @@ mod tests {
     }
 
     #[test]
+    fn it_waits_for_nobody() {
+        let mut alone = Singleton::new();
+        assert!(!alone.needs_fence() && !alone.is_over() && !alone.tells_why());
+        alone.begin_fence().unwrap();
+        assert!(alone.fence_is_over().unwrap());
+        assert!(!alone.attend().unwrap() && alone.descriptor().is_none());
+        assert!(!alone.abort(1, "why"), "the process ends itself");
+    }
+
+    #[test]
     fn one_process_tells_of_the_wrong_launcher() {
         let slurm = |rank: &'static str| {
             move |name: &str| match name {

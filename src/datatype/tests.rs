@@ -12,6 +12,28 @@ fn named(name: &str) -> &'static Arc<Datatype> {
 }
 
 #[test]
+fn a_class_and_a_size_have_the_type_of_that_name() {
+    for (number, name) in [
+        (191, "LOGICAL"),
+        (192, "INTEGER"),
+        (193, "REAL"),
+        (194, "COMPLEX"),
+    ] {
+        let class = TypeClass::from_abi(number).unwrap();
+        for size in 0..64 {
+            let there = Datatype::all_predefined().find(|(_, one)| one.name() == format!("MPI_{name}{size}"));
+            let found = Datatype::match_size(class, size).ok();
+            assert_eq!(
+                found.map(|one| one.handle()),
+                there.map(|(handle, _)| handle),
+                "{name}{size}"
+            );
+        }
+    }
+    TypeClass::from_abi(190).unwrap_err();
+}
+
+#[test]
 fn predefined_types_are_those_of_the_abi() {
     let table = include_str!("../../tests/abi/constants.tsv");
     let mut names: HashMap<usize, Vec<&str>> = HashMap::new();

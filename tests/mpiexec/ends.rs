@@ -331,3 +331,19 @@ fn no_pmi_rank_outlives_a_killed_launcher() {
     let below = play_command("stay", &["-n", "2", "sh", "-c", "\"$@\"; echo", "sh"]);
     nothing_outlives_a_killed_launcher(Running::start(below), 2);
 }
+
+#[test]
+fn a_script_without_its_interpreter_is_not_found_or_not_executable() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let plain = folder.path().join("plain");
+    std::fs::write(&plain, "").unwrap();
+    for (interpreter, expected) in [(folder.path().join("none"), 127), (plain, 126)] {
+        let script = folder.path().join("script");
+        std::fs::write(&script, format!("#!{}\n", interpreter.display())).unwrap();
+        std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+        let start = Instant::now();
+        let output = run(&["-n", "2", script.to_str().unwrap()]);
+        fails(&output, start, expected, "can't be started");
+    }
+}

@@ -329,9 +329,9 @@ mod tests {
     fn every_line_gets_its_prefix_once() {
         let (mut sink, reader) = sink();
         sink.put(1, b"[1] ", b"a\nb\nc");
-        sink.put(1, b"[1] ", b"c\n");
+        sink.put(1, b"[1] ", b"c\nd\n");
         sink.put(2, b"[2] ", b"\n");
-        assert_eq!(written(sink, reader), "[1] a\n[1] b\n[1] cc\n[2] \n");
+        assert_eq!(written(sink, reader), "[1] a\n[1] b\n[1] cc\n[1] d\n[2] \n");
     }
 
     #[test]

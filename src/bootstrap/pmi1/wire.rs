@@ -161,6 +161,14 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
+    fn what_would_end_a_field_is_in_no_word() {
+        assert!(is_word("mpi://WORLD-1:\u{e9}") && is_word(""));
+        for text in ["a b", "a\tb", "a\nb", "\u{7f}"] {
+            assert!(!is_word(text), "{text:?}");
+        }
+    }
+
+    #[test]
     fn a_line_gives_its_fields() {
         let message = Message::parse(b"cmd=put kvsname=k key=a value=b=c").unwrap();
         assert_eq!(message.command(), "put");

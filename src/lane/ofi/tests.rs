@@ -337,6 +337,18 @@ fn a_sleeping_lane_is_woken() {
 }
 
 #[test]
+fn it_is_known_whether_something_is_exposed() {
+    let mut lane = open("tcp;ofi_rxm");
+    assert!(!lane.is_exposed());
+    let bytes = [1u8; 8];
+    // SAFETY: the bytes outlive the exposure.
+    let (region, _) = unsafe { lane.expose(&[Piece::of(&bytes)]) }.unwrap();
+    assert!(lane.is_exposed());
+    lane.withdraw(region);
+    assert!(!lane.is_exposed());
+}
+
+#[test]
 fn short_messages_are_waited_for_while_all_are_counted() {
     let mut pair = Pair::new([open("tcp;ofi_rxm"), open("tcp;ofi_rxm")]);
     pair.send(0, &[1; 8], 1);
