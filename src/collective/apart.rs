@@ -313,4 +313,65 @@ mod tests {
         assert!(!overlaps((&send, 3), (&blocks([10, 5, 0], [10, 30, 5]), 3)));
         assert!(overlaps((&send, 3), (&blocks([10, 5, 1], [10, 30, 29]), 3)));
     }
+
+    /// The bytes of each of some blocks.
+    fn bytes(of: &(impl Blocked + Blocks), blocks: u32) -> Vec<Vec<u8>> {
+        let of_block = |rank| {
+            let memory = of.block(rank);
+            // SAFETY: the test's buffers and copies live.
+            let read =
+                |piece: &Piece| unsafe { std::slice::from_raw_parts(piece.address, piece.len) }.to_vec();
+            memory
+                .pieces(0, memory.len(), RUNS)
+                .iter()
+                .flat_map(read)
+                .collect()
+        };
+        (0..blocks).map(of_block).collect()
+    }
+
+    #[test]
+    fn a_copy_has_the_bytes_of_each_block() {
+        let mut memory: Vec<u8> = (0..64).collect();
+        let address = Address::new(memory.as_mut_ptr());
+        let receive = Buffer {
+            address,
+            count: 64,
+            datatype: Datatype::byte().clone(),
+        };
+        // The bytes 0 and 2 of 3.
+        let pair = Datatype::vector(2, 1, 2, Datatype::byte()).expect("valid");
+        fn copied<S: Blocked + Blocks>(send: S, receive: &Buffer) -> Vec<Vec<u8>> {
+            // SAFETY: the memory is there.
+            let (copy, refused) = unsafe { apart((send, 2), (receive, 1)) }.expect("memory");
+            let refused = refused.expect("they overlap");
+            let found = bytes(&copy, 2);
+            assert_eq!(
+                refuse(Some(refused), Ok(())).unwrap_err().class,
+                crate::error::Class::Buffer
+            );
+            found
+        }
+        let datatype = pair.clone();
+        let send = Buffer {
+            address,
+            count: 2,
+            datatype,
+        };
+        assert_eq!(copied(send, &receive), [[0, 2, 3, 5], [6, 8, 9, 11]]);
+        let send = VBuffer {
+            address,
+            counts: [1, 2].into(),
+            displs: [4, 1].into(),
+            datatype: pair.clone(),
+        };
+        assert_eq!(copied(send, &receive), [vec![12, 14], vec![3, 5, 6, 8]]);
+        let send = WBuffer {
+            address,
+            counts: [1, 3].into(),
+            displs: [20, 1].into(),
+            datatypes: [pair, Datatype::byte().clone()].into(),
+        };
+        assert_eq!(copied(send, &receive), [vec![20, 22], vec![1, 2, 3]]);
+    }
 }

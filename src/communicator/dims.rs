@@ -194,6 +194,21 @@ mod tests {
     }
 
     #[test]
+    fn a_root_is_the_largest_whose_power_fits() {
+        for (number, power, expected) in [
+            (26, 3, 2),
+            (27, 3, 3),
+            (28, 3, 3),
+            (5, 1, 5),
+            (1, 4, 1),
+            (i32::MAX as u32, 2, 46340),
+            (1 << 30, 10, 8),
+        ] {
+            assert_eq!(root(number, power), expected, "{number}, {power}");
+        }
+    }
+
+    #[test]
     fn the_standards_examples() {
         assert_eq!(filled(6, &[0, 0]), [3, 2]);
         assert_eq!(filled(7, &[0, 0]), [7, 1]);
