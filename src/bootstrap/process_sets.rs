@@ -122,6 +122,8 @@ mod tests {
     fn names_are_uris() {
         assert_eq!(ProcessSet::name_of("ocean").unwrap(), "weft://ocean");
         assert_eq!(ProcessSet::name_of("app://a=b").unwrap(), "app://a=b");
+        let longest = format!("app://{}", "x".repeat(NAME_MAX - 6));
+        assert_eq!(ProcessSet::name_of(&longest).unwrap(), longest);
         let long = "x".repeat(NAME_MAX);
         for bad in [
             "",

@@ -262,6 +262,7 @@ mod tests {
             all.ranges(&[[6, 7, 1], [1, 6, 2], [9, 4, -3]]).unwrap(),
             [6, 7, 1, 3, 5, 9, 6]
         );
+        assert_eq!(all.ranges(&[[3, 3, 1], [5, 5, -2]]).unwrap(), [3, 5]);
         assert!(all.ranges(&[[0, 3, 0]]).is_err());
         assert!(all.ranges(&[[3, 0, 1]]).is_err());
         assert!(all.ranges(&[[8, 12, 2]]).is_err());

@@ -140,3 +140,20 @@ impl Lane for Loopback {
         self.queue.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_there_at_once_and_never_sleeps_on_what_it_has() {
+        let mut lane = Loopback::default();
+        assert_eq!((lane.name().as_str(), lane.address().len()), ("loopback", 0));
+        assert_eq!((lane.place(ProcId(0)), lane.late(ProcId(0))), (None, None));
+        assert!(lane.can_sleep() && lane.arm().is_none() && lane.is_drained());
+        assert!(!lane.is_exposed() && !lane.rings_for_room(ProcId(0)) && !lane.sleeps_early());
+        // SAFETY: the message is copied.
+        assert_eq!(unsafe { lane.send(ProcId(0), &[1], &[2], 0) }, Ok(Sent::Done));
+        assert!(!lane.can_sleep() && !lane.is_drained());
+    }
+}

@@ -86,6 +86,25 @@ fn a_prompt_comes_before_its_answer() {
 }
 
 #[test]
+fn a_prompt_and_another_ranks_line_are_two_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let script = format!(
+        "cd {}; wait_for() {{ while [ ! -e $1 ]; do sleep 0.02; done; }}; \
+         if [ $PMI_RANK = 1 ]; then printf 'name? '; wait_for end; else wait_for go; echo line; fi",
+        folder.path().display()
+    );
+    let mut job = Running::start(mpiexec(&["-n", "2", "sh", "-c", &script]));
+    let mut prompt = [0u8; 6];
+    job.output.read_exact(&mut prompt).unwrap();
+    assert_eq!(&prompt, b"name? ");
+    std::fs::File::create(file("go")).unwrap();
+    assert_eq!((job.line(), job.line()), (String::new(), "line".into()));
+    std::fs::File::create(file("end")).unwrap();
+    assert_eq!(job.end(), (0, String::new()));
+}
+
+#[test]
 fn a_reader_that_goes_away_ends_the_job() {
     let mut job = Running::start(mpiexec(&["-n", "2", "yes"]));
     assert_eq!(job.line(), "y");

@@ -87,6 +87,19 @@ mod tests {
     }
 
     #[test]
+    fn local_keys_are_apart() {
+        assert_eq!([local(0), local(7), local(4096 + 7)], [0, 7, 7]);
+        for (bytes, least) in [(1, 127), (2, LOCAL_KEYS)] {
+            let mut keys = Keys::new(bytes);
+            for _ in 0..3000 {
+                let key = keys.take().unwrap();
+                assert!(key >= least, "{key} of {bytes} bytes");
+                keys.free(key);
+            }
+        }
+    }
+
+    #[test]
     fn a_freed_key_may_come_again() {
         let mut keys = Keys::new(1);
         for _ in 0..10_000 {

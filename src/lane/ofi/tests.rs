@@ -374,6 +374,7 @@ fn settings_switch_remote_reads_off() {
     })
     .unwrap();
     let lane = OfiLane::open(&settings, true, false, &Ledger::default()).unwrap();
+    assert_eq!(lane.name(), "ofi/tcp;ofi_rxm");
     assert!(!lane.limits().rma);
 }
 

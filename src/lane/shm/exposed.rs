@@ -205,3 +205,20 @@ impl Table {
         unsafe { cma::read(pid, &[cma::remote(from, bytes)], &[into], &mut Cursor::default()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_table_has_its_own_number() {
+        let bytes = [0u8; 8];
+        let pieces = [Piece::of(&bytes[..2]), Piece::of(&bytes[4..])];
+        let mut tables = Tables::default();
+        let (first, key) = tables.expose(&pieces);
+        let (second, other) = tables.expose(&pieces);
+        assert!(first != second && key.0 != other.0);
+        tables.withdraw(first);
+        assert_eq!(tables.tables.keys().collect::<Vec<_>>(), [&second.0]);
+    }
+}
