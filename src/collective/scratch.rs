@@ -175,3 +175,26 @@ unsafe fn copy_bytes(from: &Memory, to: &Memory, len: usize) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Class;
+
+    #[test]
+    fn a_copy_is_an_error_only_where_there_is_too_little_room() {
+        for (from_len, to_len) in [(4, 8), (8, 8), (8, 4)] {
+            let (mut from, mut to) = ([7u8; 8], [0u8; 8]);
+            let flat = |bytes: &mut [u8; 8], count| Memory::new(bytes.as_mut_ptr(), count, Datatype::byte());
+            let result = copy(&flat(&mut from, from_len), &flat(&mut to, to_len));
+            assert_eq!(
+                result.err().map(|error| error.class),
+                (from_len > to_len).then_some(Class::Truncate)
+            );
+            assert_eq!(
+                to.iter().filter(|byte| **byte == 7).count() as u64,
+                from_len.min(to_len)
+            );
+        }
+    }
+}

@@ -349,6 +349,11 @@ mod tests {
         assert!(!mine.contradicts(mine));
         assert!(!mine.contradicts(step(4, "MPI_Barrier", false)));
         assert!(!mine.contradicts(step(3, "MPI_Barrier", true)));
+        let blocking = mine.error(step(3, "MPI_Barrier", false), ProcId(5)).message;
+        assert!(
+            blocking.contains("MPI_Bcast") && blocking.contains("MPI_Barrier"),
+            "{blocking}"
+        );
         let said = step(3, "MPI_Reduce", true)
             .error(step(3, "MPI_Bcast", true), ProcId(5))
             .message;
