@@ -53,7 +53,10 @@ impl File<'_> {
     fn byte(&self, place: LineColumn) -> usize {
         let line = self.lines[place.line - 1];
         let rest = &self.text[line..];
-        line + rest.char_indices().nth(place.column).map_or(rest.len(), |(at, _)| at)
+        line + rest
+            .char_indices()
+            .nth(place.column)
+            .map_or(rest.len(), |(at, _)| at)
     }
 
     fn range(&self, span: Span) -> (usize, usize) {
@@ -101,7 +104,10 @@ impl File<'_> {
                 change.start == (start.line, start.column + 1) && change.end == (end.line, end.column + 1)
             };
             if change.genre == "FnValue" && self.constant == 0 && (here(span) || here(whole)) {
-                let text = format!(" if {}({}) {{ return {}; }} ", self.on, change.number, change.replacement);
+                let text = format!(
+                    " if {}({}) {{ return {}; }} ",
+                    self.on, change.number, change.replacement
+                );
                 let insertion = Insertion {
                     at: self.byte(block.brace_token.span.open().end()),
                     number: change.number,
@@ -128,13 +134,20 @@ impl File<'_> {
     }
 
     /// The new text of a part, with the places of the alternatives in the whole of it.
-    fn render(&self, start: usize, end: usize, skip: Option<(usize, usize)>, out: &mut String, places: &mut Vec<(usize, usize, usize)>) {
+    fn render(
+        &self,
+        start: usize,
+        end: usize,
+        skip: Option<(usize, usize)>,
+        out: &mut String,
+        places: &mut Vec<(usize, usize, usize)>,
+    ) {
         let mut at = start;
         while at < end {
             let node = self
                 .nodes
                 .values()
-                .filter(|node| node.start >= at && node.end <= end && Some((node.start, node.end)) != skip)
+                .filter(|node| node.start >= at && node.end <= end)
                 .filter(|node| skip != Some((node.start, node.end)))
                 .min_by_key(|node| (node.start, std::cmp::Reverse(node.end)));
             let until = node.map_or(end, |node| node.start);
@@ -161,7 +174,11 @@ impl File<'_> {
     }
 
     fn plain(&self, start: usize, end: usize, out: &mut String, places: &mut Vec<(usize, usize, usize)>) {
-        let mut insertions: Vec<&Insertion> = self.insertions.iter().filter(|one| one.at >= start && one.at < end).collect();
+        let mut insertions: Vec<&Insertion> = self
+            .insertions
+            .iter()
+            .filter(|one| one.at >= start && one.at < end)
+            .collect();
         insertions.sort_by_key(|one| one.at);
         let mut at = start;
         for one in insertions {
@@ -181,7 +198,9 @@ impl<'ast> Visit<'ast> for File<'_> {
     }
 
     fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
-        self.function(&item.sig, &item.block, |this| visit::visit_impl_item_fn(this, item));
+        self.function(&item.sig, &item.block, |this| {
+            visit::visit_impl_item_fn(this, item)
+        });
     }
 
     fn visit_trait_item_fn(&mut self, item: &'ast syn::TraitItemFn) {
@@ -226,7 +245,12 @@ impl<'ast> Visit<'ast> for File<'_> {
     fn visit_expr_binary(&mut self, item: &'ast syn::ExprBinary) {
         for one in self.at("BinaryOperator", item.op.span()) {
             let (range, op) = (self.range(item.span()), self.range(item.op.span()));
-            let text = format!("{}{}{}", &self.text[range.0..op.0], self.changes[one].replacement, &self.text[op.1..range.1]);
+            let text = format!(
+                "{}{}{}",
+                &self.text[range.0..op.0],
+                self.changes[one].replacement,
+                &self.text[op.1..range.1]
+            );
             self.other(range, one, text);
         }
         visit::visit_expr_binary(self, item);
@@ -244,12 +268,20 @@ impl<'ast> Visit<'ast> for File<'_> {
     fn visit_expr_struct(&mut self, item: &'ast syn::ExprStruct) {
         for field in &item.fields {
             let start = field.span().start();
-            let here = |change: &Change| change.genre == "StructField" && change.start == (start.line, start.column + 1);
-            let found: Vec<usize> = (0..self.changes.len()).filter(|&one| here(&self.changes[one])).collect();
+            let here = |change: &Change| {
+                change.genre == "StructField" && change.start == (start.line, start.column + 1)
+            };
+            let found: Vec<usize> = (0..self.changes.len())
+                .filter(|&one| here(&self.changes[one]))
+                .collect();
             for one in found {
                 let (range, gone) = (self.range(item.span()), self.range(field.span()));
                 let rest = self.text[gone.1..range.1].trim_start();
-                let text = format!("{}{}", &self.text[range.0..gone.0], rest.strip_prefix(',').unwrap_or(rest));
+                let text = format!(
+                    "{}{}",
+                    &self.text[range.0..gone.0],
+                    rest.strip_prefix(',').unwrap_or(rest)
+                );
                 self.other(range, one, text);
             }
         }
@@ -264,7 +296,10 @@ impl<'ast> Visit<'ast> for File<'_> {
             let number = self.changes[one].number;
             let (at, text) = match &item.guard {
                 Some((_, guard)) => (self.range(guard.span()).0, format!("!{}({number}) && ", self.on)),
-                None => (self.range(item.pat.span()).1, format!(" if !{}({number}) ", self.on)),
+                None => (
+                    self.range(item.pat.span()).1,
+                    format!(" if !{}({number}) ", self.on),
+                ),
             };
             // `a || b` would be taken apart.
             if item.guard.as_ref().is_some_and(|(_, guard)| {
@@ -277,7 +312,11 @@ impl<'ast> Visit<'ast> for File<'_> {
         }
         if let Some((_, guard)) = &item.guard {
             for one in self.at("MatchArmGuard", guard.span()) {
-                self.other(self.range(guard.span()), one, self.changes[one].replacement.clone());
+                self.other(
+                    self.range(guard.span()),
+                    one,
+                    self.changes[one].replacement.clone(),
+                );
             }
         }
         visit::visit_arm(self, item);
@@ -301,14 +340,21 @@ fn main() {
         .map(|line| line.parse().unwrap())
         .collect();
     let mut files: BTreeMap<&str, Vec<Change>> = BTreeMap::new();
-    for (number, one) in list.iter().enumerate().filter(|(number, _)| !left_out.contains(number)) {
-        files.entry(one["file"].as_str().unwrap()).or_default().push(Change {
-            number,
-            genre: one["genre"].as_str().unwrap().into(),
-            start: place(&one["span"]["start"]),
-            end: place(&one["span"]["end"]),
-            replacement: one["replacement"].as_str().unwrap().into(),
-        });
+    for (number, one) in list
+        .iter()
+        .enumerate()
+        .filter(|(number, _)| !left_out.contains(number))
+    {
+        files
+            .entry(one["file"].as_str().unwrap())
+            .or_default()
+            .push(Change {
+                number,
+                genre: one["genre"].as_str().unwrap().into(),
+                start: place(&one["span"]["start"]),
+                end: place(&one["span"]["end"]),
+                replacement: one["replacement"].as_str().unwrap().into(),
+            });
     }
     for (name, changes) in files {
         let path = format!("{tree}/{name}");
@@ -323,7 +369,11 @@ fn main() {
             woven: HashSet::new(),
             nodes: BTreeMap::new(),
             insertions: Vec::new(),
-            on: if name.starts_with("src/bin/") { "weft::mutant::on" } else { "crate::mutant::on" },
+            on: if name.starts_with("src/bin/") {
+                "weft::mutant::on"
+            } else {
+                "crate::mutant::on"
+            },
             constant: 0,
         };
         file.visit_file(&parsed);
@@ -332,7 +382,11 @@ fn main() {
         for (start, end, number) in places {
             println!("{name} {start} {end} {number}");
         }
-        for change in file.changes.iter().filter(|change| !file.woven.contains(&change.number)) {
+        for change in file
+            .changes
+            .iter()
+            .filter(|change| !file.woven.contains(&change.number))
+        {
             eprintln!("{} {}", change.number, change.genre);
         }
         std::fs::write(&path, out).unwrap();
