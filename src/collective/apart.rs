@@ -355,10 +355,13 @@ mod tests {
         let datatype = pair.clone();
         let send = Buffer {
             address,
-            count: 2,
+            count: 3,
             datatype,
         };
-        assert_eq!(copied(send, &receive), [[0, 2, 3, 5], [6, 8, 9, 11]]);
+        assert_eq!(
+            copied(send, &receive),
+            [[0, 2, 3, 5, 6, 8], [9, 11, 12, 14, 15, 17]]
+        );
         let send = VBuffer {
             address,
             counts: [1, 2].into(),
