@@ -253,8 +253,12 @@ mod tests {
     use super::*;
     use crate::error::Class;
 
+    /// Only so many words are kept, in one place for the whole process: tests that are threads of one take turns.
+    static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
     #[test]
     fn a_code_keeps_its_class_and_its_words() {
+        let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let code = code_of("MPI_Send", &crate::err!(Rank, "destination 7 is too far"));
         assert_eq!(class_of(code), Some(Class::Rank as i32));
         assert_eq!(
@@ -271,6 +275,7 @@ mod tests {
 
     #[test]
     fn a_class_from_a_callback_becomes_a_code_that_says_more() {
+        let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let of = |code| Error {
             code: Some(code),
             ..crate::err!(Other, "the callback returned {code}")
@@ -287,6 +292,7 @@ mod tests {
     /// Whatever place its words have, no code is one of a tool call.
     #[test]
     fn codes_of_tool_calls_are_nobody_elses() {
+        let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let tools = MPI_T_ERR_CANNOT_INIT..=MPI_T_ERR_PVAR_NO_ATOMIC;
         for nth in 0..2 * PLACES {
             for class in [Class::Buffer, Class::ProcAborted, Class::NoSuchFile] {

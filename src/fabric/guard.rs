@@ -1,15 +1,15 @@
 //! What libfabric leaves out at the sockets of its providers over TCP. Connections inherit it from the socket that listens.
 //!
-//! **A time limit**, or a stranger holds up a rank. Whoever connects to an endpoint of `net` or `tcp` first asks for a connection: a header, which says how many bytes
-//! follow. libfabric 1.17 reads both inside `fi_cq_read` from a blocking socket. A stranger who sends such a header and
+//! **A time limit**, or a stranger holds up a rank. Whoever connects to an endpoint of `net` or `tcp` first asks for a
+//! connection: a header, which says how many bytes follow. libfabric 1.17 reads both inside `fi_cq_read` from a blocking socket. A stranger who sends such a header and
 //! then nothing would hold the rank there for as long as it stays connected. Sockets inherit a time limit for receiving
 //! from the listening socket that they come from, so that socket is found and given one. Connections to peers are
 //! nonblocking by the time that they carry messages: for them the limit means nothing.
 //!
 //! **A long receive buffer**, or a connection of `sockets` stops for ever. Its progress thread looks at a header of 24 bytes
 //! (`MSG_PEEK`), and takes it when it is whole. Until then its first bytes keep all of the kernel's buffer (`sk_buff`) that they
-//! came in, and Linux puts what comes into the one before as long as that has room: half a megabyte. A receive buffer begins with
-//! 128 KiB. If those few bytes take it up, Linux offers the sender no window, and the rest of the header never comes.
+//! came in, and Linux adds what comes to the one before as long as that has room: up to half a megabyte. A receive buffer begins
+//! with 128 KiB. If those few bytes take it up, Linux offers the sender no window, and the rest of the header never comes.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
@@ -22,8 +22,8 @@ use super::sockets::open_descriptors;
 /// How long a stranger may hold a rank up, in milliseconds. A peer's header and the bytes behind it are one `send`.
 const PATIENCE_MS: i64 = 200;
 
-/// The length of a long receive buffer, in bytes: some times what one `sk_buff` can hold (`MAX_SKB_FRAGS`, 17 to 45, of 32 KiB). Linux gives less where
-/// `net.ipv4.tcp_rmem` says so, whose maximum is 6 MiB mostly.
+/// The length of a long receive buffer, in bytes: some times what one `sk_buff` holds (`MAX_SKB_FRAGS`, 17 mostly, of 32 KiB).
+/// Linux gives less where `net.ipv4.tcp_rmem` says so, whose maximum is 6 MiB mostly.
 const LONG: usize = 4 << 20;
 
 /// Gives the socket of this process that listens at `address`, if there is one, a time limit for what connects to it.

@@ -1,4 +1,4 @@
-//! Sleeping on a TCP provider's own sockets. A completion queue that can be slept on (`FI_WAIT_FD`) costs two system calls
+//! A TCP provider's own sockets: to sleep on, or to give them long receive buffers (`guard`). A completion queue that can be slept on (`FI_WAIT_FD`) costs two system calls
 //! for every other message, so a lane whose waits spin first has none. Once it has long been quiet, it sleeps on the
 //! sockets below instead: those of this process that have the endpoint's address at one end, or a peer's at the other.
 //!
@@ -76,10 +76,12 @@ impl Sockets {
         self.is_readable().then_some(self.connections.len())
     }
 
-    /// Gives each connection a long receive buffer, which it keeps (`guard`).
+    /// Gives connections that are new a long receive buffer, which they keep (`guard`).
     #[cold]
     pub fn lengthen(&mut self) {
-        self.search_if_due();
+        if !self.search_if_due() {
+            return;
+        }
         for &number in &self.connections {
             // SAFETY: used for this step only. Should libfabric have closed one, the call fails, or it is another file by now, and
             // if that is a socket, it gets a long buffer.
@@ -92,11 +94,14 @@ impl Sockets {
         poll(&mut epolled, PollTimeout::ZERO).is_ok_and(|count| count > 0)
     }
 
-    fn search_if_due(&mut self) {
+    /// Whether it was due.
+    fn search_if_due(&mut self) -> bool {
         let again = |(at, took): (Instant, Duration)| at.elapsed() >= took * SEARCH_SHARE;
-        if self.searched.is_none_or(again) {
+        let due = self.searched.is_none_or(again);
+        if due {
             self.search();
         }
+        due
     }
 
     /// Whether each connection could take more: then libfabric keeps nothing back.
