@@ -12,8 +12,8 @@ use super::objects::{
 use super::procedure::mpi;
 use super::request;
 use super::types::*;
-use crate::communicator::Communicator;
 use crate::communicator::group::Comparison;
+use crate::communicator::{Collective, Communicator};
 use crate::engine::request::Outcome;
 use crate::err;
 use crate::error::Result;
@@ -377,8 +377,8 @@ impl Duplicate {
     }
 
     /// The collective part. The handle serves for all calls afterwards.
-    async fn end(self, nonblocking: bool) -> Result<()> {
-        match self.parent.clone().finish(&self.new, true, nonblocking).await {
+    async fn end(self, operation: Collective) -> Result<()> {
+        match self.parent.clone().finish(&self.new, true, operation).await {
             Ok(()) => {
                 if let Some(session) = objects::session_of(&self.new) {
                     session.connect(&self.new);
@@ -413,7 +413,7 @@ unsafe fn duplicate(comm: MPI_Comm, to: *mut MPI_Comm) -> Result<()> {
     match Duplicate::begin(&comm) {
         Ok(new) => {
             let handle = new.handle;
-            instance.block_on(new.end(false))?;
+            instance.block_on(new.end(comm.duplication(false)))?;
             // SAFETY: the caller's promise.
             unsafe { give(to, handle, "newcomm") }
         }
@@ -437,12 +437,17 @@ unsafe fn start_duplicate(comm: MPI_Comm, to: *mut MPI_Comm, to_request: *mut MP
         return Err(err!(Arg, "{name} is a null pointer"));
     }
     let (instance, context) = (comm.instance().clone(), comm.context());
-    let new = match Duplicate::begin(&comm) {
+    let begun = Duplicate::begin(&comm);
+    let operation = comm.duplication(true);
+    let tag = operation.tag();
+    let new = match begun {
         Ok(new) => new,
         Err(error) => {
             let telling_others = async move {
                 let none = comm.unfinished();
-                comm.finish(&none, false, true).await.map(|()| Outcome::EMPTY)
+                comm.finish(&none, false, operation)
+                    .await
+                    .map(|()| Outcome::EMPTY)
             };
             let request = instance.spawn(Box::pin(telling_others));
             instance.engine().release(request);
@@ -450,10 +455,10 @@ unsafe fn start_duplicate(comm: MPI_Comm, to: *mut MPI_Comm, to_request: *mut MP
         }
     };
     let handle = new.handle;
-    let id = instance.spawn(Box::pin(
-        async move { new.end(true).await.map(|()| Outcome::EMPTY) },
-    ));
-    instance.engine().set_context(id, context);
+    let id = instance.spawn(Box::pin(async move {
+        new.end(operation).await.map(|()| Outcome::EMPTY)
+    }));
+    instance.engine().set_collective(id, context, tag);
     // SAFETY: the caller's promise.
     unsafe {
         give(to, handle, "newcomm")?;

@@ -148,7 +148,7 @@ mpi! {
             return Err(null("request"));
         }
         let instance = process::instance()?;
-        let id = instance.engine().bare_request(None);
+        let id = instance.engine().bare_request();
         let generalized = Generalized {
             request: id,
             query,

@@ -447,6 +447,9 @@ pub fn initialise(thread_level: c_int) -> Result<()> {
         }
     }
     let instance = library::acquire(library::User::World)?;
+    if thread_level == MPI_THREAD_MULTIPLE {
+        instance.engine().set_several_threads();
+    }
     let world = Arc::new(World {
         world: Communicator::world(&instance),
         alone: Communicator::alone(&instance),

@@ -312,7 +312,15 @@ unsafe fn wait_all_own(
     }
     if next < requests.len() {
         drop(engine);
-        instance.wait_for(|engine| {
+        let is_one = |id: RequestId, request: MPI_Request| {
+            let place = handle::request_place(request);
+            place.is_some_and(|(index, generation)| {
+                (index, generation) == (id.index, id.generation & handle::REQUEST_GENERATION_MASK)
+            })
+        };
+        let all = &*requests;
+        let needs = |id| all.iter().any(|&request| is_one(id, request));
+        instance.wait_for_all(needs, |engine| {
             let under_way = |&request: &MPI_Request| has_ended(engine, request) == Some(false);
             next += requests[next..]
                 .iter()
@@ -484,7 +492,8 @@ mpi! {
         }
         let ids = lookup_all(&instance, requests)?;
         let mut next = 0;
-        instance.wait_for(|engine| {
+        let needs = |id| ids.contains(&Some(id));
+        instance.wait_for_all(needs, |engine| {
             while let Some(id) = ids.get(next) {
                 if id.is_some_and(|id| engine.is_complete(id) == Some(false)) {
                     return None;

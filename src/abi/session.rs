@@ -77,6 +77,8 @@ unsafe fn process_set(handle: MPI_Session, name: *const c_char) -> Result<(Arc<S
 fn open(info: MPI_Info, handler: &Errhandler) -> Result<MPI_Session> {
     let asked = objects::optional_info(info)?;
     let instance = library::acquire(library::User::Session)?;
+    // Another session may be another thread's, whatever each of them says of its own.
+    instance.engine().set_several_threads();
     let made = provided(asked.as_deref(), instance.job().memory_alloc_kinds.as_deref())
         .map(|info| Session::new(instance, handler.clone(), info))
         .and_then(objects::new_session);

@@ -26,8 +26,8 @@ impl Communicator {
     /// # Errors
     /// `MPI_ERR_OTHER` if a process was not ready.
     pub async fn duplicate(self: Arc<Self>, ready: bool) -> Result<Arc<Communicator>> {
-        let twin = self.unfinished();
-        self.finish(&twin, ready, false).await?;
+        let (twin, operation) = (self.unfinished(), self.duplication(false));
+        self.finish(&twin, ready, operation).await?;
         Ok(twin)
     }
 
@@ -37,7 +37,12 @@ impl Communicator {
         self.twin(self.instance.new_context())
     }
 
-    /// Makes a duplicate of an unfinished one: as [`Communicator::duplicate`], or as a nonblocking operation.
+    /// Begins the operation by which a duplicate is made, or refused.
+    pub fn duplication(self: &Arc<Self>, nonblocking: bool) -> Collective {
+        self.step(const { Operation::named("MPI_Comm_dup") }, nonblocking)
+    }
+
+    /// Makes a duplicate of an unfinished one, by an operation of [`Communicator::duplication`].
     ///
     /// # Errors
     /// `MPI_ERR_OTHER` if a process was not ready.
@@ -45,13 +50,13 @@ impl Communicator {
         self: Arc<Self>,
         unfinished: &Communicator,
         ready: bool,
-        nonblocking: bool,
+        operation: Collective,
     ) -> Result<()> {
         let trouble = "an attribute's copy callback failed";
-        let operation = self.step(Operation::OF_OBJECTS, nonblocking);
         let context = self.agree(operation, ready, trouble, "a duplicate").await?;
         // Whoever uses it from now on has found it in a table of handles, under a lock, after this.
         unfinished.context.store(context, Ordering::Relaxed);
+        self.instance.engine().count_steps(context, &unfinished.begun);
         Ok(())
     }
 
@@ -94,7 +99,18 @@ impl Communicator {
     /// One communicator for each color, ranks by key and then by old rank; `None` for [`NO_COLOR`]. Of an
     /// intercommunicator, one between the processes of this color in both groups; `None` if one group has none.
     pub async fn split(self: Arc<Self>, color: i32, key: i32) -> Result<Option<Arc<Communicator>>> {
-        let call = RollCall::hold(&self, color, key).await?;
+        self.split_by(const { Operation::named("MPI_Comm_split") }, color, key)
+            .await
+    }
+
+    /// The same as the collective part of another procedure.
+    pub(super) async fn split_by(
+        self: Arc<Self>,
+        operation: Operation,
+        color: i32,
+        key: i32,
+    ) -> Result<Option<Arc<Communicator>>> {
+        let call = RollCall::hold(&self, operation, color, key).await?;
         if color == NO_COLOR {
             return Ok(None);
         }
@@ -143,7 +159,9 @@ impl Communicator {
             Some(_) if self.is_inter() => 0,
             Some(_) => self.group.rank_of(group.member(0)).expect("checked") as i32,
         };
-        self.split(color, place.map_or(0, |rank| rank as i32)).await
+        let operation = const { Operation::named("MPI_Comm_create") };
+        self.split_by(operation, color, place.map_or(0, |rank| rank as i32))
+            .await
     }
 
     /// A communicator of a part of the processes, of which only those take part in the call
@@ -261,8 +279,13 @@ impl RollCall {
     const ANSWER: usize = 16;
 
     /// Begins a collective operation at which each says its color and key.
-    pub async fn hold(communicator: &Arc<Communicator>, color: i32, key: i32) -> Result<RollCall> {
-        let operation = communicator.collective();
+    pub async fn hold(
+        communicator: &Arc<Communicator>,
+        operation: Operation,
+        color: i32,
+        key: i32,
+    ) -> Result<RollCall> {
+        let operation = communicator.step(operation, false);
         let operation = operation.everybody();
         let mut mine = [0; Self::ANSWER];
         mine[..4].copy_from_slice(&color.to_le_bytes());

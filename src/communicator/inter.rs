@@ -7,6 +7,7 @@ use super::create::{Meeting, RollCall};
 use super::group::Group;
 use super::{BRIDGE, Collective, Communicator, comes_first};
 use crate::collective;
+use crate::engine::mismatch::Operation;
 use crate::err;
 use crate::error::{Class, Error, Result};
 use crate::instance::Instance;
@@ -124,7 +125,10 @@ impl Communicator {
         bridge: Option<Result<Bridge>>,
     ) -> Result<Arc<Communicator>> {
         // Two steps of one operation: between any two processes, messages keep their order.
-        let operation = self.collective();
+        let operation = match Communicator::is_meeting(self.context()) {
+            true => self.collective(),
+            false => self.step(const { Operation::named("MPI_Intercomm_create") }, false),
+        };
         let mut head = [0; Head::BYTES];
         let mut follows = Vec::new();
         if self.rank == leader {
@@ -219,7 +223,13 @@ impl Communicator {
     /// # Errors
     /// `MPI_ERR_ARG` everywhere if processes of the same group do not say the same.
     pub async fn merge(self: Arc<Self>, high: bool) -> Result<Arc<Communicator>> {
-        let call = RollCall::hold(&self, high.into(), 0).await?;
+        let call = RollCall::hold(
+            &self,
+            const { Operation::named("MPI_Intercomm_merge") },
+            high.into(),
+            0,
+        )
+        .await?;
         let everybody = self.everybody();
         let said = |group: &Group| -> Result<bool> {
             let mut answers = call.of(group).map(|answer| answer.color != 0);

@@ -6,8 +6,12 @@ use std::sync::Arc;
 use super::Communicator;
 use super::create::NO_COLOR;
 use crate::collective;
+use crate::engine::mismatch::Operation;
 use crate::error::Result;
 use crate::topology::{Kind, Processors, Topology};
+
+/// The procedure that all this is for.
+const SPLIT_TYPE: Operation = Operation::named("MPI_Comm_split_type");
 
 /// How many kinds of things a process can be in.
 const LEVELS: usize = Kind::ALL.len();
@@ -121,7 +125,7 @@ impl Communicator {
         key: i32,
     ) -> Result<Option<(Arc<Communicator>, usize)>> {
         let (all, me) = {
-            let operation = self.collective();
+            let operation = self.step(SPLIT_TYPE, false);
             let operation = operation.everybody();
             let mut all = vec![0; Place::BYTES * operation.size() as usize];
             collective::allgather_bytes(&operation, &place.encode(), &mut all).await?;
@@ -132,7 +136,7 @@ impl Communicator {
         let color = level.and_then(|level| color(&all, me, level));
         // The others may make communicators without this process, and need it for that.
         let made = self
-            .split(color.map_or(NO_COLOR, |color| color as i32), key)
+            .split_by(SPLIT_TYPE, color.map_or(NO_COLOR, |color| color as i32), key)
             .await?;
         Ok(made.zip(level))
     }

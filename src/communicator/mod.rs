@@ -21,7 +21,7 @@ pub mod partitioned;
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
@@ -29,7 +29,7 @@ use crate::attribute::Attributes;
 use crate::engine::buffered::Attachment;
 use crate::engine::matching::{Envelope, Pattern};
 use crate::engine::memory::Memory;
-use crate::engine::mismatch::{Operation, Step};
+use crate::engine::mismatch::{Begun, Operation};
 use crate::engine::request::{Outcome, RequestId};
 use crate::engine::{Engine, Received, Send};
 use crate::errhandler::Errhandler;
@@ -53,9 +53,8 @@ pub struct Communicator {
     /// Whom the ranks of messages name: the same group, or the remote one of an intercommunicator.
     peers: Arc<Group>,
     rank: u32,
-    /// Count collective operations, blocking and nonblocking ones, each by themselves: a part of their messages' tag.
-    collectives: AtomicU32,
-    nonblocking: AtomicU32,
+    /// Counts collective operations, blocking and nonblocking ones, each by themselves: a part of their messages' tag.
+    begun: Arc<Begun>,
     name: Mutex<String>,
     errhandler: Mutex<Errhandler>,
     attributes: Attributes,
@@ -82,14 +81,17 @@ impl Communicator {
         peers: Arc<Group>,
     ) -> Option<Arc<Communicator>> {
         let rank = group.rank_of(instance.me())?;
+        let begun = Arc::default();
+        if !Self::is_meeting(context) {
+            instance.engine().count_steps(context, &begun);
+        }
         Some(Arc::new(Communicator {
             instance: instance.clone(),
             context: AtomicU64::new(context),
             group,
             peers,
             rank,
-            collectives: AtomicU32::new(0),
-            nonblocking: AtomicU32::new(0),
+            begun,
             name: Mutex::default(),
             errhandler: Mutex::default(),
             attributes: Attributes::default(),
@@ -326,24 +328,17 @@ impl Communicator {
     /// Begins a collective operation: all members begin the blocking ones in the same order, and the nonblocking ones, so that the
     /// count that becomes a part of its messages' tag is the same everywhere.
     pub fn step(self: &Arc<Self>, operation: Operation, nonblocking: bool) -> Collective {
-        let count = match nonblocking {
-            true => &self.nonblocking,
-            false => &self.collectives,
-        };
-        let step = Step {
-            number: count.fetch_add(1, Ordering::Relaxed),
-            operation,
-            nonblocking,
-        };
+        let step = self.begun.next(operation, nonblocking);
         self.operation(self.context() + 1, step.tag())
     }
 
-    /// Whether a context and a tag are those of messages of such an operation.
-    pub fn is_collective(context: u64, tag: i32) -> bool {
-        context & 1 != 0
+    /// The communicator's context id where a context and a tag are those of messages of such an operation.
+    pub fn of_collective(context: u64, tag: i32) -> Option<u64> {
+        let is_one = context & 1 != 0
             && context & (PARTIAL | PARTITIONED) == 0
             && !Self::is_meeting(context)
-            && tag != TAG_UB
+            && tag != TAG_UB;
+        is_one.then(|| Self::context_id(context))
     }
 
     /// Begins an operation of some of the members alone, who know each other by a tag of the user's.
@@ -463,6 +458,11 @@ impl Collective {
             context: self.context,
             tag: self.tag,
         }
+    }
+
+    /// The tag of its messages.
+    pub fn tag(&self) -> i32 {
+        self.tag
     }
 
     /// On which communicator.

@@ -265,7 +265,7 @@ impl PartitionedSend {
         }
         self.unsent.store(partitions.pieces() as u32, Ordering::Relaxed);
         let instance = self.communicator.instance();
-        let all_sent = instance.engine().bare_request(None);
+        let all_sent = instance.engine().bare_request();
         self.state.lock().all_sent = Some(all_sent);
         let all_sent = Completion::of(instance, all_sent);
         let sending = self.clone();

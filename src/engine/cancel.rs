@@ -139,7 +139,7 @@ impl Engine {
                     // A read under way ends through its lane.
                 }
             },
-            Work::None | Work::Task(_) | Work::Both(_) | Work::Sent(_) => {}
+            Work::None | Work::Collective(_) | Work::Both(_) | Work::Sent(_) => {}
         }
     }
 }
@@ -247,7 +247,7 @@ impl State {
                     stage: ReceiveStage::Fetching(fetch),
                     ..
                 }) => fetch.peer == peer && (fetch.key.is_none() || self.reads.contains(&id)),
-                Work::None | Work::Task(_) | Work::Both(_) | Work::Sent(_) => false,
+                Work::None | Work::Collective(_) | Work::Both(_) | Work::Sent(_) => false,
             };
             if concerned {
                 failed.push(id);
@@ -265,7 +265,7 @@ impl State {
                     }
                     self.complete(id, Outcome::failed(error.clone()));
                 }
-                Work::None | Work::Task(_) | Work::Both(_) | Work::Sent(_) => {}
+                Work::None | Work::Collective(_) | Work::Both(_) | Work::Sent(_) => {}
             }
         }
     }

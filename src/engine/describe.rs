@@ -3,6 +3,7 @@
 use std::fmt::{self, Write};
 
 use super::matching::{Envelope, Pattern, Posted};
+use super::mismatch::Step;
 use super::peer::{Link, Peer};
 use super::request::{Fetch, ReceiveStage, Request, RequestId, SendStage, SendWork, Work};
 use super::{Engine, State};
@@ -155,7 +156,7 @@ fn context(request: &Request) -> Option<u64> {
             ReceiveStage::Posted { .. } => request.context,
             ReceiveStage::Fetching(fetch) => fetch.envelope.context,
         }),
-        Work::None | Work::Task(_) | Work::Both(_) => None,
+        Work::None | Work::Collective(_) | Work::Both(_) => None,
     }
 }
 
@@ -213,9 +214,11 @@ struct Described<'a>(&'a Request, &'a Posted<RequestId>);
 impl fmt::Display for Described<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0.work {
-            Work::None | Work::Task(_) | Work::Both(_) => {
-                f.write_str("an operation of several steps (nonblocking collective, …)")?
-            }
+            Work::Collective(tag) => match Step::of_tag(*tag) {
+                Some(step) => f.write_str(&step.words())?,
+                None => f.write_str("a nonblocking collective operation")?,
+            },
+            Work::None | Work::Both(_) => f.write_str("an operation of several steps")?,
             Work::Send(work) => send(f, work)?,
             Work::Sent(work) => send(f, &work.as_send())?,
             Work::Receive(work) => match &work.stage {

@@ -339,8 +339,8 @@ impl Engine {
     }
 
     /// A request without work of its own, to be ended by [`Engine::complete`].
-    pub fn bare_request(&mut self, task: Option<TaskId>) -> RequestId {
-        self.state.requests.insert(task.map_or(Work::None, Work::Task), 0)
+    pub fn bare_request(&mut self) -> RequestId {
+        self.state.requests.insert(Work::None, 0)
     }
 
     /// A request that has ended already, of the communicator of a context.
@@ -376,6 +376,16 @@ impl Engine {
     pub fn set_context(&mut self, request: RequestId, context: u64) {
         if let Some(request) = self.state.requests.get_mut(request) {
             request.context = context;
+        }
+    }
+
+    /// Says of which collective operation a request is: the communicator's context, and its messages' tag.
+    pub fn set_collective(&mut self, request: RequestId, context: u64, tag: i32) {
+        if let Some(request) = self.state.requests.get_mut(request) {
+            request.context = context;
+            if request.outcome.is_none() {
+                request.work = Work::Collective(tag);
+            }
         }
     }
 
@@ -494,7 +504,7 @@ impl Engine {
                     ReceiveStage::Fetching(fetch) => fetch.envelope.context,
                     ReceiveStage::Posted { .. } => return false,
                 },
-                Work::None | Work::Task(_) | Work::Both(_) => return false,
+                Work::None | Work::Collective(_) | Work::Both(_) => return false,
             };
             request.is_freed() && concerns(context)
         })

@@ -91,8 +91,8 @@ pub struct Request {
 pub enum Work {
     /// Ended, or ends by somebody's call of `complete`.
     None,
-    /// A nonblocking operation of several steps.
-    Task(TaskId),
+    /// A nonblocking collective operation, of the communicator of its context, whose messages have this tag. Ends as those of `None`.
+    Collective(i32),
     /// Two at once (`MPI_Isendrecv`): the requests of those that had not ended when it was made.
     Both([Option<RequestId>; 2]),
     /// A send. It lies elsewhere: it is long, and most sends have ended before they need one.

@@ -158,7 +158,7 @@ mod tests {
             window: 2,
             unexpected_max: 1 << 20,
         });
-        let request = engine.bare_request(None);
+        let request = engine.bare_request();
         let to_self = |engine: &mut Engine, sync| {
             let send = Send {
                 peer: ProcId(0),

@@ -22,7 +22,7 @@ use crate::lane::loopback::Loopback;
 use crate::lane::{Lane, Limits, Piece, ProcId, Region, RemoteKey, Sent, Sink, total};
 
 const ME: ProcId = ProcId(0);
-const PEER: ProcId = ProcId(1);
+pub(super) const PEER: ProcId = ProcId(1);
 const CONTEXT: u64 = 2;
 const TOKEN: u64 = 77;
 /// Data messages of a rendezvous that may be under way.
@@ -116,8 +116,8 @@ impl Lane for Played {
 }
 
 /// An engine with its peer, whom the test plays.
-struct Scene {
-    engine: Engine,
+pub(super) struct Scene {
+    pub engine: Engine,
     wire: Arc<Mutex<Wire>>,
     /// The number of the peer's next message.
     seq: u32,
@@ -126,7 +126,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(adjust: impl FnOnce(&mut Limits)) -> Scene {
+    pub fn new(adjust: impl FnOnce(&mut Limits)) -> Scene {
         let mut limits = Limits {
             buffered: MESSAGE,
             message: MESSAGE,
@@ -190,7 +190,7 @@ impl Scene {
     }
 
     /// The peer's next message.
-    fn says(&mut self, kind: Kind, flags: u8, words: (i32, u64, u64), payload: &[u8]) {
+    pub fn says(&mut self, kind: Kind, flags: u8, words: (i32, u64, u64), payload: &[u8]) {
         let seq = self.seq;
         self.seq += 1;
         self.says_as(seq, kind, flags, words, payload);
@@ -202,7 +202,7 @@ impl Scene {
     }
 
     /// What the engine has sent since it was last asked.
-    fn heard(&mut self) -> Vec<(Header, Vec<u8>)> {
+    pub fn heard(&mut self) -> Vec<(Header, Vec<u8>)> {
         let sent = std::mem::take(&mut self.wire.lock().sent);
         self.taken += sent.len() as u16;
         let parse = |bytes: &Vec<u8>| {
@@ -528,7 +528,7 @@ fn who_is_pressed_asks_first_and_sends_eagerly_again_after() {
 fn a_handle_names_one_request_and_not_the_next_in_its_place() {
     const MASK: u32 = 0xff;
     let mut engine = Scene::new(|_| ()).engine;
-    let id = engine.bare_request(None);
+    let id = engine.bare_request();
     let (index, bits) = (id.index, id.generation & MASK);
     assert_eq!(engine.has_ended(index, bits, MASK), Some(false));
     assert_eq!(engine.find_request(index, bits, MASK), Some(id));
@@ -541,7 +541,7 @@ fn a_handle_names_one_request_and_not_the_next_in_its_place() {
     }
     assert_eq!(engine.take_well_ended(index, bits, MASK), Some(Outcome::EMPTY));
     // Its place goes to the next one, and its handle names nothing.
-    let next = engine.bare_request(None);
+    let next = engine.bare_request();
     assert_eq!(next.index, index);
     assert_eq!(engine.has_ended(index, bits, MASK), None);
 }

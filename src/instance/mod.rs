@@ -432,6 +432,6 @@ impl Instance {
     /// # Panics
     /// If there is no such request.
     pub fn wait(&self, request: RequestId) -> Outcome {
-        self.wait_for(|engine| engine.take(request))
+        self.wait_for_all(|id| id == request, |engine| engine.take(request))
     }
 }

@@ -69,7 +69,7 @@ impl Instance {
         let mut slab = self.tasks.slab.lock();
         let mut engine = self.engine();
         // The request needs the task's number and the task the request's name.
-        let request = engine.bare_request(None);
+        let request = engine.bare_request();
         drop(engine);
         let task = TaskId(slab.insert(Task {
             operation: Some(operation),

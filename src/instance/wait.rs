@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use super::Instance;
 use crate::bootstrap::Job;
 use crate::communicator::Communicator;
+use crate::engine::mismatch::View;
+use crate::engine::request::RequestId;
 use crate::engine::{Armed, Engine};
 use crate::lock::MutexGuard;
 use crate::settings::Settings;
@@ -112,7 +114,17 @@ impl Idle {
 
 impl Instance {
     /// Makes progress until `check` gives something. Other threads get the engine in between.
-    pub fn wait_for<T>(&self, mut check: impl FnMut(&mut Engine) -> Option<T>) -> T {
+    pub fn wait_for<T>(&self, check: impl FnMut(&mut Engine) -> Option<T>) -> T {
+        self.wait_for_all(|_| false, check)
+    }
+
+    /// The same; `needs` tells of requests all of which have ended when it returns, so that reasons can be given where one of
+    /// them never will.
+    pub fn wait_for_all<T>(
+        &self,
+        needs: impl Fn(RequestId) -> bool,
+        mut check: impl FnMut(&mut Engine) -> Option<T>,
+    ) -> T {
         let mut engine = self.engine();
         if let Some(found) = check(&mut engine) {
             return found;
@@ -136,7 +148,7 @@ impl Instance {
                 idle = Idle::new();
                 continue;
             }
-            engine = self.rest(engine, &mut idle, early);
+            engine = self.rest(engine, &mut idle, early, &needs);
         }
     }
 
@@ -154,7 +166,7 @@ impl Instance {
             if self.step() {
                 idle = Idle::new();
             } else {
-                drop(self.rest(self.engine(), &mut idle, early));
+                drop(self.rest(self.engine(), &mut idle, early, &|_| false));
             }
         }
     }
@@ -166,6 +178,7 @@ impl Instance {
         mut engine: MutexGuard<'a, Engine>,
         idle: &mut Idle,
         early: bool,
+        needs: &dyn Fn(RequestId) -> bool,
     ) -> MutexGuard<'a, Engine> {
         match idle.rest(&self.policy, early) {
             Rest::Spin => {
@@ -180,7 +193,11 @@ impl Instance {
             }
             Rest::Sleep => {
                 let mut descriptors = Vec::new();
-                engine.look_into_waits(Communicator::is_collective);
+                engine.look_into_waits(&View {
+                    now: Instant::now(),
+                    communicator: Communicator::of_collective,
+                    needs,
+                });
                 let armed = engine.arm(&mut descriptors);
                 drop(engine);
                 self.report_if_late();

@@ -1,6 +1,8 @@
 /* Blocking and nonblocking collective operations that ranks start in different orders relative to each other complete, for each kind is
  * numbered by itself. With an argument: ranks call different operations, which is an error with words on each of them, and no hang:
- * "apart" where no rank has sent anything to another, "passed" where one has left its operation already. */
+ * "apart" where no rank has sent anything to another, "passed" where one has left its operation already, "roots" where only the roots
+ * differ, "objects" where they make different communicators, "crossed" where one is in a blocking operation and the others wait for
+ * a nonblocking one, "crossed_all" where they do so in MPI_Waitall. "late" is right, but slow: what is looked into is no error. */
 #include "check.h"
 
 static void both_orders(int turn)
@@ -63,15 +65,92 @@ static void passed(void)
     }
 }
 
+static void roots(void)
+{
+    int value = me, all[64];
+    /* Two processes want to be the root; what the others send goes to one of them. */
+    int code = MPI_Gather(&value, 1, MPI_INT, all, 1, MPI_INT, me == 1, MPI_COMM_WORLD);
+    if (me < 2)
+        told(code, me == 0 ? "MPI_Gather of root 0" : "MPI_Gather of root 1", me == 0 ? "MPI_Gather of root 1" : "MPI_Gather of root 0");
+    else
+        OK(code);
+}
+
+static void objects(void)
+{
+    MPI_Comm made;
+    if (me == 0)
+        told(MPI_Comm_dup(MPI_COMM_WORLD, &made), "MPI_Comm_dup", "MPI_Comm_split");
+    else
+        told(MPI_Comm_split(MPI_COMM_WORLD, 0, 0, &made), "MPI_Comm_split", "MPI_Comm_dup");
+}
+
+static void crossed(int together)
+{
+    MPI_Request request[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    int code;
+    if (me == 0) {
+        told(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier", "MPI_Ibarrier");
+        return;
+    }
+    OK(MPI_Ibarrier(MPI_COMM_WORLD, &request[1]));
+    if (together) {
+        MPI_Status status[2];
+        code = MPI_Waitall(2, request, status);
+        if (code != MPI_SUCCESS)
+            code = status[1].MPI_ERROR;
+    } else {
+        code = MPI_Wait(&request[1], MPI_STATUS_IGNORE);
+    }
+    /* Who waited for none but others that failed may have got their messages. */
+    if (code != MPI_SUCCESS || ranks == 2)
+        told(code, "MPI_Ibarrier", "MPI_Barrier");
+}
+
+static void late(void)
+{
+    MPI_Request request, second;
+    if (me == 0) {
+        OK(MPI_Ibarrier(MPI_COMM_WORLD, &request));
+        usleep(1300000);
+    }
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    if (me != 0)
+        OK(MPI_Ibarrier(MPI_COMM_WORLD, &request));
+    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+
+    /* Each waits in the operation of the other kind, which the other one has begun. */
+    OK(MPI_Ibarrier(MPI_COMM_WORLD, &request));
+    OK(MPI_Ibarrier(MPI_COMM_WORLD, &second));
+    if (me == 0)
+        usleep(1300000);
+    if (me % 2)
+        OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    OK(MPI_Wait(&second, MPI_STATUS_IGNORE));
+}
+
 int main(int argc, char **argv)
 {
     begin(&argc, &argv);
+    const char *what = argc > 1 ? argv[1] : "";
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     for (int turn = 0; turn < 20; turn++)
         both_orders(turn);
-    if (argc > 1 && strcmp(argv[1], "apart") == 0)
+    if (strcmp(what, "apart") == 0)
         apart();
-    else if (argc > 1)
+    else if (strcmp(what, "passed") == 0)
         passed();
+    else if (strcmp(what, "roots") == 0)
+        roots();
+    else if (strcmp(what, "objects") == 0)
+        objects();
+    else if (strncmp(what, "crossed", 7) == 0)
+        crossed(what[7] != 0);
+    else if (strcmp(what, "late") == 0)
+        late();
+    else
+        CHECK(*what == 0, "no such case: %s", what);
     return end("mixed");
 }

@@ -106,13 +106,22 @@ fn fatal_file() -> Outcome {
     ])
 }
 
-/// Where nobody has sent anything yet, and where one has left its operation already.
+/// Each of the cases of `tests/c/mixed.c`, and one over libfabric too.
 fn mixed() -> Outcome {
-    for (case, ranks) in [("apart", 2), ("apart", 5), ("passed", 2)] {
-        for way in [common(), "WEFT_LANES=shm"] {
-            let job = Job::new(&build::program("mixed")?, ranks).arguments(&[case]);
-            job.over(way).run()?.is_well("mixed", ranks)?;
-        }
+    let shm = "WEFT_LANES=shm";
+    for (case, ranks, way) in [
+        ("apart", 2, shm),
+        ("apart", 5, shm),
+        ("passed", 2, shm),
+        ("roots", 5, shm),
+        ("objects", 2, shm),
+        ("crossed", 2, common()),
+        ("crossed", 5, shm),
+        ("crossed_all", 3, shm),
+        ("late", 3, shm),
+    ] {
+        let job = Job::new(&build::program("mixed")?, ranks).arguments(&[case]);
+        job.over(way).run()?.is_well("mixed", ranks)?;
     }
     Ok(())
 }

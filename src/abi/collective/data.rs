@@ -88,6 +88,7 @@ unsafe fn bcast(
         // SAFETY: there is no memory.
         return unsafe { how.run(&comm, nothing) };
     };
+    let how = how.of_root(root, &comm);
     let buffer = self::buffer(buffer, count.wide(), datatype, 1, BUFFER)?;
     let run = move |operation| async move { collective::bcast(&operation, root, buffer).await };
     // SAFETY: the caller's promise.
@@ -117,6 +118,7 @@ unsafe fn gather(
         // SAFETY: there is no memory.
         return unsafe { how.run(&comm, nothing) };
     };
+    let how = how.of_root(root, &comm);
     let send = match !beside || (at_root && in_place(sendbuf)) {
         true => None,
         false => Some(buffer(sendbuf, sendcount.wide(), sendtype, 1, SEND)?),
@@ -164,6 +166,7 @@ unsafe fn gatherv<C: Integer>(
         // SAFETY: there is no memory.
         return unsafe { how.run(&comm, nothing) };
     };
+    let how = how.of_root(root, &comm);
     let send = match !beside || (at_root && in_place(sendbuf)) {
         true => None,
         false => Some(buffer(sendbuf, sendcount.wide(), sendtype, 1, SEND)?),
@@ -217,6 +220,7 @@ unsafe fn scatter(
         // SAFETY: there is no memory.
         return unsafe { how.run(&comm, nothing) };
     };
+    let how = how.of_root(root, &comm);
     let send = match at_root {
         true => Some(buffer(
             sendbuf,
@@ -267,6 +271,7 @@ unsafe fn scatterv<C: Integer>(
         // SAFETY: there is no memory.
         return unsafe { how.run(&comm, nothing) };
     };
+    let how = how.of_root(root, &comm);
     let send = match at_root {
         // SAFETY: the caller's promise.
         true => Some(unsafe {

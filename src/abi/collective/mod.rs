@@ -24,7 +24,22 @@ use crate::err;
 use crate::error::{Error, Result};
 
 /// How an operation is run.
-trait How {
+trait How: Sized {
+    /// Which it is.
+    fn operation(&mut self) -> &mut Operation;
+
+    /// One whose messages are told from those of another root. (On an intercommunicator a root has another number in each group.)
+    #[inline]
+    fn of_root(mut self, root: Root, comm: &Communicator) -> Self {
+        if let Root::Rank(rank) = root
+            && !comm.is_inter()
+        {
+            let operation = self.operation();
+            *operation = operation.of_root(rank);
+        }
+        self
+    }
+
     /// Runs or starts the operation that `make` makes of its messages.
     ///
     /// # Safety
@@ -42,6 +57,10 @@ trait How {
 struct Blocking(Operation);
 
 impl How for Blocking {
+    fn operation(&mut self) -> &mut Operation {
+        &mut self.0
+    }
+
     #[inline]
     unsafe fn run<F>(
         self,
@@ -59,6 +78,10 @@ impl How for Blocking {
 struct Nonblocking(Operation, *mut MPI_Request);
 
 impl How for Nonblocking {
+    fn operation(&mut self) -> &mut Operation {
+        &mut self.0
+    }
+
     unsafe fn run<F>(
         self,
         comm: &Arc<Communicator>,
@@ -70,12 +93,14 @@ impl How for Nonblocking {
         if self.1.is_null() {
             return Err(err!(Arg, "request is a null pointer"));
         }
-        let operation = make(comm.step(self.0, true));
+        let operation = comm.step(self.0, true);
+        let tag = operation.tag();
+        let operation = make(operation);
         let id = comm.instance().spawn(Box::pin(async move {
             operation.await?;
             Ok(Outcome::EMPTY)
         }));
-        comm.instance().engine().set_context(id, comm.context());
+        comm.instance().engine().set_collective(id, comm.context(), tag);
         // SAFETY: a handle of the user's.
         unsafe { give(self.1, request::handle_of(comm.instance(), id)?, "request") }
     }

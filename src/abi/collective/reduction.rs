@@ -127,6 +127,7 @@ unsafe fn reduce(
         // SAFETY: there is no memory.
         return unsafe { how.run(&comm, nothing) };
     };
+    let how = how.of_root(root, &comm);
     // Across an intercommunicator the root has no operand, as with MPI_IN_PLACE.
     let sendbuf = if beside { sendbuf } else { MPI_IN_PLACE };
     if in_place(sendbuf) && beside && !at_root {

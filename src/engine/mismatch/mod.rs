@@ -1,0 +1,243 @@
+//! Collective operations that ranks call in different orders, which is an error of the program: it is told, in words, in place of a
+//! wait that never ends.
+//!
+//! The tag of a collective operation's messages has the operation in it ([`Step`]), so those of different operations never meet. When
+//! an operation waits for long, the engine looks whether its peer's message of the same number is there, and of another operation;
+//! if none is, it tells the peer what it waits in (`Waits`), once a second at first and then ever more rarely, as the peer may
+//! only be late. A peer that waits in another operation of that number fails its own and answers in kind. Nothing of this touches a
+//! message that comes in time.
+//!
+//! - `step`: what a tag tells
+//! - `crossing`: a process in a blocking operation, and one that waits for a nonblocking one
+
+mod crossing;
+mod step;
+#[cfg(test)]
+mod tests;
+
+use std::time::{Duration, Instant};
+
+use super::matching::Pattern;
+use super::request::{Outcome, ReceiveStage, Request, RequestId, Work};
+use super::wire::Kind;
+use super::{Engine, State};
+use crate::error::Error;
+use crate::lane::ProcId;
+
+use crossing::{Crossing, Said};
+pub use step::{Begun, Operation, Step};
+
+/// How long a wait is before it is looked into, and the longest until it is looked into again.
+const FIRST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(60);
+/// How many failed operations are remembered: what one of them still posts fails too.
+const FAILED_MAX: usize = 64;
+
+/// Whether a step is more than a few numbers from another one.
+fn is_far(tag: Option<i32>, other: i32) -> bool {
+    let number = |tag: i32| Step::of_tag(tag).map(|step| step.number);
+    match (tag.and_then(number), number(other)) {
+        (Some(one), Some(other)) => one.abs_diff(other) > FAILED_MAX as u32,
+        _ => true,
+    }
+}
+
+/// What the layers above know of a process that waits.
+pub struct View<'a> {
+    /// When it is.
+    pub now: Instant,
+    /// The context id of the communicator to whose collective operations a context and a tag belong, if they do.
+    pub communicator: fn(u64, i32) -> Option<u64>,
+    /// Whether the wait can't end before this request has.
+    pub needs: &'a dyn Fn(RequestId) -> bool,
+}
+
+/// When to look, and what was found.
+#[derive(Default)]
+pub(super) struct Watch {
+    /// The context and tag that was waited for at the last look, and when the next one is due.
+    waits: Option<(u64, i32, Instant, Duration)>,
+    failed: Vec<Failed>,
+    crossing: Crossing,
+}
+
+/// An operation that has failed here.
+struct Failed {
+    context: u64,
+    step: Step,
+    /// What a peer was in.
+    against: Step,
+    error: Error,
+}
+
+impl Engine {
+    /// For a process that sleeps: looks into collective operations that wait for long.
+    pub fn look_into_waits(&mut self, view: &View) {
+        let now = view.now;
+        let watch = &self.state.watch;
+        if let Some((_, _, due, _)) = watch.waits
+            && now < due
+            && watch.failed.is_empty()
+            && !watch.crossing.has_heard()
+        {
+            return;
+        }
+        let is_collective = |pattern: &Pattern| {
+            let communicator = pattern
+                .tag
+                .and_then(|tag| (view.communicator)(pattern.context, tag));
+            communicator.is_some()
+        };
+        let waiting: Vec<(Pattern, RequestId)> = self
+            .state
+            .posted
+            .iter()
+            .filter(|(pattern, _)| is_collective(pattern))
+            .map(|(pattern, id)| (*pattern, id))
+            .collect();
+        self.look_for_crossings(&waiting, view);
+        let first = waiting
+            .iter()
+            .map(|(pattern, _)| (pattern.context, pattern.tag.unwrap_or(0)))
+            .min();
+        let Some((context, tag)) = first else {
+            // Nothing here; not to be asked at each of many short sleeps.
+            self.state.watch.waits = Some((0, 0, now + FIRST, FIRST));
+            return;
+        };
+        // What this process has left behind is forgotten, long before its number comes round again.
+        self.state.watch.failed.retain(|failed| {
+            let left = |pattern: &Pattern| {
+                pattern.context == failed.context && is_far(pattern.tag, failed.step.tag())
+            };
+            !waiting.iter().any(|(pattern, _)| left(pattern))
+        });
+        for (pattern, id) in &waiting {
+            let is_it = |failed: &&Failed| {
+                failed.context == pattern.context && Some(failed.step.tag()) == pattern.tag
+            };
+            let known = self.state.watch.failed.iter().find(is_it);
+            if let Some(error) = known.map(|known| known.error.clone()) {
+                self.give_up(*id, error);
+            }
+        }
+        match self.state.watch.waits {
+            Some((before, tag_before, due, pause)) if (before, tag_before) == (context, tag) => {
+                if now >= due {
+                    let pause = (pause * 2).min(LONGEST);
+                    self.state.watch.waits = Some((context, tag, now + pause, pause));
+                    self.look_into(&waiting, view);
+                }
+            }
+            _ => self.state.watch.waits = Some((context, tag, now + FIRST, FIRST)),
+        }
+    }
+
+    fn look_into(&mut self, waiting: &[(Pattern, RequestId)], view: &View) {
+        for (pattern, id) in waiting {
+            let Some((peer, mine)) = self.state.waits_in(*id, pattern) else {
+                continue;
+            };
+            let theirs = self.state.unexpected.iter().find_map(|(envelope, _)| {
+                let theirs = Step::of_tag(envelope.tag)?;
+                let same = envelope.context == pattern.context && Some(envelope.source) == pattern.source;
+                (same && mine.contradicts(theirs)).then_some(theirs)
+            });
+            match theirs {
+                Some(theirs) => {
+                    self.state
+                        .fail_step(pattern.context, mine, theirs, mine.error(theirs, peer));
+                }
+                None => {
+                    let said = self.state.said_of(pattern.context, mine, view);
+                    self.state.say(peer, pattern.context, said);
+                }
+            }
+        }
+    }
+}
+
+impl State {
+    /// From which process a receive waits for a message of which operation.
+    fn waits_in(&self, id: RequestId, pattern: &Pattern) -> Option<(ProcId, Step)> {
+        let request = self.requests.get(id)?;
+        let Work::Receive(work) = &request.work else {
+            return None;
+        };
+        // It may have failed beside another one of its operation.
+        if request.outcome.is_some() {
+            return None;
+        }
+        match &work.stage {
+            ReceiveStage::Posted { peer, .. } => Some(((*peer)?, Step::of_tag(pattern.tag?)?)),
+            ReceiveStage::Fetching(_) => None,
+        }
+    }
+
+    fn say(&mut self, peer: ProcId, context: u64, said: Said) {
+        self.reply(peer, Kind::Waits, context, said.encode(), &[]);
+    }
+
+    /// A peer says in which operation it waits for this process. `false`: that makes no sense.
+    pub(super) fn on_waits(&mut self, peer: ProcId, context: u64, arg: u64) -> bool {
+        let Some(said) = Said::decode(arg) else {
+            return false;
+        };
+        let theirs = said.step;
+        let waiting = self.posted.iter().find_map(|(pattern, _)| {
+            let mine = Step::of_tag(pattern.tag?)?;
+            (pattern.context == context && mine.contradicts(theirs)).then_some(mine)
+        });
+        if let Some(mine) = waiting {
+            self.fail_step(context, mine, theirs, mine.error(theirs, peer));
+        }
+        // It may have failed before, when another peer was heard.
+        let mut failed = self.watch.failed.iter();
+        let mine = waiting.or_else(|| {
+            let is_it = |failed: &&Failed| failed.context == context && failed.step.contradicts(theirs);
+            Some(failed.find(is_it)?.step)
+        });
+        match mine {
+            // So that the peer's fails as well.
+            Some(step) if !said.answer => {
+                let answer = Said {
+                    step,
+                    stuck: None,
+                    answer: true,
+                };
+                self.say(peer, context, answer);
+            }
+            Some(_) => {}
+            None => self.watch.crossing.hear(peer, context, said),
+        }
+        true
+    }
+
+    /// All that waits in an operation fails.
+    fn fail_step(&mut self, context: u64, mine: Step, theirs: Step, error: Error) {
+        let ids: Vec<RequestId> = self
+            .posted
+            .iter()
+            .filter(|(pattern, _)| pattern.context == context && pattern.tag == Some(mine.tag()))
+            .map(|(_, id)| id)
+            .collect();
+        for id in ids {
+            if let Some(request) = self.requests.get_mut(id)
+                && let Work::Receive(work) = &request.work
+                && let ReceiveStage::Posted { id: place, .. } = work.stage
+            {
+                self.posted.remove(place);
+                self.complete(id, Outcome::failed(error.clone()));
+            }
+        }
+        if self.watch.failed.len() == FAILED_MAX {
+            self.watch.failed.remove(0);
+        }
+        self.watch.failed.push(Failed {
+            context,
+            step: mine,
+            against: theirs,
+            error,
+        });
+    }
+}

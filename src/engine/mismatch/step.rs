@@ -1,0 +1,350 @@
+//! How the tag of a collective operation's messages tells the operation.
+//!
+//! ```text
+//!  31  30                            11  10      7  6            1   0
+//! +---+--------------------------------+----------+--------------+---+
+//! | 0 | number, modulo 2²⁰             | root     | name         | n |   n: nonblocking
+//! +---+--------------------------------+----------+--------------+---+
+//! ```
+//! The root is 0 for none, its rank + 1 up to 8, and 9 + (rank - 8) mod 7 from rank 8 on: of higher ranks most are told apart.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::err;
+use crate::error::Error;
+use crate::lane::ProcId;
+
+/// The operations that tags tell apart; the first stands for all that make or end windows and files, and for what processes do to
+/// meet.
+const OPERATIONS: &[&str] = &[
+    "an operation that makes or ends an object",
+    "MPI_Allgather",
+    "MPI_Allgatherv",
+    "MPI_Allreduce",
+    "MPI_Alltoall",
+    "MPI_Alltoallv",
+    "MPI_Alltoallw",
+    "MPI_Barrier",
+    "MPI_Bcast",
+    "MPI_Comm_create",
+    "MPI_Comm_dup",
+    "MPI_Comm_split",
+    "MPI_Comm_split_type",
+    "MPI_Exscan",
+    "MPI_Gather",
+    "MPI_Gatherv",
+    "MPI_Intercomm_create",
+    "MPI_Intercomm_merge",
+    "MPI_Reduce",
+    "MPI_Reduce_scatter",
+    "MPI_Reduce_scatter_block",
+    "MPI_Scan",
+    "MPI_Scatter",
+    "MPI_Scatterv",
+];
+
+const NAME_BITS: u32 = 6;
+const ROOT_BITS: u32 = 4;
+const NUMBER_BITS: u32 = 20;
+const NUMBER_MASK: u32 = (1 << NUMBER_BITS) - 1;
+const _: () = assert!(
+    1 + NAME_BITS + ROOT_BITS + NUMBER_BITS == 31 && OPERATIONS.len() < (1 << NAME_BITS) - 1,
+    "a tag is not negative, and the largest one is the parting's"
+);
+
+/// Roots of ranks below this are told apart from all others.
+const EXACT_ROOTS: u32 = 8;
+
+/// Which operation it is: the name of its blocking procedure, and its root.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Operation {
+    name: u8,
+    root: u8,
+}
+
+impl Operation {
+    /// One that makes or ends an object and has no name here.
+    pub const OF_OBJECTS: Operation = Operation { name: 0, root: 0 };
+
+    /// For constants: a name that is not known does not compile.
+    pub const fn named(name: &str) -> Operation {
+        let mut at = 1;
+        while at < OPERATIONS.len() {
+            if same(OPERATIONS[at].as_bytes(), name.as_bytes()) {
+                return Operation {
+                    name: at as u8,
+                    root: 0,
+                };
+            }
+            at += 1;
+        }
+        panic!("no collective operation of this name");
+    }
+
+    /// The same with the process of this rank as its root.
+    #[inline]
+    pub fn of_root(self, rank: u32) -> Operation {
+        let rooms = (1 << ROOT_BITS) - 1 - EXACT_ROOTS;
+        let root = match rank {
+            0..EXACT_ROOTS => rank + 1,
+            _ => EXACT_ROOTS + 1 + (rank - EXACT_ROOTS) % rooms,
+        };
+        Operation {
+            root: root as u8,
+            ..self
+        }
+    }
+}
+
+const fn same(one: &[u8], other: &[u8]) -> bool {
+    if one.len() != other.len() {
+        return false;
+    }
+    let mut at = 0;
+    while at < one.len() {
+        if one[at] != other[at] {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
+/// A collective operation of a communicator, as the tag of its messages tells it. Blocking and nonblocking ones are numbered
+/// each by themselves, so ranks may start one of each in different orders.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// How many there were before it, modulo 2²⁰.
+    pub number: u32,
+    /// Which it is.
+    pub operation: Operation,
+    /// Whether it is a nonblocking one.
+    pub nonblocking: bool,
+}
+
+impl Step {
+    /// The tag of its messages.
+    #[inline]
+    pub fn tag(self) -> i32 {
+        let Operation { name, root } = self.operation;
+        let number = (self.number & NUMBER_MASK) << ROOT_BITS | u32::from(root);
+        ((number << NAME_BITS | u32::from(name)) << 1 | u32::from(self.nonblocking)) as i32
+    }
+
+    /// What a tag says; `None` where it is no step's.
+    pub fn of_tag(tag: i32) -> Option<Step> {
+        let bits = u32::try_from(tag).ok()?;
+        let name = (bits >> 1 & ((1 << NAME_BITS) - 1)) as u8;
+        let root = (bits >> (1 + NAME_BITS) & ((1 << ROOT_BITS) - 1)) as u8;
+        (usize::from(name) < OPERATIONS.len()).then_some(Step {
+            number: bits >> (1 + NAME_BITS + ROOT_BITS),
+            operation: Operation { name, root },
+            nonblocking: bits & 1 != 0,
+        })
+    }
+
+    /// Whether two ranks that are in these have called different operations.
+    pub(super) fn contradicts(self, other: Step) -> bool {
+        self.number == other.number
+            && self.nonblocking == other.nonblocking
+            && self.operation != other.operation
+    }
+
+    /// Whether a process that has begun so many of its kind has yet to begin it. (Numbers come round again: one less than half of
+    /// them ahead is.)
+    pub(super) fn is_to_come(self, begun: u32) -> bool {
+        (self.number.wrapping_sub(begun) & NUMBER_MASK) < 1 << (NUMBER_BITS - 1)
+    }
+
+    /// The procedure, with its root where it has one.
+    pub fn words(self) -> String {
+        let blocking = OPERATIONS[usize::from(self.operation.name)];
+        let mut words = match blocking.strip_prefix("MPI_") {
+            Some(rest) if self.nonblocking => match rest.split_once('_') {
+                // MPI_Comm_idup, but MPI_Ireduce_scatter.
+                Some(("Comm", rest)) => format!("MPI_Comm_i{rest}"),
+                _ => format!("MPI_I{}", rest.to_ascii_lowercase()),
+            },
+            _ => blocking.into(),
+        };
+        match u32::from(self.operation.root) {
+            0 => {}
+            root if root <= EXACT_ROOTS => words += &format!(" of root {}", root - 1),
+            _ => words += &format!(" of a root from {EXACT_ROOTS} on"),
+        }
+        words
+    }
+
+    /// Of ranks of which one is in this and `peer` in another operation of the same number.
+    pub(super) fn error(self, other: Step, peer: ProcId) -> Error {
+        let (mine, theirs) = (self.words(), other.words());
+        let theirs = if mine == theirs { "another root's" } else { &theirs };
+        err!(
+            Other,
+            "the processes call different collective operations: where this one is in {mine}, process {} is in {theirs} (number {} of \
+             the {} ones on this communicator)",
+            peer.0,
+            u64::from(self.number) + 1,
+            if self.nonblocking {
+                "nonblocking"
+            } else {
+                "blocking"
+            }
+        )
+    }
+
+    /// Of ranks of which one is in a blocking operation and `peer` waits for a nonblocking one, or the other way round.
+    pub(super) fn crossing_error(self, other: Step, peer: ProcId) -> Error {
+        err!(
+            Other,
+            "the processes call different collective operations: this one is in {} and process {} in {}, and neither can begin what \
+             the other is in",
+            self.words(),
+            peer.0,
+            other.words()
+        )
+    }
+}
+
+/// How many collective operations a process has begun on a communicator.
+#[derive(Default, Debug)]
+pub struct Begun {
+    blocking: AtomicU32,
+    nonblocking: AtomicU32,
+}
+
+impl Begun {
+    fn of_kind(&self, nonblocking: bool) -> &AtomicU32 {
+        match nonblocking {
+            true => &self.nonblocking,
+            false => &self.blocking,
+        }
+    }
+
+    /// Begins the next one.
+    #[inline]
+    pub fn next(&self, operation: Operation, nonblocking: bool) -> Step {
+        Step {
+            number: self.of_kind(nonblocking).fetch_add(1, Ordering::Relaxed),
+            operation,
+            nonblocking,
+        }
+    }
+
+    /// How many of one kind, modulo 2²⁰.
+    pub(super) fn count(&self, nonblocking: bool) -> u32 {
+        self.of_kind(nonblocking).load(Ordering::Relaxed) & NUMBER_MASK
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_tells_its_step() {
+        for number in [0, 1, 77, NUMBER_MASK] {
+            for (at, name) in OPERATIONS.iter().enumerate() {
+                let operation = match at {
+                    0 => Operation::OF_OBJECTS,
+                    _ => Operation::named(name),
+                };
+                for operation in [
+                    operation,
+                    operation.of_root(0),
+                    operation.of_root(7),
+                    operation.of_root(99),
+                ] {
+                    for nonblocking in [false, true] {
+                        let step = Step {
+                            number,
+                            operation,
+                            nonblocking,
+                        };
+                        assert_eq!(Step::of_tag(step.tag()), Some(step));
+                        assert!((0..i32::MAX).contains(&step.tag()), "{step:?}");
+                    }
+                }
+            }
+        }
+        assert_eq!(Step::of_tag(i32::MAX), None, "the parting's");
+        assert_eq!(Step::of_tag(-1), None);
+    }
+
+    #[test]
+    fn roots_are_told_apart_and_never_taken_for_none() {
+        let gather = Operation::named("MPI_Gather");
+        for one in 0..8 {
+            assert_ne!(gather.of_root(one), gather);
+            for other in (0..100).filter(|&other| other != one) {
+                assert_ne!(gather.of_root(one), gather.of_root(other), "{one} and {other}");
+            }
+        }
+        for one in 8..200 {
+            assert!((one + 1..one + 7).all(|other| gather.of_root(one) != gather.of_root(other)));
+        }
+    }
+
+    fn step(number: u32, name: &str, nonblocking: bool) -> Step {
+        Step {
+            number,
+            operation: Operation::named(name),
+            nonblocking,
+        }
+    }
+
+    #[test]
+    fn only_different_operations_of_one_number_contradict_each_other() {
+        let mine = step(3, "MPI_Bcast", false);
+        assert!(mine.contradicts(step(3, "MPI_Barrier", false)));
+        assert!(!mine.contradicts(mine));
+        assert!(!mine.contradicts(step(4, "MPI_Barrier", false)));
+        assert!(!mine.contradicts(step(3, "MPI_Barrier", true)));
+        let blocking = mine.error(step(3, "MPI_Barrier", false), ProcId(5)).message;
+        assert!(
+            blocking.contains("MPI_Bcast") && blocking.contains("MPI_Barrier"),
+            "{blocking}"
+        );
+        let said = step(3, "MPI_Reduce", true)
+            .error(step(3, "MPI_Bcast", true), ProcId(5))
+            .message;
+        assert!(
+            said.contains("MPI_Ireduce") && said.contains("process 5 is in MPI_Ibcast"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn words_are_those_of_the_procedures() {
+        let of = |name: &str, nonblocking, root: Option<u32>| {
+            let operation = Operation::named(name);
+            let operation = root.map_or(operation, |root| operation.of_root(root));
+            Step {
+                operation,
+                ..step(0, name, nonblocking)
+            }
+            .words()
+        };
+        assert_eq!(of("MPI_Reduce_scatter", true, None), "MPI_Ireduce_scatter");
+        assert_eq!(of("MPI_Comm_dup", true, None), "MPI_Comm_idup");
+        assert_eq!(of("MPI_Comm_dup", false, None), "MPI_Comm_dup");
+        assert_eq!(of("MPI_Gather", false, Some(0)), "MPI_Gather of root 0");
+        assert_eq!(of("MPI_Gather", true, Some(7)), "MPI_Igather of root 7");
+        assert_eq!(of("MPI_Gather", false, Some(8)), "MPI_Gather of a root from 8 on");
+    }
+
+    #[test]
+    fn what_has_begun_does_not_come_any_more() {
+        let begun = Begun::default();
+        for number in 0..3 {
+            let next = step(number, "MPI_Barrier", false);
+            assert!(next.is_to_come(begun.count(false)));
+            assert_eq!(begun.next(next.operation, false), next);
+            assert!(!next.is_to_come(begun.count(false)));
+            assert_eq!(begun.count(true), 0);
+        }
+        let last = step(NUMBER_MASK, "MPI_Barrier", false);
+        assert!(last.is_to_come(NUMBER_MASK) && !last.is_to_come(0) && !last.is_to_come(1));
+        assert!(step(1, "MPI_Barrier", false).is_to_come(NUMBER_MASK));
+    }
+}

@@ -1,0 +1,216 @@
+use super::*;
+use crate::engine::memory::Memory;
+use crate::engine::receive::Received;
+use crate::engine::tests::{PEER, Scene};
+use crate::lane::Limits;
+use std::sync::Arc;
+
+const COMMUNICATOR: u64 = 8;
+const CONTEXT: u64 = COMMUNICATOR + 1;
+
+/// One of two processes: the other is what the scene plays.
+struct Process {
+    scene: Scene,
+    begun: Arc<Begun>,
+    /// The operation that it waits in, and the receive of its message.
+    step: Step,
+    receive: RequestId,
+    /// Of a nonblocking one.
+    request: Option<RequestId>,
+    start: Instant,
+}
+
+impl Process {
+    /// It waits in an operation, after it has begun so many blocking and nonblocking ones.
+    fn new((blocking, nonblocking): (u32, u32), name: &str, is_nonblocking: bool) -> Process {
+        let mut scene = Scene::new(|_: &mut Limits| ());
+        let begun: Arc<Begun> = Arc::default();
+        scene.engine.count_steps(COMMUNICATOR, &begun);
+        let before = Operation::named("MPI_Scan");
+        for (count, nonblocking) in [(blocking, false), (nonblocking, true)] {
+            for _ in 0..count {
+                begun.next(before, nonblocking);
+            }
+        }
+        let step = begun.next(Operation::named(name), is_nonblocking);
+        let request = is_nonblocking.then(|| {
+            let request = scene.engine.bare_request();
+            scene.engine.set_collective(request, COMMUNICATOR, step.tag());
+            request
+        });
+        let pattern = Pattern {
+            context: CONTEXT,
+            source: Some(PEER.0),
+            tag: Some(step.tag()),
+        };
+        // SAFETY: there is no memory.
+        let received = unsafe { scene.engine.receive(pattern, Some(PEER), Memory::empty()) };
+        let receive = match received.expect("the peer lives") {
+            Received::Later(id) => id,
+            Received::Now(_) => panic!("nothing has come"),
+        };
+        Process {
+            scene,
+            begun,
+            step,
+            receive,
+            request,
+            start: Instant::now(),
+        }
+    }
+
+    /// Sleeps for a moment, so long after the beginning, in a wait that needs its request.
+    fn sleeps(&mut self, after: Duration) {
+        let request = self.request;
+        self.sleeps_for(after, &|id| Some(id) == request);
+    }
+
+    fn sleeps_for(&mut self, after: Duration, needs: &dyn Fn(RequestId) -> bool) {
+        self.scene.engine.look_into_waits(&View {
+            now: self.start + after,
+            communicator: |context, _| (context == CONTEXT).then_some(COMMUNICATOR),
+            needs,
+        });
+    }
+
+    /// Gives the other one what this one has said; how much that was.
+    fn tells(&mut self, other: &mut Process) -> usize {
+        while self.scene.engine.progress(false) {}
+        let heard = self.scene.heard();
+        for (header, _) in &heard {
+            if header.kind == Kind::Waits {
+                other
+                    .scene
+                    .says(Kind::Waits, 0, (0, header.context, header.arg), &[]);
+            }
+        }
+        heard
+            .iter()
+            .filter(|(header, _)| header.kind == Kind::Waits)
+            .count()
+    }
+
+    /// The error with which its receive has ended, if it has.
+    fn error(&mut self) -> Option<String> {
+        let outcome = self.scene.engine.take(self.receive)?;
+        Some(outcome.error.expect("it has failed").message.to_string())
+    }
+}
+
+/// Both sleep until each has told the other what it waits in, and then once more. How much was said.
+fn both_wait(one: &mut Process, other: &mut Process) -> usize {
+    let mut said = 0;
+    for ms in [0, 1001, 1002, 1003, 1004, 1005, 1006] {
+        one.sleeps(Duration::from_millis(ms));
+        other.sleeps(Duration::from_millis(ms));
+        said += one.tells(other) + other.tells(one);
+    }
+    said
+}
+
+#[test]
+fn different_operations_of_one_number_fail_on_both_sides() {
+    let mut one = Process::new((3, 0), "MPI_Barrier", false);
+    let mut other = Process::new((3, 5), "MPI_Bcast", false);
+    let said = both_wait(&mut one, &mut other);
+    assert!(said <= 4, "an answer is not answered, but {said} were sent");
+    let told = one.error().expect("it fails");
+    assert!(
+        told.contains("is in MPI_Barrier") && told.contains("process 1 is in MPI_Bcast"),
+        "{told}"
+    );
+    let told = other.error().expect("it fails");
+    assert!(
+        told.contains("is in MPI_Bcast") && told.contains("process 1 is in MPI_Barrier"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_blocking_operation_and_a_wait_for_a_nonblocking_one_fail_on_both_sides() {
+    for (blocking, nonblocking) in [(0, 0), (7, 0), (0, 7), (3, 4)] {
+        let mut one = Process::new((blocking, nonblocking), "MPI_Barrier", false);
+        let mut other = Process::new((blocking, nonblocking), "MPI_Barrier", true);
+        let said = both_wait(&mut one, &mut other);
+        assert!(said <= 4, "{said} were sent");
+        let told = one.error().expect("it fails");
+        assert!(
+            told.contains("in MPI_Barrier and process 1 in MPI_Ibarrier"),
+            "{told}"
+        );
+        let told = other.error().expect("it fails");
+        assert!(
+            told.contains("in MPI_Ibarrier and process 1 in MPI_Barrier"),
+            "{told}"
+        );
+    }
+}
+
+/// Each of these may still go on.
+#[test]
+fn what_can_still_come_is_no_error() {
+    let blocking = |before| Process::new(before, "MPI_Barrier", false);
+    let nonblocking = |before| Process::new(before, "MPI_Barrier", true);
+    let goes_on = |mut one: Process, mut other: Process, what: &str| {
+        both_wait(&mut one, &mut other);
+        for process in [&mut one, &mut other] {
+            assert_eq!(process.error(), None, "{what}");
+        }
+    };
+    goes_on(
+        blocking((0, 1)),
+        nonblocking((0, 0)),
+        "the one in the barrier has begun the other's",
+    );
+    goes_on(
+        blocking((0, 0)),
+        nonblocking((1, 0)),
+        "the one that waits has begun the barrier",
+    );
+    for threads in [[true, false], [false, true]] {
+        let (mut one, mut other) = (blocking((0, 0)), nonblocking((0, 0)));
+        for (process, several) in [&mut one, &mut other].into_iter().zip(threads) {
+            if several {
+                process.scene.engine.set_several_threads();
+            }
+        }
+        goes_on(one, other, "another thread may begin it");
+    }
+    let mut other = nonblocking((0, 0));
+    other.request = None;
+    goes_on(blocking((0, 0)), other, "its thread waits for something else");
+}
+
+/// What a peer has said counts as long as this process has not begun what the peer is in.
+#[test]
+fn what_was_said_before_the_operation_began_is_forgotten() {
+    let mut one = Process::new((0, 0), "MPI_Barrier", false);
+    let mut other = Process::new((0, 0), "MPI_Barrier", true);
+    one.sleeps(Duration::ZERO);
+    one.sleeps(Duration::from_millis(1001));
+    assert_eq!(one.tells(&mut other), 1);
+    let barrier = other.begun.next(one.step.operation, false);
+    assert_eq!(barrier, one.step);
+    other.sleeps(Duration::from_millis(1002));
+    assert_eq!(other.error(), None);
+    assert!(!other.scene.engine.state.watch.crossing.has_heard());
+}
+
+#[test]
+fn what_is_said_is_read_as_it_was_written_and_nonsense_is_refused() {
+    let step = Step {
+        number: 5,
+        operation: Operation::named("MPI_Gather").of_root(3),
+        nonblocking: true,
+    };
+    for stuck in [None, Some(0), Some((1 << 20) - 1)] {
+        for answer in [false, true] {
+            let said = Said { step, stuck, answer };
+            assert_eq!(Said::decode(said.encode()), Some(said));
+        }
+    }
+    let tag = step.tag() as u64;
+    for nonsense in [tag | 1 << 32, tag | 1 << 31 | 1 << 52, i32::MAX as u64, u64::MAX] {
+        assert_eq!(Said::decode(nonsense), None, "{nonsense:#x}");
+    }
+}
