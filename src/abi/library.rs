@@ -183,7 +183,7 @@ fn open(incarnation: u32) -> Result<Arc<Instance>> {
         .as_ref()
         .filter(|_| settings.report.transports && job.rank == 0)
     {
-        eprintln!("[weft] {why}: each rank counts as alone on its machine");
+        eprintln!("[weft] {why}: the ranks have told each other where they are");
     }
     let policy = Policy::new(&settings, &job);
     let lanes = lane::choose::open(&settings, &job, policy.spins(), random::number()?, &ledger)?;

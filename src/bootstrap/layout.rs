@@ -8,6 +8,8 @@
 //!
 //! It comes from the launcher and is checked.
 
+use std::collections::HashMap;
+
 use crate::err;
 use crate::error::Result;
 
@@ -67,13 +69,28 @@ impl Layout {
         })
     }
 
-    /// Each of `size` ranks on a node of its own: what holds where nothing is known.
-    pub fn each_alone(size: u32) -> Layout {
-        Layout::of(Block {
-            first_node: 0,
-            nodes: size.max(1),
-            ranks_per_node: 1,
-        })
+    /// By the names of the machines that the ranks, of which there is one, are on. A rank without a name is alone on its node.
+    pub fn of_machines(machines: &[Option<String>]) -> Layout {
+        let mut known: HashMap<&str, u32> = HashMap::new();
+        let parts: Vec<Part> = (0..)
+            .zip(machines)
+            .map(|(rank, machine)| {
+                // The first rank of a machine names the node.
+                let first_node = match machine {
+                    Some(machine) => *known.entry(machine).or_insert(rank),
+                    None => rank,
+                };
+                Part::of(Block {
+                    first_node,
+                    nodes: 1,
+                    ranks_per_node: 1,
+                })
+            })
+            .collect();
+        Layout {
+            span: parts.len() as u64,
+            parts,
+        }
     }
 
     fn of(block: Block) -> Layout {
@@ -212,9 +229,11 @@ mod tests {
     }
 
     #[test]
-    fn each_can_be_alone() {
-        let layout = Layout::each_alone(3);
-        assert_eq!([0, 1, 2].map(|rank| layout.node_of(rank)), [0, 1, 2]);
+    fn ranks_of_one_machine_are_together_and_those_of_none_alone() {
+        let machines = [Some("a"), None, Some("b"), Some("a"), None, Some("b")];
+        let layout = Layout::of_machines(&machines.map(|name| name.map(str::to_string)));
+        let nodes = [0, 1, 2, 3, 4, 5].map(|rank| layout.node_of(rank));
+        assert_eq!(nodes, [0, 1, 2, 0, 4, 2]);
     }
 
     #[test]

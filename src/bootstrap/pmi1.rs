@@ -5,6 +5,7 @@
 //! the answers name their key; what is `quiet=1` has no answer. Other launchers (Hydra of MPICH and Intel MPI, Slurm) answer each line in order and at once,
 //! show keys only after a barrier, and close the connection after `finalize` ([`Parting`]).
 
+mod machines;
 #[cfg(test)]
 mod tests;
 pub mod wire;
@@ -226,10 +227,13 @@ impl Pmi1 {
                 "the launcher does not say which ranks share a machine"
             )),
         };
-        self.job.layout = layout.unwrap_or_else(|error| {
-            self.job.layout_unknown = Some(error.message.into_owned());
-            Layout::each_alone(self.job.size)
-        });
+        self.job.layout = match layout {
+            Ok(layout) => layout,
+            Err(error) => {
+                self.job.layout_unknown = Some(error.message.into_owned());
+                self.exchange_machines()?
+            }
+        };
         self.job.memory_alloc_kinds = self.get_now("PMI_mpi_memory_alloc_kinds")?;
         Ok(())
     }

@@ -206,7 +206,23 @@ fn who_finds_the_first_part_of_a_card_finds_all() {
 #[test]
 fn a_mapping_that_makes_no_sense_is_a_hint_lost() {
     let connect = |mapping| {
-        let (socket, thread) = launcher(hydra(1024, mapping));
+        let here = crate::shared_memory::Machine::here().unwrap();
+        let here = format!("{:x}-{:x}", here.boot, here.pids);
+        let mut answer = hydra(1024, mapping);
+        let mut told = false;
+        let (socket, thread) = launcher(move |line| {
+            // The others put theirs: rank 0 is on another machine, rank 1 on this one, rank 2 does not know.
+            for (rank, machine) in ["elsewhere", &here, "unknown"]
+                .iter()
+                .enumerate()
+                .filter(|_| !told)
+            {
+                let put = format!("cmd=put kvsname=kvs_1 key=weft-machine-{rank} value={machine}");
+                assert!(answer(&put).is_some());
+            }
+            told = true;
+            answer(line)
+        });
         let pmi = Pmi1::connect(environment(socket.as_raw_fd(), 3, 4)).unwrap();
         let job = pmi.job().clone();
         drop(socket);
@@ -216,7 +232,7 @@ fn a_mapping_that_makes_no_sense_is_a_hint_lost() {
     };
     assert_eq!(connect("(vector,(0,3,1),0)"), ([0, 1, 2, 0], 1, 2, None));
     let (nodes, local_rank, local_ranks, unknown) = connect("(list,h1,h2)");
-    assert_eq!((nodes, local_rank, local_ranks), ([0, 1, 2, 3], 0, 1));
+    assert_eq!((nodes, local_rank, local_ranks), ([0, 1, 2, 1], 1, 2));
     let unknown = unknown.unwrap();
     assert!(unknown.contains("(list,h1,h2)"), "{unknown}");
 }
