@@ -12,6 +12,7 @@
 //! - `progress`: polling, delivery of messages and completions, the queues to peers
 //! - `context`: what is under way in some contexts, and its end
 //! - `describe`: what is pending, in words
+//! - `mismatch`: collective operations that ranks call in different orders
 //! - `sleepers`: waking other threads of this process
 //! - `slab`: values at stable indices
 
@@ -28,6 +29,8 @@ mod cancel;
 mod context;
 mod describe;
 mod fetch;
+#[cfg(test)]
+mod incast;
 pub mod mismatch;
 mod progress;
 mod pushed;

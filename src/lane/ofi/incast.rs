@@ -14,10 +14,15 @@ use crate::lane::conformance::{Log, Pair, pattern};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn open(provider: &str) -> OfiLane {
+pub(crate) fn open(provider: &str) -> OfiLane {
     let settings = Settings::read(|name| (name == "WEFT_PROVIDER").then(|| provider.to_string()))
         .expect("good settings");
     OfiLane::open(&settings, true, true, &Ledger::default()).expect("the provider is there")
+}
+
+/// Where it listens.
+pub(crate) fn address_of(lane: &OfiLane) -> SocketAddr {
+    fabric::socket_address(&lane.own_name).expect("an IP address")
 }
 
 fn number_in(variable: &str) -> Option<usize> {
@@ -26,7 +31,7 @@ fn number_in(variable: &str) -> Option<usize> {
 }
 
 /// As many descriptors as the system allows.
-fn raise_descriptors() {
+pub(crate) fn raise_descriptors() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).expect("limits can be read");
     setrlimit(Resource::RLIMIT_NOFILE, most, most).expect("the soft limit can be raised");
@@ -34,7 +39,7 @@ fn raise_descriptors() {
 
 /// A connection that is made by hand, in the words of libfabric's TCP provider (prov/tcp/src/xnet_proto.h), so that messages can be
 /// sent by halves.
-struct Hand(TcpStream);
+pub(crate) struct Hand(TcpStream);
 
 /// Bytes of a request for a connection, and of its answer.
 const REQUEST: usize = 40;
@@ -57,24 +62,26 @@ impl Hand {
         Hand(socket)
     }
 
-    /// Many of them, each of which is let in.
-    fn many(count: usize, at: &mut Receiver) -> Vec<Hand> {
+    /// Many of them, each of which is let in by who polls at that address.
+    pub fn many(count: usize, address: SocketAddr, poll: &mut dyn FnMut()) -> Vec<Hand> {
         let mut hands = Vec::new();
         while hands.len() < count {
             // No more at once than wait at a listening socket anywhere.
             let first = hands.len();
-            hands.extend((0..100.min(count - first)).map(|_| Hand::knock(at.address())));
+            hands.extend((0..100.min(count - first)).map(|_| Hand::knock(address)));
             for hand in &mut hands[first..] {
                 let mut answer = [0; REQUEST];
                 let mut got = 0;
-                at.poll_until("an answer to a request", |_| {
+                let start = Instant::now();
+                while got < answer.len() {
+                    assert!(start.elapsed() < PATIENCE, "no answer to a request");
+                    poll();
                     match hand.0.read(&mut answer[got..]) {
                         Ok(0) => panic!("a request was refused"),
                         Ok(more) => got += more,
                         Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
                     }
-                    got == answer.len()
-                });
+                }
                 assert_eq!(answer[..2], [3, 1], "a request is accepted");
             }
         }
@@ -82,7 +89,7 @@ impl Hand {
     }
 
     /// Says that a message of `len` bytes follows.
-    fn announce(&mut self, len: usize) {
+    pub fn announce(&mut self, len: usize) {
         let mut header = [0; 16];
         // The version, a plain message, and the bytes of this header.
         (header[0], header[6]) = (3, 16);
@@ -90,7 +97,7 @@ impl Hand {
         self.say(&header);
     }
 
-    fn say(&mut self, bytes: &[u8]) {
+    pub fn say(&mut self, bytes: &[u8]) {
         // A socket's buffers hold more than the tests write before they are read.
         let said = self.0.write(bytes).expect("there is room in the socket");
         assert_eq!(said, bytes.len(), "all finds room in the socket");
@@ -112,7 +119,12 @@ impl Receiver {
     }
 
     fn address(&self) -> SocketAddr {
-        fabric::socket_address(&self.lane.own_name).expect("an IP address")
+        address_of(&self.lane)
+    }
+
+    /// So many connections to it.
+    fn hands(&mut self, count: usize) -> Vec<Hand> {
+        Hand::many(count, self.address(), &mut || self.poll())
     }
 
     fn poll(&mut self) {
@@ -166,7 +178,7 @@ fn halves_of_many_messages_are_overwritten_by_nobody() {
     let mut receiver = Receiver::new("net");
     let most = receiver.lane.limits().message;
     // 300 hold a place each, for longer than all others take: of the longest messages some three fit into a buffer.
-    let mut hands = Hand::many(301, &mut receiver);
+    let mut hands = receiver.hands(301);
     let mut friend = hands.pop().expect("one of them");
     let lens: Vec<usize> = (0..hands.len())
         .map(|at| [most, most - 1, 4096, most / 2, 41][at % 5])
@@ -208,9 +220,9 @@ fn strangers_who_hang_up_in_the_middle_of_a_message_cost_no_buffers() {
     let strangers = number_in("WEFT_TEST_INCAST").unwrap_or(250);
     let mut receiver = Receiver::new("net");
     let most = receiver.lane.limits().message;
-    let mut friend = Hand::many(1, &mut receiver).pop().expect("one");
+    let mut friend = receiver.hands(1).pop().expect("one");
     for number in 0..strangers {
-        let mut stranger = Hand::many(1, &mut receiver).pop().expect("one");
+        let mut stranger = receiver.hands(1).pop().expect("one");
         let len = [most, 100, most - 1, 1 << 30, 5000][number % 5];
         stranger.announce(len);
         stranger.say(&pattern(number, (len / 2).min(most / 2)));
@@ -307,7 +319,7 @@ fn three_hundred_endpoints_send_to_one() {
     let count = 300;
     let mut receiver = Receiver::new("net");
     let most = receiver.lane.limits().message;
-    let mut hands = Hand::many(100, &mut receiver);
+    let mut hands = receiver.hands(100);
     for (at, hand) in hands.iter_mut().enumerate() {
         hand.announce(most - at);
         hand.say(&message(at, most - at)[..most / 2]);

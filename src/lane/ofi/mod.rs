@@ -22,7 +22,7 @@
 #[cfg(test)]
 mod apart;
 #[cfg(test)]
-mod incast;
+pub(crate) mod incast;
 mod keys;
 mod memory;
 mod operations;
