@@ -196,6 +196,7 @@ impl Instance {
                 engine.look_into_waits(&View {
                     now: Instant::now(),
                     communicator: Communicator::of_collective,
+                    is_finalizing: Communicator::is_finalizing,
                     needs,
                 });
                 let armed = engine.arm(&mut descriptors);

@@ -2,7 +2,8 @@
  * numbered by itself. With an argument: ranks call different operations, which is an error with words on each of them, and no hang:
  * "apart" where no rank has sent anything to another, "passed" where one has left its operation already, "roots" where only the roots
  * differ, "objects" where they make different communicators, "crossed" where one is in a blocking operation and the others wait for
- * a nonblocking one, "crossed_all" where they do so in MPI_Waitall. "late" is right, but slow: what is looked into is no error. */
+ * a nonblocking one, "crossed_all" where they do so in MPI_Waitall, "swapped" where one is in another communicator's operation, "gone"
+ * where one is in MPI_Finalize. "late" is right, but slow: what is looked into is no error. */
 #include "check.h"
 
 static void both_orders(int turn)
@@ -85,7 +86,7 @@ static void objects(void)
         told(MPI_Comm_split(MPI_COMM_WORLD, 0, 0, &made), "MPI_Comm_split", "MPI_Comm_dup");
 }
 
-static void crossed(int together)
+static void crossed(int all)
 {
     MPI_Request request[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
     int code;
@@ -94,7 +95,7 @@ static void crossed(int together)
         return;
     }
     OK(MPI_Ibarrier(MPI_COMM_WORLD, &request[1]));
-    if (together) {
+    if (all) {
         MPI_Status status[2];
         code = MPI_Waitall(2, request, status);
         if (code != MPI_SUCCESS)
@@ -104,7 +105,28 @@ static void crossed(int together)
     }
     /* Who waited for none but others that failed may have got their messages. */
     if (code != MPI_SUCCESS || ranks == 2)
-        told(code, "MPI_Ibarrier", "MPI_Barrier");
+        told(code, "MPI_Ibarrier", "process 0 in MPI_Barrier");
+}
+
+static void swapped(void)
+{
+    MPI_Comm one, other;
+    int code;
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &one));
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &other));
+    code = MPI_Barrier(me == 0 ? one : other);
+    if (me == 0 || code != MPI_SUCCESS || ranks == 2)
+        told(code, "MPI_Barrier", "MPI_Barrier of another communicator");
+}
+
+static void gone(void)
+{
+    /* Rank 0 is in MPI_Finalize. */
+    if (me != 0) {
+        int code = MPI_Barrier(MPI_COMM_WORLD);
+        if (code != MPI_SUCCESS || ranks < 4)
+            told(code, "MPI_Barrier", "process 0 in MPI_Finalize");
+    }
 }
 
 static void late(void)
@@ -148,9 +170,16 @@ int main(int argc, char **argv)
         objects();
     else if (strncmp(what, "crossed", 7) == 0)
         crossed(what[7] != 0);
+    else if (strcmp(what, "swapped") == 0)
+        swapped();
+    else if (strcmp(what, "gone") == 0)
+        gone();
     else if (strcmp(what, "late") == 0)
         late();
     else
         CHECK(*what == 0, "no such case: %s", what);
+    /* Who is in MPI_Finalize is told of, too: nobody is before all have been told what they are to be told. */
+    if (strcmp(what, "gone") != 0)
+        together(MPI_COMM_WORLD);
     return end("mixed");
 }

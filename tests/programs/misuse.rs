@@ -118,6 +118,9 @@ fn mixed() -> Outcome {
         ("crossed", 2, common()),
         ("crossed", 5, shm),
         ("crossed_all", 3, shm),
+        ("swapped", 3, shm),
+        ("gone", 3, shm),
+        ("gone", 5, shm),
         ("late", 3, shm),
     ] {
         let job = Job::new(&build::program("mixed")?, ranks).arguments(&[case]);

@@ -1,11 +1,18 @@
-//! A process that is in a blocking operation, and one that waits (`MPI_Wait`, `MPI_Waitall`) for a nonblocking one of the same
-//! communicator. That is right as long as one of them has begun, or can still begin, what the other is in. It can't where each waits
-//! for a message of the other, has not begun the other's operation, and returns to its program only when its own has ended: neither
-//! ever will. So each says in `Waits` how many operations of the other kind it has begun, if it is stuck like that, and whoever is
-//! told compares.
+//! Two processes that wait for each other in different operations: in a blocking one, or in `MPI_Wait` or `MPI_Waitall` for a
+//! nonblocking one, of one communicator or of two. That is right as long as one of them has begun, or can still begin, what the other is
+//! in. It can't where it returns to its program only when its own has ended, which needs a message of the other. So each says in
+//! `Waits` that it is stuck like that, and whoever is told looks whether it is, too.
 //!
-//! What was said stays true until the one who was told begins the operation. Nothing can be said of a process of several threads:
-//! another thread may begin it.
+//! Who has been told knows that neither will ever go on, if all of this holds:
+//!
+//! 1. It has not begun the peer's operation. What the peer said stays true until it does.
+//! 2. It is stuck itself, and waits for a message of the peer, or, in finalize, for all.
+//! 3. The peer does not send that while it is stuck. On the communicator of its own operation it says how many of the other kind it has
+//!    begun. A blocking operation of another communicator it is not in, as its thread is in this one, and if it had been before, its
+//!    message would be here, for messages between two processes keep their order. Of a nonblocking one it has to say that it has
+//!    found the same (in an answer).
+//!
+//! Nothing can be said of a process of several threads: another thread may begin the operation.
 
 use std::sync::{Arc, Weak};
 
@@ -16,6 +23,7 @@ use super::{Failed, View};
 use crate::engine::matching::Pattern;
 use crate::engine::request::{RequestId, Work};
 use crate::engine::{Engine, State};
+use crate::err;
 use crate::lane::ProcId;
 
 /// What a process says of itself while it waits in a collective operation, or of one that has failed: the `arg` of a
@@ -131,61 +139,79 @@ impl State {
         let Some((communicator, others)) = communicator.zip(said.stuck) else {
             return true;
         };
-        match self.watch.crossing.begun(communicator, theirs.nonblocking) {
+        let begun = match self.watch.crossing.begun(communicator, theirs.nonblocking) {
+            // This process has not come to it yet.
+            None if (view.is_finalizing)(context) => Some(0),
+            begun => begun,
+        };
+        match begun {
             Some(begun) if theirs.is_to_come(begun) => {}
             // The peer waits no longer, or not for long.
             _ => return true,
         }
-        let crosses = |step: Step| step.nonblocking != theirs.nonblocking && step.is_to_come(others);
+        let never_comes = |step: Step, of: u64| match step.nonblocking == theirs.nonblocking {
+            _ if of != communicator => !step.nonblocking || said.answer,
+            false => step.is_to_come(others),
+            true => false,
+        };
         let mine = waiting.iter().find_map(|(pattern, id)| {
             let (from, mine) = self.waits_in(*id, pattern)?;
-            let same = (view.communicator)(pattern.context, mine.tag()) == Some(communicator);
-            let meets = same && from == peer && crosses(mine) && self.is_stuck(mine, communicator, view);
-            meets.then_some((pattern.context, mine))
+            let of = (view.communicator)(pattern.context, mine.tag())?;
+            // Nobody goes on in finalize before all have come.
+            let needs = from == peer || (view.is_finalizing)(pattern.context);
+            let meets = needs && never_comes(mine, of) && self.is_stuck(mine, of, view);
+            meets.then_some((pattern.context, mine, of))
         });
-        if let Some((context, mine)) = mine {
-            let stuck = self.watch.crossing.begun(communicator, theirs.nonblocking);
-            self.fail_step(context, mine, theirs, mine.crossing_error(theirs, peer));
-            if !said.answer {
-                self.say(
-                    peer,
-                    context,
-                    Said {
-                        step: mine,
-                        stuck,
-                        answer: true,
-                    },
+        if let Some((mine_in, mine, of)) = mine {
+            let answer = Said {
+                answer: true,
+                ..self.said_of(mine_in, mine, view)
+            };
+            // Who has come to the end of all waits for those who have not.
+            if !(view.is_finalizing)(mine_in) {
+                let theirs_words = match (view.is_finalizing)(context) {
+                    true => "MPI_Finalize".into(),
+                    false if of != communicator => format!("{} of another communicator", theirs.words()),
+                    false => theirs.words(),
+                };
+                let error = err!(
+                    Other,
+                    "the processes call different collective operations: this one is in {} and process {} in {theirs_words}, and neither \
+                     can begin what the other is in",
+                    mine.words(),
+                    peer.0
                 );
+                self.fail_step((mine_in, mine), (context, theirs), error);
+            }
+            if !said.answer {
+                self.say(peer, mine_in, answer);
             }
             return true;
         }
         // It may have failed before, when another peer was heard.
-        let failed = self.watch.failed.iter().find_map(|failed| {
-            let Failed {
-                context,
-                step,
-                against,
-                ..
-            } = *failed;
-            let same = (view.communicator)(context, step.tag()) == Some(communicator);
-            (same && against == theirs && crosses(step)).then_some((context, step))
-        });
-        if let Some((context, mine)) = failed {
+        let mut failed = self.watch.failed.iter();
+        let before = failed.find(|failed| failed.against == (context, theirs));
+        let Some(&Failed {
+            context: mine_in,
+            step,
+            ..
+        }) = before
+        else {
+            return false;
+        };
+        if !said.answer {
             let stuck = self.watch.crossing.begun(communicator, theirs.nonblocking);
-            if !said.answer {
-                self.say(
-                    peer,
-                    context,
-                    Said {
-                        step: mine,
-                        stuck,
-                        answer: true,
-                    },
-                );
-            }
-            return true;
+            self.say(
+                peer,
+                mine_in,
+                Said {
+                    step,
+                    stuck,
+                    answer: true,
+                },
+            );
         }
-        false
+        true
     }
 
     /// What is to be said of a step in which this process waits.

@@ -8,7 +8,7 @@
 //! message that comes in time.
 //!
 //! - `step`: what a tag tells
-//! - `crossing`: a process in a blocking operation, and one that waits for a nonblocking one
+//! - `crossing`: two processes that wait for each other in different operations
 
 mod crossing;
 mod step;
@@ -48,6 +48,8 @@ pub struct View<'a> {
     pub now: Instant,
     /// The context id of the communicator to whose collective operations a context and a tag belong, if they do.
     pub communicator: fn(u64, i32) -> Option<u64>,
+    /// Whether a context is that of the operations inside finalize.
+    pub is_finalizing: fn(u64) -> bool,
     /// Whether the wait can't end before this request has.
     pub needs: &'a dyn Fn(RequestId) -> bool,
 }
@@ -65,8 +67,8 @@ pub(super) struct Watch {
 struct Failed {
     context: u64,
     step: Step,
-    /// What a peer was in.
-    against: Step,
+    /// What a peer was in, and in which context.
+    against: (u64, Step),
     error: Error,
 }
 
@@ -145,8 +147,9 @@ impl Engine {
             });
             match theirs {
                 Some(theirs) => {
+                    let context = pattern.context;
                     self.state
-                        .fail_step(pattern.context, mine, theirs, mine.error(theirs, peer));
+                        .fail_step((context, mine), (context, theirs), mine.error(theirs, peer));
                 }
                 None => {
                     let said = self.state.said_of(pattern.context, mine, view);
@@ -189,7 +192,7 @@ impl State {
             (pattern.context == context && mine.contradicts(theirs)).then_some(mine)
         });
         if let Some(mine) = waiting {
-            self.fail_step(context, mine, theirs, mine.error(theirs, peer));
+            self.fail_step((context, mine), (context, theirs), mine.error(theirs, peer));
         }
         // It may have failed before, when another peer was heard.
         let mut failed = self.watch.failed.iter();
@@ -214,7 +217,7 @@ impl State {
     }
 
     /// All that waits in an operation fails.
-    fn fail_step(&mut self, context: u64, mine: Step, theirs: Step, error: Error) {
+    fn fail_step(&mut self, (context, mine): (u64, Step), theirs: (u64, Step), error: Error) {
         let ids: Vec<RequestId> = self
             .posted
             .iter()

@@ -192,18 +192,6 @@ impl Step {
             }
         )
     }
-
-    /// Of ranks of which one is in a blocking operation and `peer` waits for a nonblocking one, or the other way round.
-    pub(super) fn crossing_error(self, other: Step, peer: ProcId) -> Error {
-        err!(
-            Other,
-            "the processes call different collective operations: this one is in {} and process {} in {}, and neither can begin what \
-             the other is in",
-            self.words(),
-            peer.0,
-            other.words()
-        )
-    }
 }
 
 /// How many collective operations a process has begun on a communicator.

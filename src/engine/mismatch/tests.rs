@@ -6,12 +6,15 @@ use crate::lane::Limits;
 use std::sync::Arc;
 
 const COMMUNICATOR: u64 = 8;
-const CONTEXT: u64 = COMMUNICATOR + 1;
+const ANOTHER: u64 = 10;
+const FINALIZE: u64 = 6;
 
 /// One of two processes: the other is what the scene plays.
 struct Process {
     scene: Scene,
     begun: Arc<Begun>,
+    /// Keeps the counts of the others.
+    others: [(u64, Arc<Begun>); 3],
     /// The operation that it waits in, and the receive of its message.
     step: Step,
     receive: RequestId,
@@ -22,10 +25,28 @@ struct Process {
 
 impl Process {
     /// It waits in an operation, after it has begun so many blocking and nonblocking ones.
-    fn new((blocking, nonblocking): (u32, u32), name: &str, is_nonblocking: bool) -> Process {
+    fn new(before: (u32, u32), name: &str, is_nonblocking: bool) -> Process {
+        Process::on(COMMUNICATOR, before, name, is_nonblocking)
+    }
+
+    /// The same on one of several communicators.
+    fn on(
+        communicator: u64,
+        (blocking, nonblocking): (u32, u32),
+        name: &str,
+        is_nonblocking: bool,
+    ) -> Process {
         let mut scene = Scene::new(|_: &mut Limits| ());
-        let begun: Arc<Begun> = Arc::default();
-        scene.engine.count_steps(COMMUNICATOR, &begun);
+        let counts = [COMMUNICATOR, ANOTHER, FINALIZE].map(|known| {
+            let begun: Arc<Begun> = Arc::default();
+            // Who has not come to finalize has no communicator for it.
+            if known != FINALIZE || known == communicator {
+                scene.engine.count_steps(known, &begun);
+            }
+            (known, begun)
+        });
+        let is_it = |(of, _): &&(u64, Arc<Begun>)| *of == communicator;
+        let begun = counts.iter().find(is_it).expect("one of them").1.clone();
         let before = Operation::named("MPI_Scan");
         for (count, nonblocking) in [(blocking, false), (nonblocking, true)] {
             for _ in 0..count {
@@ -35,11 +56,11 @@ impl Process {
         let step = begun.next(Operation::named(name), is_nonblocking);
         let request = is_nonblocking.then(|| {
             let request = scene.engine.bare_request();
-            scene.engine.set_collective(request, COMMUNICATOR, step.tag());
+            scene.engine.set_collective(request, communicator, step.tag());
             request
         });
         let pattern = Pattern {
-            context: CONTEXT,
+            context: communicator + 1,
             source: Some(PEER.0),
             tag: Some(step.tag()),
         };
@@ -52,11 +73,22 @@ impl Process {
         Process {
             scene,
             begun,
+            others: counts,
             step,
             receive,
             request,
             start: Instant::now(),
         }
+    }
+
+    /// It has begun this, too.
+    fn begin(&mut self, communicator: u64, step: Step) {
+        let (_, begun) = self
+            .others
+            .iter()
+            .find(|(of, _)| *of == communicator)
+            .expect("one of them");
+        assert_eq!(begun.next(step.operation, step.nonblocking), step);
     }
 
     /// Sleeps for a moment, so long after the beginning, in a wait that needs its request.
@@ -68,7 +100,8 @@ impl Process {
     fn sleeps_for(&mut self, after: Duration, needs: &dyn Fn(RequestId) -> bool) {
         self.scene.engine.look_into_waits(&View {
             now: self.start + after,
-            communicator: |context, _| (context == CONTEXT).then_some(COMMUNICATOR),
+            communicator: |context, _| (context & 1 != 0).then_some(context - 1),
+            is_finalizing: |context| context == FINALIZE + 1,
             needs,
         });
     }
@@ -146,6 +179,36 @@ fn a_blocking_operation_and_a_wait_for_a_nonblocking_one_fail_on_both_sides() {
     }
 }
 
+#[test]
+fn operations_of_two_communicators_fail_where_each_process_is_in_the_others_second() {
+    for [one, other] in [[false, false], [false, true], [true, false]] {
+        let mut one = Process::on(COMMUNICATOR, (2, 1), "MPI_Barrier", one);
+        let mut other = Process::on(ANOTHER, (0, 0), "MPI_Allreduce", other);
+        both_wait(&mut one, &mut other);
+        let told = one.error().expect("it fails");
+        assert!(told.contains("llreduce of another communicator"), "{told}");
+        let told = other.error().expect("it fails");
+        assert!(
+            told.contains("barrier of another") || told.contains("Barrier of another"),
+            "{told}"
+        );
+    }
+}
+
+/// Who is in MPI_Finalize goes on waiting.
+#[test]
+fn only_who_has_not_come_to_finalize_fails() {
+    for nonblocking in [false, true] {
+        let mut one = Process::on(FINALIZE, (0, 0), "MPI_Allreduce", false);
+        let mut other = Process::new((5, 5), "MPI_Barrier", nonblocking);
+        let said = both_wait(&mut one, &mut other);
+        assert!(said <= 4, "{said} were sent");
+        assert_eq!(one.error(), None);
+        let told = other.error().expect("it fails");
+        assert!(told.contains("process 1 in MPI_Finalize"), "{told}");
+    }
+}
+
 /// Each of these may still go on.
 #[test]
 fn what_can_still_come_is_no_error() {
@@ -179,6 +242,16 @@ fn what_can_still_come_is_no_error() {
     let mut other = nonblocking((0, 0));
     other.request = None;
     goes_on(blocking((0, 0)), other, "its thread waits for something else");
+    let on_another = |nonblocking| Process::on(ANOTHER, (0, 0), "MPI_Barrier", nonblocking);
+    let mut other = on_another(false);
+    let one = nonblocking((0, 0));
+    other.begin(COMMUNICATOR, one.step);
+    goes_on(one, other, "the other takes part in the one's beside its own");
+    goes_on(
+        nonblocking((0, 0)),
+        on_another(true),
+        "nobody knows what the other has begun",
+    );
 }
 
 /// What a peer has said counts as long as this process has not begun what the peer is in.
