@@ -2,7 +2,7 @@
 
 use super::Engine;
 use super::matching::Pattern;
-use super::request::{Request, RequestId};
+use super::request::{Outcome, Request, RequestId};
 use crate::error::Error;
 
 impl Engine {
@@ -15,6 +15,20 @@ impl Engine {
     /// Whether any request has not ended.
     pub fn has_under_way(&self, of: impl Fn(u64) -> bool) -> bool {
         self.under_way(of).next().is_some()
+    }
+
+    /// Ends all requests at once, also those whose memory a lane still touches.
+    ///
+    /// # Safety
+    /// No lane of this engine does anything any more.
+    pub unsafe fn end_all(&mut self, error: &Error) {
+        let under_way: Vec<RequestId> = (self.state.requests.iter())
+            .filter(|(_, request)| request.is_under_way())
+            .map(|(id, _)| id)
+            .collect();
+        for id in under_way {
+            self.state.complete(id, Outcome::failed(error.clone()));
+        }
     }
 
     /// Ends what has not ended, with an error, and drops the messages that no receive took.

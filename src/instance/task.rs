@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use super::Instance;
 use crate::engine::request::{Outcome, RequestId, TaskId};
 use crate::engine::slab::Slab;
+use crate::err;
 use crate::error::{Error, Result};
 
 /// What a task runs: it ends with the outcome of its request.
@@ -79,6 +80,19 @@ impl Instance {
         drop(slab);
         self.poll_task(task);
         request
+    }
+
+    /// Ends all that is under way, so that no operation that is dropped waits for the end of a request, and drops the tasks, which
+    /// keep the instance: for a simulated process that is gone.
+    ///
+    /// # Safety
+    /// No lane of this instance does anything any more.
+    pub unsafe fn forsake(&self) {
+        let gone = err!(Other, "this process is gone");
+        // SAFETY: the caller's promise.
+        unsafe { self.engine().end_all(&gone) };
+        let tasks = std::mem::take(&mut *self.tasks.slab.lock());
+        drop(tasks);
     }
 
     /// Polls the tasks whose requests have ended. `true`: there were some.

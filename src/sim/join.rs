@@ -5,22 +5,42 @@ use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::task::Poll;
 
+/// A program, or a part of one. In a panic it is left as it is: a completion in it would wait for ever.
+pub(super) struct Kept<F>(ManuallyDrop<Pin<Box<F>>>);
+
+impl<F> Kept<F> {
+    pub fn new(future: F) -> Kept<F> {
+        Kept(ManuallyDrop::new(Box::pin(future)))
+    }
+
+    pub fn future(&mut self) -> Pin<&mut F> {
+        self.0.as_mut()
+    }
+}
+
+impl<F> Drop for Kept<F> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: dropped once, here, and not used after.
+            unsafe { ManuallyDrop::drop(&mut self.0) };
+        }
+    }
+}
+
 /// Runs them all to their ends, polling each whenever the rank is polled. Results in the order of the arguments.
 pub async fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
-    // An unfinished one must not be dropped, in a panic neither: it would wait.
-    let mut running: Vec<ManuallyDrop<Pin<Box<F>>>> = futures
+    let mut running: Vec<Option<Kept<F>>> = futures
         .into_iter()
-        .map(|future| ManuallyDrop::new(Box::pin(future)))
+        .map(|future| Some(Kept::new(future)))
         .collect();
     let mut results: Vec<Option<F::Output>> = running.iter().map(|_| None).collect();
     poll_fn(|context| {
-        for (future, result) in running.iter_mut().zip(&mut results) {
-            if result.is_none()
-                && let Poll::Ready(output) = future.as_mut().poll(context)
+        for (program, result) in running.iter_mut().zip(&mut results) {
+            if let Some(kept) = program
+                && let Poll::Ready(output) = kept.future().poll(context)
             {
                 *result = Some(output);
-                // SAFETY: dropped once, as it is never looked at again.
-                unsafe { ManuallyDrop::drop(future) };
+                *program = None;
             }
         }
         if results.iter().all(Option::is_some) {

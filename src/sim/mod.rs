@@ -21,9 +21,7 @@ mod rank;
 mod skip;
 
 use std::future::Future;
-use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -46,6 +44,7 @@ pub use skip::skip;
 
 use bootstrap::{Cards, Fences, Launcher};
 use buffer::Graveyard;
+use join::Kept;
 
 /// What a run is like.
 #[derive(Clone, Debug)]
@@ -128,8 +127,8 @@ const STILL_MOMENTS_MAX: u32 = 10_000;
 
 struct Program<F: Future> {
     rank: Rank,
-    /// Never dropped unless it has ended: a completion in it would wait.
-    future: ManuallyDrop<Pin<Box<F>>>,
+    /// Not dropped as long as its requests are under way: a completion in it would wait.
+    future: Kept<F>,
     result: Option<F::Output>,
     /// Whether to poll it though its engine does nothing: at the start, and where it waits for time to pass.
     its_turn: bool,
@@ -213,7 +212,7 @@ impl Simulation {
         let mut programs: Vec<Program<F>> = (0..self.instances.len())
             .map(|at| {
                 let rank = Rank::new(&self.instances[at], &self.network, &self.graveyard);
-                let future = ManuallyDrop::new(Box::pin(program(rank.clone())));
+                let future = Kept::new(program(rank.clone()));
                 Program {
                     rank,
                     future,
@@ -263,16 +262,11 @@ impl Simulation {
                 );
             }
         }
-        programs
-            .into_iter()
-            .map(|mut program| {
-                if program.result.is_some() {
-                    // SAFETY: dropped once, here, and not used after.
-                    unsafe { ManuallyDrop::drop(&mut program.future) };
-                }
-                program.result
-            })
-            .collect()
+        for instance in &self.instances {
+            // SAFETY: the run is over, so the network moves nothing any more.
+            unsafe { instance.forsake() };
+        }
+        programs.into_iter().map(|program| program.result).collect()
     }
 
     /// Lets time pass until some ranks have something to do; gives those. None: the world stands still.
@@ -330,7 +324,7 @@ impl<F: Future> Program<F> {
             return any;
         }
         let mut context = Context::from_waker(Waker::noop());
-        if let Poll::Ready(result) = self.future.as_mut().poll(&mut context) {
+        if let Poll::Ready(result) = self.future.future().poll(&mut context) {
             self.result = Some(result);
         }
         true

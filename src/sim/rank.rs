@@ -1,12 +1,12 @@
 //! What a rank's program is given.
 
 use std::future::{Future, poll_fn};
-use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 use super::buffer::{Buffer, Graveyard};
+use super::join::Kept;
 use crate::communicator::Communicator;
 use crate::engine::Received;
 use crate::engine::request::{Outcome, RequestId};
@@ -110,19 +110,15 @@ impl Rank {
 
     /// Awaits what other things than this rank's requests can bring about: looks at every turn.
     pub async fn each_turn<T>(&self, operation: impl Future<Output = T>) -> T {
-        // Not dropped unfinished, in a panic neither: a completion in it would wait.
-        let mut operation = ManuallyDrop::new(Box::pin(operation));
-        let result = poll_fn(|context| {
-            let polled = operation.as_mut().poll(context);
+        let mut operation = Kept::new(operation);
+        poll_fn(|context| {
+            let polled = operation.future().poll(context);
             if polled.is_pending() {
                 self.turn.store(true, Ordering::Relaxed);
             }
             polled
         })
-        .await;
-        // SAFETY: dropped once, as it is never looked at again.
-        unsafe { ManuallyDrop::drop(&mut operation) };
-        result
+        .await
     }
 
     /// Waits until something is so that does not depend on this rank's engine.

@@ -1,5 +1,7 @@
 //! The death of a rank, and of one that sends rubbish: what needed it ends with an error, all else goes on.
 
+use std::sync::Arc;
+
 use fastrand::Rng;
 use weft::engine::Received;
 use weft::engine::request::Outcome;
@@ -151,9 +153,15 @@ fn others_go_on() {
     check("others_go_on", 125, |seed| {
         let doomed = (seed % u64::from(RANKS)) as u32;
         let options = Options::random(seed);
-        let ends = Simulation::new(seed, RANKS, options).run(|rank| exchange(rank, seed, doomed, false));
+        let simulation = Simulation::new(seed, RANKS, options);
+        let instances: Vec<_> = (0..RANKS)
+            .map(|rank| Arc::downgrade(simulation.instance(rank)))
+            .collect();
+        let ends = simulation.run(|rank| exchange(rank, seed, doomed, false));
         for (rank, end) in ends.iter().enumerate() {
             assert_eq!(end.is_none(), rank as u32 == doomed);
+            // Nor is anything left of those that died: thousands of runs in one process would use up its descriptors.
+            assert_eq!(instances[rank].strong_count(), 0, "rank {rank}");
         }
     });
 }

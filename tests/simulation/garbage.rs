@@ -26,7 +26,7 @@ const KINDS: [Kind; 9] = [
 
 proptest! {
     #[test]
-    fn a_header_comes_back(token: u64, kind in 0..8usize, flags: u8, ack: u16, src: u32, seq: u32, tag: i32, context: u64,
+    fn a_header_comes_back(token: u64, kind in 0..KINDS.len(), flags: u8, ack: u16, src: u32, seq: u32, tag: i32, context: u64,
                            arg: u64, payload in prop::collection::vec(any::<u8>(), 0..50)) {
         let header = Header { token, kind: KINDS[kind], flags, ack, src: ProcId(src), seq, tag, context, arg };
         let mut bytes = header.encode().to_vec();
