@@ -1,6 +1,8 @@
 //! One engine alone: the test plays its peer, message by message, over a lane that keeps what it is given. So each answer, and
 //! each bound, is seen by itself; what many ranks do together is the simulator's (`tests/simulation`).
 
+mod nonsense;
+
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -43,6 +45,8 @@ struct Wire {
     reads: Vec<(u64, usize)>,
     /// How many exposures of the engine's own memory there are.
     regions: usize,
+    /// It takes no message now.
+    full: bool,
 }
 
 struct Played {
@@ -68,7 +72,11 @@ impl Lane for Played {
     }
 
     unsafe fn send(&mut self, _: ProcId, header: &[u8], payload: &[u8], _: u64) -> Result<Sent> {
-        self.wire.lock().sent.push([header, payload].concat());
+        let mut wire = self.wire.lock();
+        if wire.full {
+            return Ok(Sent::Again);
+        }
+        wire.sent.push([header, payload].concat());
         Ok(Sent::Done)
     }
 

@@ -1,0 +1,189 @@
+//! Answers of a peer that make no sense: it is given up, and neither sent nor taken back what it did not ask for.
+
+use super::*;
+
+const LEN: usize = 5000;
+/// The peer's request.
+const RECEIVER: u64 = 7;
+
+/// A long message that waits for the peer's word, as it can't be read.
+fn rendezvous(data: &[u8]) -> (Scene, RequestId) {
+    let mut scene = Scene::new(|limits| limits.rma = false);
+    let id = scene.send(5, Memory::of(data));
+    scene.hears(Kind::Rts);
+    (scene, id)
+}
+
+fn grant(scene: &mut Scene, receiver: u64, sender: RequestId, limit: u64, granted: u64) {
+    let payload = Grant::new(limit, granted).encode();
+    scene.says(Kind::Cts, 0, (0, receiver, sender.to_u64()), &payload);
+}
+
+/// The bytes that the engine has sent since it was last asked.
+fn data_heard(scene: &mut Scene) -> Vec<u8> {
+    let heard = scene.heard().into_iter();
+    heard
+        .flat_map(|(header, payload)| {
+            assert_eq!((header.kind, header.context), (Kind::Data, RECEIVER));
+            payload
+        })
+        .collect()
+}
+
+#[test]
+fn a_first_grant() {
+    let data = pattern(LEN);
+    let len = LEN as u64;
+    for (limit, granted, good) in [
+        (len, 1000, true),
+        (len, len, true),
+        (len, 0, false),
+        (1000, 1001, false),
+        (len + 1, 1, false),
+        (u64::MAX, u64::MAX, false),
+    ] {
+        let (mut scene, id) = rendezvous(&data);
+        grant(&mut scene, RECEIVER, id, limit, granted);
+        assert_eq!(scene.is_lost(), !good, "{granted} of {limit}");
+        let sent = if good { granted as usize } else { 0 };
+        assert!(data_heard(&mut scene) == data[..sent], "{granted} of {limit}");
+    }
+    for payload in [&[0xff; 15][..], &[0xff; 17], &[]] {
+        let (mut scene, id) = rendezvous(&data);
+        scene.says(Kind::Cts, 0, (0, RECEIVER, id.to_u64()), payload);
+        assert!(scene.is_lost(), "{} bytes", payload.len());
+    }
+}
+
+#[test]
+fn a_further_grant() {
+    let data = pattern(LEN);
+    let len = LEN as u64;
+    for (receiver, limit, granted, good) in [
+        (RECEIVER, len, 1001, true),
+        (RECEIVER, len, len, true),
+        (RECEIVER + 1, len, 2000, false),
+        (RECEIVER, len - 1, 2000, false),
+        (RECEIVER, len, 1000, false),
+        (RECEIVER, len, 999, false),
+    ] {
+        let what = format!("{granted} of {limit} to {receiver}");
+        // All that was granted has gone, or the lane has not taken it yet.
+        for full in [false, true] {
+            let (mut scene, id) = rendezvous(&data);
+            scene.wire.lock().full = full;
+            grant(&mut scene, RECEIVER, id, len, 1000);
+            let mut heard = data_heard(&mut scene);
+            assert_eq!(heard.len(), if full { 0 } else { 1000 });
+            grant(&mut scene, receiver, id, limit, granted);
+            assert_eq!(scene.is_lost(), !good, "{what}, full: {full}");
+            scene.wire.lock().full = false;
+            while scene.engine.progress(false) {}
+            heard.extend(data_heard(&mut scene));
+            let sent = match (good, full) {
+                (true, _) => granted as usize,
+                (false, true) => 0,
+                (false, false) => 1000,
+            };
+            assert!(
+                heard == data[..sent],
+                "{what}, full: {full}: {} bytes",
+                heard.len()
+            );
+        }
+    }
+}
+
+#[test]
+fn a_grant_for_what_is_no_such_send() {
+    let data = pattern(LEN);
+    let mut buffer = [0; 10];
+    let (mut scene, id) = rendezvous(&data);
+    // What is gone may have been asked for before: nothing comes of it.
+    let gone = RequestId {
+        generation: id.generation + 1,
+        ..id
+    };
+    grant(&mut scene, RECEIVER, gone, 1000, 1000);
+    assert!(!scene.is_lost() && scene.heard().is_empty());
+    let receive = scene.post(5, Memory::of_mut(&mut buffer));
+    grant(&mut scene, RECEIVER, receive, 1, 1);
+    assert!(scene.is_lost());
+    // A short one has gone, and nobody asks for it.
+    let (mut scene, _) = rendezvous(&data);
+    let short = scene.send(5, Memory::of(&data[..10]));
+    scene.hears(Kind::Eager);
+    grant(&mut scene, RECEIVER, short, 10, 10);
+    assert!(scene.is_lost() && scene.heard().is_empty());
+}
+
+fn cancel_reply(scene: &mut Scene, id: RequestId, cancelled: bool) {
+    let flags = if cancelled { FLAG_CANCELLED } else { 0 };
+    scene.says(Kind::CancelReply, flags, (0, 0, id.to_u64()), &[]);
+}
+
+#[test]
+fn an_answer_to_a_cancel() {
+    let data = pattern(LEN);
+    for cancelled in [true, false] {
+        for len in [10, LEN] {
+            let sent = || {
+                let mut scene = Scene::new(|limits| limits.rma = false);
+                let id = scene.send(5, Memory::of(&data[..len]));
+                scene.heard();
+                (scene, id)
+            };
+            // Nobody has asked.
+            let (mut scene, id) = sent();
+            cancel_reply(&mut scene, id, cancelled);
+            assert!(scene.is_lost(), "{len} bytes, cancelled: {cancelled}");
+            // One answer is enough.
+            let (mut scene, id) = sent();
+            scene.engine.cancel(id);
+            while scene.engine.progress(false) {}
+            scene.hears(Kind::Cancel);
+            cancel_reply(&mut scene, id, cancelled);
+            assert!(!scene.is_lost());
+            if cancelled {
+                assert_eq!(
+                    scene.engine.outcome(id).map(|outcome| outcome.cancelled),
+                    Some(true)
+                );
+            }
+            cancel_reply(&mut scene, id, cancelled);
+            assert!(scene.is_lost(), "{len} bytes, cancelled: {cancelled}, twice");
+        }
+    }
+    let (mut scene, id) = rendezvous(&data);
+    let gone = RequestId {
+        generation: id.generation + 1,
+        ..id
+    };
+    cancel_reply(&mut scene, gone, true);
+    assert!(!scene.is_lost());
+    let mut buffer = [0; 10];
+    let receive = scene.post(5, Memory::of_mut(&mut buffer));
+    cancel_reply(&mut scene, receive, true);
+    assert!(scene.is_lost());
+}
+
+/// Who has asked for the bytes has not given the message back.
+#[test]
+fn a_message_that_is_being_fetched_can_not_have_been_given_back() {
+    let data = pattern(LEN);
+    for cancelled in [true, false] {
+        let (mut scene, id) = rendezvous(&data);
+        scene.engine.cancel(id);
+        while scene.engine.progress(false) {}
+        scene.hears(Kind::Cancel);
+        grant(&mut scene, RECEIVER, id, LEN as u64, 1000);
+        assert_eq!(data_heard(&mut scene).len(), 1000);
+        cancel_reply(&mut scene, id, cancelled);
+        assert_eq!(scene.is_lost(), cancelled);
+        if !cancelled {
+            grant(&mut scene, RECEIVER, id, LEN as u64, LEN as u64);
+            assert!(data_heard(&mut scene) == data[1000..]);
+            assert_eq!(scene.engine.outcome(id), Some(&Outcome::EMPTY));
+        }
+    }
+}
