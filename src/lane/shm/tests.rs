@@ -328,6 +328,31 @@ fn places_are_counted_and_other_nodes_refused() {
     senders[5].connect(ProcId(0), &address).expect_err("it is gone");
 }
 
+/// Which rings are ready stands in words of 64 bits.
+#[test]
+fn each_of_many_rings_is_ready_when_its_own_sender_has_joined() {
+    const RINGS: u32 = 131;
+    let receiver = lane_of(0, RINGS, true);
+    let (segment, address) = (&receiver.segment, &receiver.address);
+    let mut senders = Vec::new();
+    for ring in 0..RINGS {
+        let ready = |ring| segment.ring(ring).map(|(_, owner)| owner.rank);
+        assert_eq!(ready(ring), None, "{ring}");
+        let owner = segment::Owner {
+            rank: 1000 + ring,
+            pid: std::process::id(),
+            bell: 0,
+            bell_inode: 0,
+        };
+        let joined = segment::Joined::join(address.pid, address.segment, address.rings, address.token, owner);
+        senders.push(joined.expect("there is room"));
+        for (before, rank) in (0..=ring).zip(1000..) {
+            assert_eq!(ready(before), Some(rank), "{before} of {ring}");
+        }
+        assert_eq!(ready(ring + 1), None, "{ring}");
+    }
+}
+
 #[test]
 fn nothing_has_a_name() {
     // The endpoints of libfabric's own provider have files there, and other tests may use it meanwhile.
