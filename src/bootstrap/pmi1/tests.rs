@@ -149,6 +149,35 @@ fn a_long_card_goes_in_parts_where_values_are_short() {
     thread.join().unwrap();
 }
 
+#[test]
+fn a_card_or_key_that_just_fits_is_taken_and_a_longer_one_refused() {
+    // Two digits in each part.
+    let (socket, thread) = launcher(hydra(5, "(vector,(0,1,2))"));
+    let mut pmi = Pmi1::connect(environment(socket.as_raw_fd(), 0, 2)).unwrap();
+    let card = [0x5a; PARTS_MAX as usize];
+    pmi.publish(0, &card).unwrap();
+    assert_eq!(find(&mut pmi, 0, 0).unwrap(), card);
+    let error = pmi.publish(1, &[0x5a; PARTS_MAX as usize + 1]).unwrap_err();
+    assert!(error.message.contains("1025 bytes"), "{error}");
+    drop(socket);
+    thread.join().unwrap();
+
+    for (keylen_max, good) in [(19, true), (18, false)] {
+        let mut answer = hydra(1024, "(vector,(0,1,2))");
+        let (socket, thread) = launcher(move |line| match line {
+            "cmd=get_maxes" => Some(format!(
+                "cmd=maxes rc=0 kvsname_max=256 keylen_max={keylen_max} vallen_max=1024\n"
+            )),
+            line => answer(line),
+        });
+        let mut pmi = Pmi1::connect(environment(socket.as_raw_fd(), 0, 2)).unwrap();
+        // With a final zero byte weft-card-0-0-1024 has 19.
+        assert_eq!(pmi.publish(0, b"card").is_ok(), good, "{keylen_max}");
+        drop(socket);
+        thread.join().unwrap();
+    }
+}
+
 /// The environment of a step of Slurm.
 fn in_step(fd: RawFd, job: &'static str, step: &'static str) -> impl Fn(&str) -> Option<String> {
     let others = environment(fd, 0, 2);
