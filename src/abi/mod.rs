@@ -6,6 +6,7 @@
 //! - `handle`, `objects`: from handles to objects; checks of arguments
 //! - `errors`, `status`: error codes; what is in an `MPI_Status`. `added`: error classes and codes of the user's
 //! - `short`: the short way of the calls that programs make most
+//! - `output`: what was written before the job ends arrives
 //! - the chapters; `trivial` (what needs no library behind it) and `unsupported` (what is not built yet)
 
 use std::ffi::c_int;
@@ -29,6 +30,7 @@ mod intercommunicator;
 mod library;
 pub mod objects;
 mod op;
+mod output;
 mod partitioned;
 mod persistent;
 mod point_to_point;

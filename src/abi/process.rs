@@ -14,6 +14,7 @@ use super::constants::*;
 use super::errors;
 use super::library;
 use super::objects;
+use super::output;
 use super::types::{ErrhandlerFunction, MPI_Comm, MPI_File, MPI_Session, MPI_Win};
 use crate::bootstrap::{self, Bootstrap};
 use crate::collective;
@@ -370,23 +371,6 @@ pub fn initial_errhandler() -> Errhandler {
     }
 }
 
-/// How long output that is still in C's buffers has to get out when the process aborts.
-const FLUSH_TIME: Duration = Duration::from_secs(2);
-
-/// Writes out C's buffers, so that output already written arrives. Another thread may hold a stream for ever (it waits for
-/// input), and nobody may read a pipe, so this has an end.
-fn flush_output() {
-    // SAFETY: flushes all of C's streams, each under its own lock.
-    let flush = || unsafe { libc::fflush(std::ptr::null_mut()) };
-    let (done, flushed) = std::sync::mpsc::channel();
-    let thread = std::thread::Builder::new().spawn(move || done.send(flush()));
-    match thread {
-        // Without an answer the output is lost.
-        Ok(_) => drop(flushed.recv_timeout(FLUSH_TIME)),
-        Err(_) => drop(flush()),
-    }
-}
-
 /// Ends the job with a code (MPI 5.0 section 11.4.2): all processes that this one is connected with, and these are all of the
 /// job, before Init too. After Finalize it is connected with nobody, and ends alone. Why is said once: by the launcher if it tells
 /// the user such things, which Weft's does for the first rank that aborts, and by this process otherwise.
@@ -405,7 +389,17 @@ pub fn end_job(code: c_int, text: &str) -> ! {
         if !told {
             say();
         }
-        flush_output();
+        output::flush();
+        // Weft's own launcher reads all before it ends.
+        if !told
+            && bootstrap
+                .as_ref()
+                .is_some_and(|bootstrap| bootstrap.descriptor().is_some())
+        {
+            let end = Instant::now() + output::TIME;
+            output::wait_for_reader(&std::io::stdout(), end);
+            output::wait_for_reader(&std::io::stderr(), end);
+        }
         let asked = bootstrap
             .as_mut()
             .is_some_and(|bootstrap| bootstrap.abort(code, text));

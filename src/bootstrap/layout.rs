@@ -226,6 +226,7 @@ mod tests {
         assert_eq!(nodes("(vector,[(0,3,1)]x2,0)", 7), [0, 1, 2, 0, 1, 2, 0]);
         assert_eq!(nodes("(vector,(0,1,2),1,(2,1,2))", 5), [0, 0, 1, 2, 2]);
         assert_eq!(nodes("(vector,[(0,1,2),1]x2,5)", 8), [0, 0, 1, 0, 0, 1, 5, 0]);
+        assert_eq!(nodes("(vector,[(0,1,2),7]x2)", 6), [0, 0, 7, 0, 0, 7]);
     }
 
     #[test]

@@ -331,4 +331,4 @@ fn not_inside(process: ProcId) -> Error {
 
 /// Set in the context ids of communicators that only serve for making others. Those of `Instance::new_context` begin with
 /// the number of a process, which is never so large.
-const MEETING: u64 = 1 << 62;
+pub(super) const MEETING: u64 = 1 << 62;

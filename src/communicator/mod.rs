@@ -570,6 +570,16 @@ mod tests {
             INSIDE | 1,
         ] {
             assert_eq!(Communicator::context_id(0x276 | mark), 0x276, "mark {mark:#x}");
+            let collective = [1, INSIDE | 1].contains(&mark).then_some(0x276);
+            assert_eq!(
+                Communicator::of_collective(0x276 | mark, 5),
+                collective,
+                "mark {mark:#x}"
+            );
         }
+        assert_eq!(Communicator::of_collective(0x277, TAG_UB), None, "the parting");
+        let meeting = create::MEETING | 0x276;
+        assert!(Communicator::is_meeting(meeting) && !Communicator::is_meeting(0x276));
+        assert_eq!(Communicator::of_collective(meeting | 1, 5), None, "a meeting");
     }
 }

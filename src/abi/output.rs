@@ -1,0 +1,71 @@
+//! What a process has written arrives, although the job ends.
+
+use std::ffi::c_int;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, Instant};
+
+/// How long output that is still in C's buffers, or in a pipe, has to get out when the process aborts.
+pub const TIME: Duration = Duration::from_secs(2);
+
+/// Writes out C's buffers, so that output already written arrives. Another thread may hold a stream for ever (it waits for
+/// input), and nobody may read a pipe, so this has an end.
+pub fn flush() {
+    // SAFETY: flushes all of C's streams, each under its own lock.
+    let flush = || unsafe { libc::fflush(std::ptr::null_mut()) };
+    let (done, flushed) = std::sync::mpsc::channel();
+    let thread = std::thread::Builder::new().spawn(move || done.send(flush()));
+    match thread {
+        // Without an answer the output is lost.
+        Ok(_) => drop(flushed.recv_timeout(TIME)),
+        Err(_) => drop(flush()),
+    }
+}
+
+/// Waits until what was written to a pipe has been read, or until `end`. A launcher that is asked to end the job may lose what it has not
+/// read by then (Hydra does, now and then).
+pub fn wait_for_reader(pipe: &impl AsFd, end: Instant) {
+    let is_pipe = nix::sys::stat::fstat(pipe).is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFIFO);
+    let unread = || {
+        let mut bytes: c_int = 0;
+        // SAFETY: an open descriptor; FIONREAD writes an int.
+        let asked = unsafe { libc::ioctl(pipe.as_fd().as_raw_fd(), libc::FIONREAD, &raw mut bytes) };
+        asked == 0 && bytes > 0
+    };
+    // Nothing wakes a writer when its pipe is empty.
+    while is_pipe && unread() && Instant::now() < end {
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn a_pipe_is_waited_for_until_it_has_been_read() {
+        let (mut reader, mut writer) = std::io::pipe().unwrap();
+        let far = Instant::now() + Duration::from_secs(1000);
+        // Nothing is there to be read.
+        wait_for_reader(&writer, far);
+        writer.write_all(b"why").unwrap();
+        // Nobody reads it.
+        wait_for_reader(&writer, Instant::now());
+        let has_read = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // As long as it takes until the other waits: whenever that is, it comes back after this.
+                std::thread::yield_now();
+                has_read.store(true, Ordering::SeqCst);
+                reader.read_exact(&mut [0; 3]).unwrap();
+            });
+            wait_for_reader(&writer, far);
+            assert!(has_read.load(Ordering::SeqCst), "it is still unread");
+        });
+        // What is no pipe takes whatever is written.
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"why").unwrap();
+        wait_for_reader(&file, far);
+    }
+}
