@@ -300,7 +300,9 @@ mod tests {
     fn what_lies_between_is_apart() {
         let column = Datatype::vector(4, 1, 3, Datatype::int64()).expect("valid");
         let first = at(1 << 16, 1, &column);
-        assert!(!overlaps((&first, 1), (&at((1 << 16) + 8, 1, &column), 1)));
+        let second = at((1 << 16) + 8, 1, &column);
+        assert!(!overlaps((&first, 1), (&second, 1)));
+        assert!(!overlaps((&second, 1), (&first, 1)));
         assert!(overlaps((&first, 1), (&at((1 << 16) + 24, 1, &column), 1)));
         assert!(overlaps((&first, 1), (&first, 1)));
         let blocks = |counts: [u64; 3], displs: [i64; 3]| VBuffer {

@@ -160,6 +160,11 @@ static void groups(void)
         MPI_Comm_free(&comm);
     } else
         CHECK(comm == MPI_COMM_NULL, "MPI_Comm_create gave a communicator to an outsider");
+    /* Groups that have nothing in common, in one call. */
+    MPI_Comm_create(MPI_COMM_WORLD, me <= middle ? low : high, &comm);
+    SAME(size_of(comm), me <= middle ? middle + 1 : ranks - middle - 1, "size of MPI_Comm_create of one's own half");
+    use(comm, 10);
+    MPI_Comm_free(&comm);
     MPI_Group_free(&world);
     MPI_Group_free(&low);
     MPI_Group_free(&high);

@@ -287,3 +287,106 @@ fn what_is_said_is_read_as_it_was_written_and_nonsense_is_refused() {
         assert_eq!(Said::decode(nonsense), None, "{nonsense:#x}");
     }
 }
+
+/// A receive of a step's message beside the one that the process waits in.
+fn posted(process: &mut Process, context: u64, step: Step) -> RequestId {
+    let pattern = Pattern {
+        context,
+        source: Some(PEER.0),
+        tag: Some(step.tag()),
+    };
+    // SAFETY: there is no memory.
+    let received = unsafe { process.scene.engine.receive(pattern, Some(PEER), Memory::empty()) };
+    match received.expect("the peer lives") {
+        Received::Later(id) => id,
+        Received::Now(_) => panic!("nothing has come"),
+    }
+}
+
+fn of(number: u32, name: &str) -> Step {
+    Step {
+        number,
+        operation: Operation::named(name),
+        nonblocking: false,
+    }
+}
+
+#[test]
+fn a_message_of_another_operation_is_enough() {
+    let context = COMMUNICATOR + 1;
+    let peer = u64::from(PEER.0);
+    for (step, context, source, fails) in [
+        (of(3, "MPI_Bcast"), context, peer, true),
+        (of(4, "MPI_Bcast"), context, peer, false),
+        (of(3, "MPI_Bcast"), context + 2, peer, false),
+        (of(3, "MPI_Bcast"), context, peer + 1, false),
+    ] {
+        let mut one = Process::new((3, 0), "MPI_Barrier", false);
+        let other = posted(&mut one, COMMUNICATOR + 1, of(9, "MPI_Scan"));
+        one.scene.says(Kind::Eager, 0, (step.tag(), context, source), &[]);
+        one.sleeps(Duration::ZERO);
+        one.sleeps(Duration::from_millis(1001));
+        let error = one.error();
+        assert_eq!(
+            error.is_some(),
+            fails,
+            "{step:?} in {context} from {source}: {error:?}"
+        );
+        assert!(error.is_none_or(|error| error.contains("process 1 is in MPI_Bcast")));
+        assert_eq!(
+            one.scene.engine.is_complete(other),
+            Some(false),
+            "only the operation itself fails"
+        );
+    }
+}
+
+/// What still belongs to an operation that has failed fails too, and peers that ask are told, until the program is far beyond it.
+#[test]
+fn a_failed_operation_is_remembered_for_a_while() {
+    let context = COMMUNICATOR + 1;
+    let mut one = Process::new((3, 0), "MPI_Barrier", false);
+    let theirs = Said {
+        step: of(3, "MPI_Bcast"),
+        stuck: None,
+        answer: false,
+    };
+    let asks = |one: &mut Process, said: Said, context: u64| {
+        one.scene.says(Kind::Waits, 0, (0, context, said.encode()), &[]);
+        while one.scene.engine.progress(false) {}
+        let heard = one.scene.heard();
+        heard
+            .iter()
+            .filter(|(header, _)| header.kind == Kind::Waits)
+            .count()
+    };
+    assert_eq!(asks(&mut one, theirs, context), 1);
+    assert!(one.error().is_some());
+    // Another message of it.
+    let step = one.step;
+    let more = posted(&mut one, context, step);
+    let beside = posted(&mut one, context, of(4, "MPI_Barrier"));
+    one.sleeps(Duration::ZERO);
+    let outcome = one.scene.engine.take(more).expect("it fails");
+    assert!(outcome.error.is_some());
+    assert_eq!(one.scene.engine.is_complete(beside), Some(false));
+    // Asked again it answers again, but no answer, and for nothing else.
+    let answer = Said {
+        answer: true,
+        ..theirs
+    };
+    let later = Said {
+        step: of(4, "MPI_Barrier"),
+        ..theirs
+    };
+    assert_eq!(asks(&mut one, theirs, context), 1);
+    assert_eq!(asks(&mut one, answer, context), 0);
+    assert_eq!(asks(&mut one, later, context), 0);
+    assert_eq!(asks(&mut one, theirs, context + 2), 0);
+    // It is left behind.
+    for (number, remembered) in [(3 + FAILED_MAX as u32, 1), (4 + FAILED_MAX as u32, 0)] {
+        posted(&mut one, context, of(number, "MPI_Barrier"));
+        one.sleeps(Duration::from_millis(1));
+        assert_eq!(asks(&mut one, theirs, context), remembered, "at number {number}");
+    }
+}

@@ -187,3 +187,24 @@ fn a_message_that_is_being_fetched_can_not_have_been_given_back() {
         }
     }
 }
+
+/// Who reads the bytes says when it has them; who has them sent says nothing.
+#[test]
+fn an_end_that_is_not_due() {
+    let data = pattern(LEN);
+    let done = |scene: &mut Scene, id: RequestId| scene.says(Kind::Done, 0, (0, 0, id.to_u64()), &[]);
+    let (mut scene, id) = rendezvous(&data);
+    done(&mut scene, id);
+    assert_eq!(scene.engine.take(id), Some(Outcome::EMPTY));
+    done(&mut scene, id);
+    assert!(!scene.is_lost(), "what is gone is gone");
+    let (mut scene, id) = rendezvous(&data);
+    grant(&mut scene, RECEIVER, id, LEN as u64, 1000);
+    done(&mut scene, id);
+    assert!(scene.is_lost(), "4000 bytes have not been asked for");
+    let mut buffer = [0; 10];
+    let (mut scene, _) = rendezvous(&data);
+    let receive = scene.post(5, Memory::of_mut(&mut buffer));
+    done(&mut scene, receive);
+    assert!(scene.is_lost(), "a receive");
+}
