@@ -220,6 +220,15 @@ impl OfiLane {
             }
             _ => None,
         };
+        let mut receives = ReceiveBuffers::new(
+            tuning.receive_bytes,
+            tuning.receive_count,
+            message,
+            info.receive_queue_size(),
+        )?;
+        if !tuning.shares {
+            receives.share_no_more();
+        }
         let mut lane = OfiLane {
             endpoint,
             exposed: HashMap::default(),
@@ -234,12 +243,7 @@ impl OfiLane {
                 if registers_local { SPARES } else { 0 },
                 message,
             )?,
-            receives: ReceiveBuffers::new(
-                tuning.receive_bytes,
-                tuning.receive_count,
-                message,
-                info.receive_queue_size(),
-            )?,
+            receives,
             registrar: Registrar::new(info.mr_key_size(), info.chooses_keys()),
             info,
             provider,

@@ -21,6 +21,8 @@ pub(super) struct Tuning {
     pub receive_bytes: usize,
     /// Multi-receive buffers posted.
     pub receive_count: usize,
+    /// Whether messages share a receive buffer. Else each has one of its own from the beginning.
+    pub shares: bool,
     /// Arrived messages that the provider may queue, where its own choice is more than the buffers hold.
     pub receive_queue: Option<usize>,
     /// Messages that may wait for the process to poll, from all peers together.
@@ -59,6 +61,7 @@ impl Tuning {
             rma_from: 64 << 10,
             receive_bytes: 1 << 20,
             receive_count: 4,
+            shares: true,
             receive_queue: None,
             queue: usize::MAX,
             short_messages_in_order: false,
@@ -71,6 +74,9 @@ impl Tuning {
             provider if provider.ends_with(";ofi_rxm") => Tuning {
                 message: rxm_eager().clamp(1 << 10, 64 << 10),
                 short_messages_in_order: true,
+                // After a message that is longer than the rest of a shared buffer, the next one is written past its end (seen with 2.5,
+                // not with 1.17; docs/providers.md). Anybody can send such a message.
+                shares: crate::fabric::version().is_ok_and(|version| version < (1, 18)),
                 descriptor: true,
                 sockets: !provider.starts_with("verbs"),
                 ..general
