@@ -432,7 +432,7 @@ impl Lookup {
             .split_once('.')
             .filter(|(more, _)| matches!(*more, "0" | "1"))
             .ok_or_else(|| err!(Other, "the address card of process {} is malformed", name.rank))?;
-        if part > PARTS_MAX {
+        if part >= PARTS_MAX {
             return Err(err!(
                 Other,
                 "the address card of process {} has too many parts",

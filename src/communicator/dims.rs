@@ -120,10 +120,8 @@ fn root(number: u32, power: u32) -> u32 {
         let product = u64::from(root).checked_pow(power);
         product.is_some_and(|product| product <= u64::from(number))
     };
-    let mut root = f64::from(number).powf(1.0 / f64::from(power)) as u32;
-    while !fits(root) {
-        root -= 1;
-    }
+    // Floating point may be off by one.
+    let mut root = (f64::from(number).powf(1.0 / f64::from(power)) as u32).saturating_sub(1);
     while fits(root + 1) {
         root += 1;
     }
@@ -228,6 +226,9 @@ mod tests {
             }
         }
         assert_eq!(filled(1080, &[0, 0, 0]), [12, 10, 9]);
+        // Here the closest are not the first that a search comes by, nor those of the smallest ratio.
+        assert_eq!(filled(3600, &[0; 4]), [10, 10, 6, 6]);
+        assert_eq!(filled(4620, &[0; 3]), [22, 15, 14]);
     }
 
     /// Numbers with as many divisors as numbers of 31 bits can have, powers, primes: each ends soon.

@@ -614,3 +614,14 @@ fn bytes_of_elements_is_the_inverse_of_elements_of() {
     );
     assert_eq!(int64.bytes_of_elements(u64::MAX / 8), None);
 }
+
+/// Only types with names are reduced by predefined operations (MPI 5.0, section 6.9.2).
+#[test]
+fn a_copy_is_no_element_of_a_reduction() {
+    for name in ["MPI_INT", "MPI_DOUBLE_INT"] {
+        assert!(named(name).element().is_some());
+        for copy in [Datatype::dup(named(name)), Datatype::second(named(name))] {
+            assert!(copy.element().is_none() && copy.size() == named(name).size());
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! One engine alone: the test plays its peer, message by message, over a lane that keeps what it is given. So each answer, and
 //! each bound, is seen by itself; what many ranks do together is the simulator's (`tests/simulation`).
 
+mod endings;
 mod nonsense;
 
 use std::collections::VecDeque;
@@ -47,6 +48,8 @@ struct Wire {
     regions: usize,
     /// It takes no message now.
     full: bool,
+    /// What it was told of counting.
+    counts: Vec<bool>,
 }
 
 struct Played {
@@ -120,6 +123,10 @@ impl Lane for Played {
 
     fn is_drained(&self) -> bool {
         true
+    }
+
+    fn count_all(&mut self, on: bool) {
+        self.wire.lock().counts.push(on);
     }
 }
 
@@ -261,6 +268,10 @@ impl Scene {
     }
 
     fn send(&mut self, tag: i32, memory: Memory) -> RequestId {
+        self.send_as(tag, memory, false)
+    }
+
+    fn send_as(&mut self, tag: i32, memory: Memory, sync: bool) -> RequestId {
         let send = Send {
             peer: PEER,
             envelope: Envelope {
@@ -269,7 +280,7 @@ impl Scene {
                 tag,
             },
             memory,
-            sync: false,
+            sync,
         };
         // SAFETY: the tests keep the memory until the send has ended.
         let id = unsafe { self.engine.send(&send, true) }.expect("the peer lives");

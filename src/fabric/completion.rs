@@ -52,6 +52,25 @@ impl Completion {
     pub fn releases_buffer(&self) -> bool {
         self.0.flags & sys::FI_MULTI_RECV != 0
     }
+
+    /// What a test says has completed: a message that is at `message`, or `None`: the word alone that a buffer is given back.
+    #[cfg(test)]
+    pub(crate) fn of_receive(
+        context: *mut c_void,
+        message: Option<(*mut u8, usize)>,
+        releases_buffer: bool,
+    ) -> Completion {
+        let (at, len) = message.unwrap_or((std::ptr::null_mut(), 0));
+        let received = if message.is_some() { sys::FI_RECV } else { 0 };
+        let released = if releases_buffer { sys::FI_MULTI_RECV } else { 0 };
+        Completion(sys::fi_cq_data_entry {
+            op_context: context,
+            flags: received | released,
+            len,
+            buf: at.cast(),
+            data: 0,
+        })
+    }
 }
 
 /// An operation that failed.

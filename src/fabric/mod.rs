@@ -24,6 +24,8 @@ use crate::error::Result;
 
 pub use call::{CallError, Posted};
 pub use completion::{Batch, Completion, CompletionQueue, Failure, Polled};
+#[cfg(test)]
+pub(crate) use endpoint::hooked::{PostedReceive, endpoint as hooked_endpoint};
 pub use endpoint::{Endpoint, Takes, When};
 pub(crate) use guard::{lengthen_accepted, limit_patience};
 pub use info::{Facts, Info, InfoList};

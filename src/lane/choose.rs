@@ -109,6 +109,8 @@ fn shares_pids_with_launcher(job: &Job) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bootstrap::Bootstrap;
+    use crate::bootstrap::singleton::Singleton;
 
     fn wanted(values: &[(&str, &str)], fi_provider: Option<&str>) -> (bool, bool) {
         let settings = Settings::read(|name| {
@@ -140,5 +142,76 @@ mod tests {
             error.message.contains("WEFT_LANES") && error.message.contains("shm and ofi"),
             "{error}"
         );
+    }
+
+    fn job(size: u32, local_ranks: u32) -> Job {
+        Job {
+            size,
+            local_only: size == local_ranks,
+            local_ranks,
+            launcher_pids: fs::metadata("/proc/self/ns/pid").ok().map(|one| one.ino()),
+            ..Singleton::new().job().clone()
+        }
+    }
+
+    /// The names of the lanes that are opened.
+    fn opened(values: &[(&str, &str)], job: &Job) -> Vec<String> {
+        let settings = Settings::read(|name| {
+            let found = values.iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| value.to_string())
+        })
+        .expect("good values");
+        let lanes = open(&settings, job, true, 1, &Ledger::default()).expect("lanes");
+        lanes.iter().map(|lane| lane.name()).collect()
+    }
+
+    #[test]
+    fn libfabric_is_left_alone_where_shared_memory_reaches_all() {
+        assert_eq!(opened(&[], &job(1, 1)), ["loopback"]);
+        assert_eq!(opened(&[("WEFT_LANES", "shm,ofi")], &job(1, 1)), ["loopback"]);
+        assert_eq!(opened(&[], &job(2, 2)), ["loopback", "shm"]);
+        assert_eq!(opened(&[("WEFT_LANES", "shm")], &job(2, 2)), ["loopback", "shm"]);
+        // Who names it gets it, however many are here.
+        assert_eq!(opened(&[("WEFT_LANES", "shm")], &job(2, 1)), ["loopback", "shm"]);
+    }
+
+    #[test]
+    fn libfabric_is_opened_where_a_rank_may_be_out_of_reach() {
+        let tcp = "tcp;ofi_rxm";
+        let ofi = format!("ofi/{tcp}");
+        let both = [("WEFT_PROVIDER", tcp), ("WEFT_LANES", "shm,ofi")];
+        let shm_and_ofi = ["loopback", "shm", &ofi];
+        assert_eq!(opened(&both, &job(2, 2)), shm_and_ofi);
+        assert_eq!(opened(&both, &job(3, 2)), shm_and_ofi);
+        // Nobody else is on this machine.
+        assert_eq!(opened(&both, &job(2, 1)), ["loopback", &ofi]);
+        assert_eq!(opened(&[("WEFT_PROVIDER", tcp)], &job(2, 2)), ["loopback", &ofi]);
+        // By default: nodes that are made up, other machines, a launcher in another namespace or in one that is not told.
+        let names = |values: &[_], job: &Job| opened(values, job).len();
+        assert_eq!(names(&[("WEFT_FAKE_NODES", "2")], &job(2, 2)), 3);
+        assert_eq!(names(&[("WEFT_FAKE_NODES", "1")], &job(2, 2)), 2);
+        assert_eq!(names(&[], &job(3, 2)), 3);
+        for launcher_pids in [None, Some(1)] {
+            let apart = Job {
+                launcher_pids,
+                ..job(2, 2)
+            };
+            assert_eq!(names(&[], &apart), 3, "{launcher_pids:?}");
+        }
+    }
+
+    #[test]
+    fn it_is_told_why_shared_memory_is_not_used() {
+        for (name, words) in [
+            ("WEFT_LANES", "WEFT_LANES does not name it"),
+            ("WEFT_PROVIDER", "a libfabric provider is named"),
+        ] {
+            let settings =
+                Settings::read(|asked| (asked == name).then(|| "ofi".into())).expect("a good value");
+            assert!(
+                Wanted::of(&settings, None).why_no_shm().starts_with(words),
+                "{name}"
+            );
+        }
     }
 }

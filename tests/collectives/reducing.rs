@@ -116,6 +116,10 @@ fn allreduce_long() {
 
 async fn reduce_scatter_case(rank: Rank, case: Case) {
     let setup = setup(&rank, &case);
+    reduce_scatter_of(rank, case, setup).await;
+}
+
+async fn reduce_scatter_of(rank: Rank, case: Case, setup: Setup) {
     let mut rng = case.common();
     let even = rng.bool();
     let counts: Vec<u64> = (0..case.size)
@@ -158,6 +162,20 @@ fn reduce_scatter() {
 #[test]
 fn reduce_scatter_long() {
     long_cases("reduce_scatter_long", &[300, 2000], reduce_scatter_case);
+}
+
+/// So long that each block goes straight to its owner, who combines those of the ranks below and above apart.
+#[test]
+fn reduce_scatter_long_in_order() {
+    long_cases("reduce_scatter_long_in_order", &[3000], |rank, case| async move {
+        let (op, combine) = operation(false);
+        let setup = Setup {
+            op,
+            combine,
+            ..setup(&rank, &case)
+        };
+        reduce_scatter_of(rank, case, setup).await;
+    });
 }
 
 async fn scan_case(rank: Rank, case: Case) {

@@ -109,6 +109,54 @@ fn abort_ends_the_job_with_its_code_and_message() {
         stderr(&output)
     );
     assert_eq!(status(&play("abort-256", &["-n", "2"])), 1);
+    let output = play("abort-without-words", &["-n", "1"]);
+    let told = stderr(&output);
+    assert_eq!(status(&output), 3, "{told}");
+    assert!(
+        told.contains("called MPI_Abort with code 3; ending the job"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_status_after_finalize_is_the_jobs_and_ends_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = play_command("status-after-finalize", &["-n", "2"]);
+    command.env("WEFT_TEST_FILE", folder.path().join("told"));
+    let output = command.output().expect("mpiexec starts");
+    let told = stderr(&output);
+    assert_eq!(status(&output), 5, "{told}");
+    assert!(
+        told.contains("exited with status 5") && !told.contains("ending the job"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_status_without_init_ends_the_job_of_those_who_are_in_mpi() {
+    let start = Instant::now();
+    let output = play(
+        "stay",
+        &["-n", "1", "PLAY", ":", "-n", "1", "sh", "-c", "sleep 0.3; exit 6"],
+    );
+    fails(
+        &output,
+        start,
+        6,
+        "exited with status 6 before MPI_Init; ending the job",
+    );
+}
+
+#[test]
+fn a_crash_after_finalize_is_told_as_such() {
+    let start = Instant::now();
+    let output = play("crash-after-finalize", &["-n", "2"]);
+    fails(
+        &output,
+        start,
+        128 + 6,
+        "was killed by signal 6 (Aborted) after MPI_Finalize; ending the job",
+    );
 }
 
 /// Rank 0 notices that it has lost rank 1 before the launcher can, and says so by `MPI_Abort`.

@@ -294,6 +294,14 @@ fn ranks_find_each_other() {
 }
 
 #[test]
+fn who_asks_much_before_it_reads_gets_all_answers() {
+    let output = play("ask-much", &["-n", "2"]);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    let came = stdout(&output).matches("all 5000 came").count();
+    assert_eq!(came, 2, "{}", stdout(&output));
+}
+
+#[test]
 fn a_lookup_waits_for_its_peer_and_not_for_others() {
     let output = play("late", &["-n", "3"]);
     assert_eq!(status(&output), 0, "{}", stderr(&output));

@@ -113,10 +113,46 @@ fn a_reader_that_goes_away_ends_the_job() {
 }
 
 #[test]
+fn a_reader_of_both_streams_that_goes_away_ends_the_job() {
+    let mut command = mpiexec(&["-n", "2", "sh", "-c", "yes >&2"]);
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    command.stdout(writer.try_clone().unwrap()).stderr(writer);
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let mut some = [0; 100];
+    reader.read_exact(&mut some).unwrap();
+    drop(reader);
+    assert_eq!(child.wait().unwrap().code(), Some(128 + libc::SIGPIPE));
+}
+
+#[test]
+fn output_that_is_read_late_is_all_there() {
+    let script = "head -c 300000 /dev/zero; echo; echo $$";
+    let mut job = Running::start(mpiexec(&["-n", "1", "sh", "-c", script]));
+    // Longer than orphans are waited for after the last rank's end.
+    std::thread::sleep(Duration::from_millis(2500));
+    assert!(job.line().len() == 300_000);
+    let pid = job.line().parse().unwrap();
+    assert!(!is_alive(pid));
+    assert_eq!(job.end(), (0, String::new()));
+}
+
+#[test]
 fn a_slow_reader_stops_nothing_but_the_writer() {
     // Far more than any pipe holds, and nobody reads it until the signal has ended the job.
     let job = Running::start(mpiexec(&["-n", "1", "yes"]));
     std::thread::sleep(Duration::from_millis(300));
+    // What waits is bounded: `yes` writes gigabytes in a second.
+    let status = std::fs::read_to_string(format!("/proc/{}/status", job.child.id())).unwrap();
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib: u64 = resident
+        .unwrap()
+        .trim()
+        .strip_suffix(" kB")
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!(kib < 32 << 10, "{kib} KiB");
     job.signal(libc::SIGTERM);
     // `end` closes the output first.
     assert_eq!(job.end().0, 128 + libc::SIGTERM);

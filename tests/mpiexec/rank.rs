@@ -146,6 +146,46 @@ fn plays_its_part() {
             pmi.abort(16, "process 1 is gone");
             panic!("abort returned");
         }
+        "abort-without-words" => {
+            pmi.fence().expect("all are here");
+            say(&*pmi, "cmd=abort exitcode=3\n");
+            wait_for_the_end();
+        }
+        "crash-after-finalize" => {
+            pmi.finalize().expect("finalize");
+            std::process::abort();
+        }
+        "status-after-finalize" => {
+            let rank = job.rank;
+            let told = std::env::var("WEFT_TEST_FILE").expect("a path");
+            if rank == 0 {
+                wait_until("rank 1 has ended", || Path::new(&told).exists());
+                std::thread::sleep(Duration::from_millis(100));
+                pmi.finalize().expect("finalize");
+            } else {
+                pmi.finalize().expect("finalize");
+                std::fs::write(&told, "").expect("written");
+                std::process::exit(5);
+            }
+        }
+        "ask-much" => {
+            // All is asked before any answer is read, and the answers are more than a socket holds.
+            const TIMES: usize = 5000;
+            for _ in 0..TIMES {
+                say(&*pmi, "cmd=get kvsname=k key=PMI_process_mapping\n");
+            }
+            let fd = pmi.descriptor().expect("a socket");
+            let mut buffer = [0; 4096];
+            let mut answers = 0;
+            while answers < TIMES {
+                let flags = nix::sys::socket::MsgFlags::empty();
+                let read = nix::sys::socket::recv(fd, &mut buffer, flags).expect("received");
+                assert_ne!(read, 0, "the launcher is gone");
+                answers += buffer[..read].iter().filter(|&&byte| byte == b'\n').count();
+            }
+            pmi.finalize().expect("finalize");
+            println!("\nall {answers} came");
+        }
         "stay" => {
             println!("\npid {}", std::process::id());
             wait_for_the_end();
@@ -181,6 +221,13 @@ fn lose_the_first_thread(told: &str, dies: bool) -> ! {
         unsafe { libc::kill(pid, libc::SIGKILL) };
     }
     wait_for_the_end();
+}
+
+/// Sends a line as it is.
+fn say(pmi: &dyn Bootstrap, line: &str) {
+    let fd = pmi.descriptor().expect("a socket");
+    let sent = nix::sys::socket::send(fd, line.as_bytes(), nix::sys::socket::MsgFlags::empty());
+    assert_eq!(sent, Ok(line.len()));
 }
 
 /// Long enough for every test; the launcher ends it.

@@ -211,6 +211,12 @@ mod tests {
             vec![None; most + 1]
         );
         assert_eq!(bindings(Bind::None, MapBy::Slot, 1).unwrap(), [None]);
+        let by_socket = bindings(Bind::Fit, MapBy::Socket, most).unwrap();
+        assert!(by_socket.iter().all(Option::is_some));
+        assert_eq!(
+            bindings(Bind::Fit, MapBy::Socket, most + 1).unwrap(),
+            vec![None; most + 1]
+        );
     }
 
     #[test]
@@ -248,5 +254,15 @@ mod tests {
         };
         assert_eq!(order(MapBy::Socket), ["0", "2", "1"]);
         assert_eq!(order(MapBy::Core), ["0", "1", "2"]);
+    }
+
+    #[test]
+    fn a_rank_of_a_socket_has_all_of_it() {
+        let allowed = Processors::of_thread(0);
+        let places = places(&Topology::discover().unwrap(), &allowed).unwrap();
+        let bound = bindings(Bind::Socket, MapBy::Slot, places.len()).unwrap();
+        for (place, bound) in places.iter().zip(bound) {
+            assert_eq!(bound, Some(cpu_set(&place.socket).unwrap()));
+        }
     }
 }

@@ -238,7 +238,7 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Request, Failu
             &options,
             program,
             apps.len(),
-            first.is_some() || words.iter().any(|word| word == ":"),
+            words.iter().any(|word| word == ":"),
         )?);
         first.get_or_insert(options);
     }
@@ -550,5 +550,22 @@ mod tests {
         assert!(
             matches!(request("--version"), Ok(Request::Print(text)) if text.contains(env!("CARGO_PKG_VERSION")))
         );
+    }
+
+    #[test]
+    fn which_program_is_missing_is_told_where_there_are_several() {
+        assert!(refusal("-n 2").contains("no program given"));
+        assert!(refusal("-n 2 : ./b").contains("no program number 1 given"));
+        assert!(refusal("./a : -n 2").contains("no program number 2 given"));
+    }
+
+    #[test]
+    fn an_unknown_option_is_told_without_advice_that_leads_nowhere() {
+        let words = refusal("--no-such-option ./a");
+        assert!(
+            words.contains("--no-such-option") && !words.contains("For more"),
+            "{words}"
+        );
+        assert!(!words.contains("  "), "no empty line is left: {words}");
     }
 }

@@ -120,4 +120,25 @@ mod tests {
         processes.since += Duration::from_secs(1000);
         assert_eq!(processes.files(folder.path()), []);
     }
+
+    #[test]
+    fn a_process_that_is_still_dying_is_waited_for() {
+        let mut processes = Processes::new();
+        let mut dying = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let pid = dying.id() as i32;
+        processes.add(pid);
+        let path = Path::new(FOLDER).join(format!("weft-{pid}-0123456789abcdef:{}:3", getuid()));
+        std::fs::write(&path, "left").unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(PATIENCE / 10);
+                dying.kill().unwrap();
+            });
+            processes.remove_files();
+        });
+        let left = path.exists();
+        let _ = std::fs::remove_file(path);
+        dying.wait().unwrap();
+        assert!(!left);
+    }
 }

@@ -147,5 +147,10 @@ mod tests {
     fn ranks_are_listed_in_runs() {
         assert_eq!(rank_list(&[3]), "rank 3");
         assert_eq!(rank_list(&[0, 1, 2, 5, 7, 8]), "ranks 0-2, 5, 7-8");
+        let even = |runs| rank_list(&(0..runs).map(|run| 2 * run).collect::<Vec<_>>());
+        assert!(even(20).ends_with(", 36, 38"));
+        for runs in [21, 22, 100] {
+            assert!(even(runs).ends_with(", 36, 38, …"), "{runs}");
+        }
     }
 }

@@ -339,11 +339,76 @@ mod tests {
         let (mut sink, reader) = sink();
         sink.put(1, b"", &vec![b'x'; 2 * PENDING_MAX]);
         assert_eq!(sink.flush(), Progress::More);
-        assert!(sink.is_full());
+        assert!(sink.is_full() && !sink.has_room() && !sink.is_empty());
         drop(reader);
         assert_eq!(sink.flush(), Progress::Ended);
         assert!(sink.is_broken() && sink.is_empty());
         sink.put(1, b"", b"more");
         assert!(sink.is_empty());
+    }
+
+    #[test]
+    fn a_sink_has_room_again_when_half_of_it_is_read() {
+        let (mut sink, mut reader) = sink();
+        sink.put(1, b"", &vec![b'x'; PENDING_MAX + 1]);
+        assert!(sink.is_full() && !sink.has_room());
+        let mut buffer = [0; PIPE_CHUNK];
+        let mut left = PENDING_MAX + 1;
+        while left >= PENDING_MAX / 2 {
+            assert!(!sink.has_room(), "{left} bytes are left");
+            let before = sink.pending.len() - sink.written;
+            sink.flush();
+            left -= before - (sink.pending.len() - sink.written);
+            let _ = reader.read(&mut buffer).unwrap();
+        }
+        assert!(sink.has_room() && !sink.is_full());
+    }
+
+    #[test]
+    fn what_is_there_later_is_waited_for_and_what_never_comes_is_the_end() {
+        let (mut sink, _reader) = sink();
+        let (reader, mut writer) = io::pipe().unwrap();
+        nix::fcntl::fcntl(&reader, nix::fcntl::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK)).unwrap();
+        let mut one = Stream::new(1, reader.into(), String::new());
+        assert_eq!(one.read(&mut sink), Progress::Done);
+        writer.write_all(b"a").unwrap();
+        assert_eq!(
+            (one.read(&mut sink), one.read(&mut sink)),
+            (Progress::More, Progress::Done)
+        );
+        // A descriptor that can't be read.
+        let folder = File::open("/").unwrap();
+        assert_eq!(
+            Stream::new(2, folder.into(), String::new()).read(&mut sink),
+            Progress::Ended
+        );
+    }
+
+    #[test]
+    fn a_line_without_end_is_handed_on_in_parts() {
+        let (mut sink, mut reader) = sink();
+        let (mut one, mut into_one) = stream(1, "");
+        let mut length = 0;
+        for _ in 0..LINE_MAX / PIPE_CHUNK {
+            assert!(sink.is_empty(), "{length} bytes are one line");
+            into_one.write_all(&[b'x'; PIPE_CHUNK]).unwrap();
+            one.read(&mut sink);
+            length += PIPE_CHUNK;
+        }
+        assert!(!sink.is_empty());
+        let mut buffer = vec![0; LINE_MAX];
+        while !sink.is_empty() {
+            sink.flush();
+            length -= reader.read(&mut buffer).unwrap();
+        }
+        assert_eq!(length, 0);
+    }
+
+    #[test]
+    fn two_names_of_one_pipe_are_the_same_and_two_pipes_are_not() {
+        let (reader, writer) = io::pipe().unwrap();
+        let (_other_reader, other) = io::pipe().unwrap();
+        assert!(Sink::same(&writer, writer.try_clone().unwrap()) && Sink::same(&reader, &writer));
+        assert!(!Sink::same(&writer, &other));
     }
 }

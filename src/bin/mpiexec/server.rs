@@ -590,4 +590,46 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_foreign_client_finds_where_the_ranks_are() {
+        let mut server = server(3);
+        init(&mut server, 1);
+        assert_eq!(
+            replies(&mut server, 1, "cmd=get kvsname=k key=PMI_process_mapping"),
+            [(
+                1,
+                "cmd=get_result rc=0 msg=success value=(vector,(0,1,3))\n".to_string()
+            )]
+        );
+    }
+
+    #[test]
+    fn a_foreign_client_finds_the_memory_kinds_that_were_asked_for() {
+        let mut server = server(2);
+        server.facts.memory_alloc_kinds[1] = Some("mpi:alloc_mem".into());
+        init(&mut server, 0);
+        init(&mut server, 1);
+        let ask = "cmd=get kvsname=k key=PMI_mpi_memory_alloc_kinds";
+        assert!(replies(&mut server, 0, ask)[0].1.contains("rc=1"));
+        assert_eq!(
+            replies(&mut server, 1, ask),
+            [(
+                1,
+                "cmd=get_result rc=0 msg=success value=mpi:alloc_mem\n".to_string()
+            )]
+        );
+    }
+
+    #[test]
+    fn who_waits_for_a_rank_that_there_is_none_of_waits_for_nobody_in_particular() {
+        let mut server = server(2);
+        init(&mut server, 0);
+        for from in ["2", "3", "-1", "x"] {
+            let line = format!("cmd=get kvsname=k key=a wait=1 from={from}");
+            assert_eq!(replies(&mut server, 0, &line), []);
+        }
+        server.exited(1);
+        assert_eq!(server.waited_for_in_vain(), None);
+    }
 }

@@ -450,3 +450,91 @@ proptest! {
         prop_assert!(outcome.is_err());
     }
 }
+
+/// A launcher that is about to end the job asks for reports when it likes.
+#[test]
+fn a_wish_for_a_report_may_come_before_any_answer() {
+    let mut answer = hydra(1024, "(vector,(0,1,2))");
+    let (socket, thread) = launcher(move |line| {
+        let text = answer(line)?;
+        Some(match line {
+            "cmd=barrier_in" => format!("cmd=report\n{text}"),
+            _ => text,
+        })
+    });
+    let mut pmi = Pmi1::connect(environment(socket.as_raw_fd(), 0, 2)).unwrap();
+    assert!(!pmi.attend().unwrap());
+    pmi.fence().unwrap();
+    assert!(pmi.attend().unwrap(), "the wish is not lost");
+    assert!(!pmi.attend().unwrap(), "it is one wish");
+    drop(socket);
+    thread.join().unwrap();
+}
+
+/// One after the other, as for any card; but it never ends.
+#[test]
+fn a_card_without_end_is_an_error() {
+    let mut answer = hydra(1024, "(vector,(0,1,2))");
+    let (asked, count) = std::sync::mpsc::channel();
+    let (socket, thread) = launcher(move |line| {
+        if line.contains("weft-card") {
+            asked.send(()).unwrap();
+            return Some("cmd=get_result rc=0 value=1.61\n".into());
+        }
+        answer(line)
+    });
+    let mut pmi = Pmi1::connect(environment(socket.as_raw_fd(), 0, 2)).unwrap();
+    let error = find(&mut pmi, 0, 1).unwrap_err();
+    assert!(error.message.contains("too many parts"), "{error}");
+    drop(socket);
+    thread.join().unwrap();
+    assert_eq!(count.iter().count(), PARTS_MAX as usize + 1);
+}
+
+/// With the launcher gone, nobody but the status that this process leaves tells of an abort.
+#[test]
+fn an_abort_when_the_launcher_is_gone_is_a_signal_unless_it_is_alone() {
+    const SIZE: &str = "WEFT_TEST_ABORT_OF";
+    const NAME: &str =
+        "bootstrap::pmi1::tests::an_abort_when_the_launcher_is_gone_is_a_signal_unless_it_is_alone";
+    if let Ok(size) = std::env::var(SIZE) {
+        let (socket, _thread) = launcher(hydra(1024, "(vector,(0,1,2))"));
+        let mut pmi = Pmi1::connect(environment(socket.as_raw_fd(), 0, size.parse().unwrap())).unwrap();
+        pmi.finalize().unwrap();
+        pmi.over = true;
+        let ends = pmi.abort(7, "no more fuel");
+        std::process::exit(if ends { 1 } else { 3 });
+    }
+    let ended = |size: &str| {
+        let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+        again.args(["--exact", NAME]).env(SIZE, size).env_remove("PMI_FD");
+        again.stdout(std::process::Stdio::null());
+        again.status().unwrap()
+    };
+    use std::os::unix::process::ExitStatusExt;
+    assert_eq!(ended("1").code(), Some(3));
+    assert!(ended("2").signal().is_some());
+}
+
+#[test]
+fn a_line_that_is_too_long_is_not_sent() {
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut all = Vec::new();
+        theirs.read_to_end(&mut all).unwrap();
+        all.len()
+    });
+    let mut answer = hydra(1024, "(vector,(0,1,2))");
+    let (socket, thread) = launcher(move |line| answer(line));
+    let mut pmi = Pmi1::connect(environment(socket.as_raw_fd(), 0, 2)).unwrap();
+    pmi.fd = ours.as_raw_fd();
+    for more in [1, 2, 1000] {
+        let error = pmi.send(&"x".repeat(LINE_BYTES_MAX + more)).unwrap_err();
+        assert!(error.message.contains("too long"), "{error}");
+    }
+    pmi.send(&"x".repeat(LINE_BYTES_MAX)).unwrap();
+    drop(ours);
+    assert_eq!(reader.join().unwrap(), LINE_BYTES_MAX);
+    drop(socket);
+    thread.join().unwrap();
+}

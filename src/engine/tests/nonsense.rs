@@ -208,3 +208,70 @@ fn an_end_that_is_not_due() {
     done(&mut scene, receive);
     assert!(scene.is_lost(), "a receive");
 }
+
+#[test]
+fn a_word_of_having_taken_what_was_not_sent() {
+    for (sent, taken, lost) in [
+        (0, 0, false),
+        (0, 1, true),
+        (3, 3, false),
+        (3, 4, true),
+        (3, 0xffff, true),
+    ] {
+        let mut scene = Scene::new(|_| ());
+        for _ in 0..sent {
+            scene.send(5, Memory::empty());
+        }
+        scene.taken = taken;
+        scene.eager(9, &[]);
+        assert_eq!(scene.is_lost(), lost, "{taken} of {sent}");
+        let held = scene.engine.state.unexpected.len();
+        assert_eq!(held, usize::from(!lost), "{taken} of {sent}");
+    }
+}
+
+/// A message of another job, or of nobody: no peer is to blame, and none is given up.
+#[test]
+fn a_message_of_a_stranger() {
+    let good = Header {
+        token: TOKEN,
+        kind: Kind::Eager,
+        flags: 0,
+        ack: 0,
+        src: PEER,
+        seq: 0,
+        tag: 5,
+        context: CONTEXT,
+        arg: PEER.0.into(),
+    };
+    let strange = [
+        Header {
+            token: TOKEN + 1,
+            ..good
+        },
+        Header {
+            src: ProcId(2),
+            ..good
+        },
+        Header {
+            src: ProcId(u32::MAX),
+            ..good
+        },
+        // Who sends to itself does so by the lane to itself.
+        Header { src: ME, ..good },
+    ];
+    let mut scene = Scene::new(|_| ());
+    for header in strange {
+        scene.wire.lock().coming.push_back(header.encode().to_vec());
+        while scene.engine.progress(false) {}
+    }
+    // Half a header, and a kind that there is none of.
+    for bytes in [&good.encode()[..20], &[0xff; 40], &[]] {
+        scene.wire.lock().coming.push_back(bytes.to_vec());
+        while scene.engine.progress(false) {}
+    }
+    assert!(!scene.is_lost() && scene.engine.state.unexpected.is_empty());
+    assert_eq!(scene.engine.state.strangers, 7);
+    scene.eager(5, &[]);
+    assert_eq!(scene.engine.state.unexpected.len(), 1);
+}

@@ -52,6 +52,12 @@ impl Keys {
         ))
     }
 
+    /// How many are in use.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.used.len()
+    }
+
     /// Gives a key back.
     pub(super) fn free(&mut self, key: u64) {
         self.used.remove(&key);

@@ -195,4 +195,82 @@ mod tests {
             peer.accepted();
         }
     }
+
+    /// A `sockaddr_in`.
+    fn v4(port: u16, octets: [u8; 4]) -> Vec<u8> {
+        let mut name = (libc::AF_INET as u16).to_ne_bytes().to_vec();
+        name.extend(port.to_be_bytes());
+        name.extend(octets);
+        name.resize(size_of::<libc::sockaddr_in>(), 0);
+        name
+    }
+
+    #[test]
+    fn an_address_of_a_peer_is_of_the_own_kind_and_leads_somewhere() {
+        let own = v4(80, [10, 0, 0, 1]);
+        for format in [sys::FI_SOCKADDR, sys::FI_SOCKADDR_IN, sys::FI_SOCKADDR_IN6] {
+            let decoded = |name: &[u8]| {
+                let bytes = encode("tcp", format, name);
+                decode(&bytes, "tcp", format, &own).map(<[u8]>::to_vec)
+            };
+            let good = v4(7, [10, 0, 0, 2]);
+            assert_eq!(decoded(&good).as_ref(), Ok(&good));
+            let mut longer = good.clone();
+            longer.push(0);
+            for wrong in [
+                v4(0, [10, 0, 0, 2]),
+                v4(7, [0; 4]),
+                v4(7, [224, 0, 0, 1]),
+                vec![0; own.len()],
+                good[..15].to_vec(),
+                longer,
+                vec![],
+            ] {
+                let error = decoded(&wrong).unwrap_err();
+                assert!(error.message.contains("makes no sense"), "{wrong:?}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_address_in_words_ends_where_its_text_does() {
+        let own = b"fi_shm://1:2\0";
+        let decoded = |name: &[u8]| {
+            let bytes = encode("shm", sys::FI_ADDR_STR, name);
+            decode(&bytes, "shm", sys::FI_ADDR_STR, own).is_ok()
+        };
+        assert!(decoded(b"fi_shm://1:2\0") && decoded(b"fi_shm://1000000:3:4\0"));
+        for wrong in [
+            &b"fi_shm://1:2"[..],
+            b"fi_shm://1:2\0\0",
+            b"fi_shm://\x001:2\0",
+            b"fi_sm2://1:2\0",
+            b"fi_shm\0",
+            b"\0",
+            b"",
+        ] {
+            assert!(!decoded(wrong), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn of_other_addresses_the_length_is_known_and_the_format() {
+        // That of efa, which has 32 bytes.
+        let (format, own) = (sys::FI_ADDR_STR + 1, [7; 32]);
+        let good = encode("efa", format, &[9; 32]);
+        assert_eq!(decode(&good, "efa", format, &own), Ok(&[9; 32][..]));
+        for len in [0, 31, 33] {
+            assert!(decode(&encode("efa", format, &vec![9; len]), "efa", format, &own).is_err());
+        }
+        let other = encode("efa", sys::FI_ADDR_STR, &[9; 32]);
+        let error = decode(&other, "efa", format, &own).unwrap_err();
+        assert!(error.message.contains("another format"), "{error}");
+        // Each byte that is missing, and another version.
+        for len in 0..6 + 3 {
+            assert!(decode(&good[..len], "efa", format, &own).is_err(), "{len}");
+        }
+        let mut newer = good.clone();
+        newer[0] = 2;
+        assert!(decode(&newer, "efa", format, &own).is_err());
+    }
 }

@@ -225,6 +225,12 @@ impl ReceiveBuffers {
         }
     }
 
+    /// What libfabric names a buffer by.
+    #[cfg(test)]
+    pub(super) fn context_of(&self, index: usize) -> *mut c_void {
+        self.contexts.pointer(index)
+    }
+
     /// How many buffers there are.
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
@@ -339,3 +345,6 @@ pub(super) fn is_benign(error: &CallError) -> bool {
         )
         || error.code >= 256
 }
+
+#[cfg(test)]
+mod tests;

@@ -86,6 +86,12 @@ impl Registrar {
         }
     }
 
+    /// How many keys are in use, where this side chooses them.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.keys.held()
+    }
+
     /// Ends a registration.
     pub(super) fn end(&mut self, registered: Registered) {
         drop(registered.region);

@@ -71,6 +71,46 @@ fn registered_buffers_work_as_well() {
         OfiLane::open_info(info, &settings, true, false, &Ledger::default()).unwrap()
     };
     conformance::run(|| [open(), open()]);
+    // The buffers that messages are sent from are a region, each receive buffer is one, and all have their descriptors.
+    let lane = open();
+    assert_eq!(lane.registered.len(), 1 + lane.receives.count());
+    let descriptor = lane.registered[0].descriptor();
+    assert!(!descriptor.is_null());
+    assert_eq!(lane.operations.descriptor(), descriptor);
+}
+
+#[test]
+fn a_read_that_is_over_leaves_no_region() {
+    let open = || {
+        let settings = settings("tcp;ofi_rxm");
+        let info = select::choose(&settings, true).unwrap();
+        OfiLane::open_info(info, &settings, true, false, &Ledger::default()).unwrap()
+    };
+    let mut pair = Pair::new([open(), open()]);
+    let source = conformance::pattern(3, 1 << 16);
+    // SAFETY: source and targets outlive the lanes' use of them.
+    let (region, key) = unsafe { pair.lanes[1].expose(&[Piece::of(&source)]) }.unwrap();
+    let before = pair.lanes[0].registrar.held();
+    for count in 1..=3 {
+        let mut target = vec![0u8; 1 << 16];
+        let pieces: Vec<_> = target
+            .chunks_mut((1 << 16) / count + 1)
+            .map(Piece::of_mut)
+            .collect();
+        let start = Instant::now();
+        // SAFETY: as above.
+        while unsafe { pair.lanes[0].read(ProcId(1), &key, 0, &pieces, count as u64) }.unwrap() == Sent::Again
+        {
+            pair.poll();
+            assert!(start.elapsed() < Duration::from_secs(20));
+        }
+        assert_eq!(pair.lanes[0].registrar.held(), before + count);
+        pair.poll_until("a read", |pair| pair.logs[0].completed.len() == count);
+        assert!(target == source);
+        assert_eq!(pair.lanes[0].registrar.held(), before);
+    }
+    pair.lanes[1].withdraw(region);
+    assert_eq!(pair.lanes[1].registrar.held(), 0);
 }
 
 #[test]
@@ -121,6 +161,19 @@ fn address_of_nobody(lane: &OfiLane) -> Vec<u8> {
 fn over_tcp() -> [&'static str; 2] {
     let old = crate::fabric::version().unwrap() < (1, 18);
     ["tcp;ofi_rxm", if old { "net" } else { "tcp" }]
+}
+
+#[test]
+fn a_setting_says_when_a_late_contact_is_told() {
+    for (seconds, expected) in [("0", None), ("1", Some(1)), ("90", Some(90))] {
+        let settings = Settings::read(|name| match name {
+            "WEFT_PROVIDER" => Some("tcp;ofi_rxm".into()),
+            "WEFT_CONTACT_REPORT_S" => Some(seconds.into()),
+            _ => None,
+        });
+        let lane = OfiLane::open(&settings.unwrap(), true, false, &Ledger::default()).unwrap();
+        assert_eq!(lane.report_after, expected.map(Duration::from_secs));
+    }
 }
 
 #[test]
@@ -294,6 +347,8 @@ fn a_sleeping_lane_is_woken() {
         // Where waits spin, the queue has no descriptor, and that of `tcp` (`net`) is of no use: there the sockets are slept on.
         let queue = provider == "sockets" || provider == "tcp;ofi_rxm" && !spins;
         assert_eq!(pair.lanes[1].can_sleep(), queue, "{provider}");
+        let none = pair.lanes[1].sockets.is_none();
+        assert_eq!(none, queue && provider != "sockets", "{provider}");
         pair.send(0, &[1; 8], 1);
         pair.poll_until("a message", |pair| !pair.logs[1].messages.is_empty());
         pair.logs[1].messages.clear();
@@ -387,4 +442,128 @@ fn a_peer_with_another_provider_is_told_so() {
         error.message.contains(&format!("'{}'", other.provider)) && error.message.contains("WEFT_PROVIDER"),
         "{error}"
     );
+}
+
+/// An operation that ends with an error of libfabric's.
+fn failure(context: *mut std::ffi::c_void, code: i32) -> Failure {
+    Failure {
+        context,
+        releases_buffer: false,
+        error: CallError {
+            call: "fi_cq_readerr",
+            code,
+            detail: String::new(),
+        },
+    }
+}
+
+#[test]
+fn a_loss_is_told_once_and_each_operation_ends() {
+    let mut lane = open("tcp;ofi_rxm");
+    let address = address_of_nobody(&lane);
+    for peer in [4, 5, 6] {
+        lane.connect(ProcId(peer), &address).unwrap();
+    }
+    let mut log = conformance::Log::default();
+    let mut fail = |lane: &mut OfiLane, operation: Operation, code| {
+        let slot = lane.operations.next().unwrap();
+        lane.operations.start(slot, operation);
+        let failure = failure(lane.operations.context(slot), code);
+        lane.fail(failure, &mut log).unwrap();
+        assert!(lane.is_drained());
+        (
+            log.completed.drain(..).collect::<Vec<_>>(),
+            log.lost.drain(..).collect::<Vec<_>>(),
+        )
+    };
+    let lent = |peer, token| Operation::Lent {
+        peer: ProcId(peer),
+        token,
+        region: None,
+    };
+    // What was copied counts as sent: whatever the error is, the peer is lost.
+    let (completed, lost) = fail(&mut lane, Operation::Copied { peer: ProcId(4) }, libc::EINVAL);
+    assert!(completed.is_empty() && lost[0].0 == ProcId(4) && lost.len() == 1);
+    assert!(lost[0].1.message.contains("process 4 at "), "{}", lost[0].1);
+    for _ in 0..2 {
+        let (completed, lost) = fail(&mut lane, Operation::Copied { peer: ProcId(4) }, libc::EINVAL);
+        assert!(completed.is_empty() && lost.is_empty());
+    }
+    let (completed, lost) = fail(&mut lane, lent(4, 70), libc::ECONNRESET);
+    assert!(completed[0].0 == 70 && completed[0].1.is_err() && lost.is_empty());
+    // What the engine waits for ends with the error; the peer is lost if that is what it says.
+    let (completed, lost) = fail(&mut lane, lent(5, 71), libc::EINVAL);
+    assert!(completed[0].0 == 71 && completed[0].1.is_err() && lost.is_empty());
+    let (completed, lost) = fail(&mut lane, lent(5, 72), libc::ECONNRESET);
+    assert!(completed[0].0 == 72 && lost.len() == 1 && lost[0].0 == ProcId(5));
+    assert!(lost[0].1.message.contains("process 5 at "), "{}", lost[0].1);
+    // A read that there is none of: of no peer.
+    let (completed, lost) = fail(&mut lane, Operation::Read { read: 9 }, libc::ECONNRESET);
+    assert!(completed.is_empty() && lost.is_empty());
+}
+
+#[test]
+fn a_failed_read_is_of_the_peer_that_it_reads_from() {
+    let provider = "tcp;ofi_rxm";
+    let mut pair = Pair::new([open(provider), open(provider)]);
+    let source = vec![7u8; 1 << 16];
+    let mut target = vec![0u8; 1 << 16];
+    // SAFETY: source and target outlive the lanes' use of them.
+    let (region, key) = unsafe { pair.lanes[1].expose(&[Piece::of(&source)]) }.unwrap();
+    // A first message, so that they are connected.
+    pair.send(0, &[1; 8], 1);
+    pair.poll_until("a message", |pair| !pair.logs[1].messages.is_empty());
+    pair.poll_until("draining", |pair| pair.lanes[0].is_drained());
+    let lane = &mut pair.lanes[0];
+    let slot = lane.operations.next().unwrap();
+    // SAFETY: as above.
+    let sent = unsafe { lane.read(ProcId(1), &key, 0, &[Piece::of_mut(&mut target)], 33) };
+    assert_eq!(sent, Ok(Sent::Pending));
+    let failure = failure(lane.operations.context(slot), libc::ECONNRESET);
+    lane.fail(failure, &mut pair.logs[0]).unwrap();
+    let log = &mut pair.logs[0];
+    assert!(log.completed.len() == 1 && log.completed[0].0 == 33 && log.completed[0].1.is_err());
+    assert!(log.lost.len() == 1 && log.lost[0].0 == ProcId(1));
+    // The real completion, later, finds nobody.
+    log.completed.clear();
+    let start = Instant::now();
+    while target[source.len() - 1] != 7 && start.elapsed() < Duration::from_secs(5) {
+        pair.poll();
+    }
+    for _ in 0..100 {
+        pair.poll();
+    }
+    assert!(target == source && pair.logs[0].completed.is_empty());
+    pair.lanes[1].withdraw(region);
+}
+
+#[test]
+fn a_receive_that_fails_is_replaced_unless_the_endpoint_is_broken() {
+    let mut lane = open(over_tcp()[1]);
+    let mut log = conformance::Log::default();
+    let context = |lane: &OfiLane| lane.receives.context_of(0);
+    for code in [
+        libc::ECONNRESET,
+        libc::EIO,
+        libc::ECANCELED,
+        libc::EMSGSIZE,
+        256,
+        300,
+    ] {
+        let failure = failure(context(&lane), code);
+        lane.fail(failure, &mut log).unwrap();
+        assert!(!lane.receives.is_short());
+    }
+    for code in [libc::EBADF, libc::EINVAL, 255] {
+        let failure = failure(context(&lane), code);
+        let error = lane.fail(failure, &mut log).unwrap_err();
+        assert!(error.message.contains("receiving over"), "{error}");
+    }
+    assert!(log.lost.is_empty() && log.completed.is_empty());
+    // Contexts that this lane never handed out.
+    lane.fail(failure(std::ptr::null_mut(), libc::EIO), &mut log)
+        .unwrap();
+    lane.complete(Completion::of_receive(std::ptr::null_mut(), None, true), &mut log)
+        .unwrap();
+    assert!(log.lost.is_empty() && log.completed.is_empty() && log.messages.is_empty());
 }

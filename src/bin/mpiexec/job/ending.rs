@@ -264,3 +264,22 @@ fn is_exiting(pid: i32) -> bool {
         .and_then(|flags| flags.parse::<u32>().ok())
         .is_some_and(|flags| flags & EXITING != 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_process_that_ends_is_exiting() {
+        assert!(!is_exiting(std::process::id() as i32));
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let start = Instant::now();
+        // Nobody has waited for it: it is still there.
+        while !is_exiting(child.id() as i32) {
+            assert!(start.elapsed().as_secs() < 20);
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+        assert!(!is_exiting(-1));
+    }
+}

@@ -528,3 +528,19 @@ impl Job {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_jobs_have_the_same_name() {
+        let (one, other) = (job_id().unwrap(), job_id().unwrap());
+        let begin = format!("weft-{}-", std::process::id());
+        for id in [&one, &other] {
+            let random = id.strip_prefix(&begin).expect("its launcher's number");
+            assert!(random.len() == 32 && random.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        }
+        assert_ne!(one, other);
+    }
+}
