@@ -148,3 +148,194 @@ fn a_synchronous_message_goes_at_once_where_it_fits_with_its_word() {
         assert_eq!(scene.engine.take(id), Some(Outcome::EMPTY), "{len}");
     }
 }
+
+/// A long message of the peer that is to be read, and its receive.
+fn to_be_read(scene: &mut Scene, buffer: &mut [u8]) -> RequestId {
+    let id = scene.post(6, Memory::of_mut(buffer));
+    scene.wire.lock().exposed = pattern(buffer.len());
+    let rts = Rts {
+        size: buffer.len() as u64,
+        sender: 31,
+        key: Some(RemoteKey(vec![1])),
+    };
+    scene.says(Kind::Rts, 0, (6, CONTEXT, PEER.0.into()), &rts.encode());
+    id
+}
+
+#[test]
+fn what_has_not_left_is_told_in_each_place() {
+    let left = |scene: &Scene| (scene.engine.has_left(), scene.engine.is_drained());
+    let data = pattern(LEN);
+    let mut scene = without_reads();
+    assert_eq!(left(&scene), (true, true));
+    // The lane takes nothing.
+    scene.wire.lock().full = true;
+    scene.send(5, Memory::of(&data));
+    assert_eq!(left(&scene), (false, false));
+    scene.wire.lock().full = false;
+    while scene.engine.progress(false) {}
+    // It waits for the receiver alone.
+    assert_eq!(left(&scene), (true, true));
+    scene.wire.lock().busy = true;
+    assert_eq!(left(&scene), (false, false));
+    // The lane keeps the bytes.
+    let mut scene = Scene::new(|limits| limits.buffered = crate::engine::wire::HEADER_BYTES + 100);
+    scene.wire.lock().keeps = true;
+    let id = scene.send(5, Memory::of(&data[..400]));
+    assert_eq!(
+        (left(&scene), scene.engine.is_complete(id)),
+        ((false, false), Some(false))
+    );
+    scene.wire.lock().keeps = false;
+    while scene.engine.progress(false) {}
+    assert_eq!(
+        (left(&scene), scene.engine.is_complete(id)),
+        ((true, true), Some(true))
+    );
+    // A read that can't begin yet.
+    let mut scene = Scene::new(|_| ());
+    let mut buffer = vec![0; LEN];
+    scene.wire.lock().reads_nothing = true;
+    let id = to_be_read(&mut scene, &mut buffer);
+    assert_eq!(left(&scene), (false, false));
+    scene.wire.lock().reads_nothing = false;
+    while scene.engine.progress(false) {}
+    assert_eq!(
+        (left(&scene), scene.engine.is_complete(id)),
+        ((true, true), Some(true))
+    );
+    assert!(buffer == data);
+}
+
+#[test]
+fn a_window_takes_so_many_messages_and_the_next_waits() {
+    let mut scene = without_reads();
+    let window = scene.engine.state.peer(PEER).flow.window;
+    for number in 0..window + 3 {
+        let id = scene.send(5, Memory::empty());
+        let went = number < window;
+        assert_eq!(scene.engine.is_complete(id), Some(went), "message {number}");
+        assert_eq!(scene.engine.is_drained(), went, "message {number}");
+        assert!(!went || scene.engine.has_left(), "message {number}");
+    }
+    assert_eq!(scene.wire.lock().sent.len(), window as usize);
+    // The peer has taken two: as many go.
+    scene.taken = 2;
+    scene.eager(9, &[]);
+    assert_eq!(scene.wire.lock().sent.len(), window as usize + 2);
+    assert!(!scene.engine.is_drained());
+    // With the peer, what waits is gone.
+    scene.wire.lock().failure = Some(crate::err!(Other, "the lane is broken"));
+    while scene.engine.progress(false) {}
+    assert!(scene.is_lost() && scene.engine.is_drained());
+}
+
+#[test]
+fn with_a_lane_its_peers_are_lost_and_no_others() {
+    let mut scene = without_reads();
+    let mut buffer = [0; 10];
+    let id = scene.post(5, Memory::of_mut(&mut buffer));
+    scene.wire.lock().failure = Some(crate::err!(Other, "the lane is broken"));
+    while scene.engine.progress(false) {}
+    assert!(scene.is_lost());
+    let error = scene
+        .engine
+        .take(id)
+        .expect("it has ended")
+        .error
+        .expect("an error");
+    assert!(error.message.contains("the lane is broken"), "{error}");
+    let mine = scene.engine.state.peer(ME).link.clone();
+    assert_eq!(mine, Link::Up, "the way to itself");
+}
+
+#[test]
+fn what_was_freed_and_is_under_way_is_known() {
+    let data = pattern(LEN);
+    let freed = |scene: &Scene| {
+        let other = scene.engine.has_freed(|context| context != CONTEXT);
+        assert!(!other);
+        scene.engine.has_freed(|context| context == CONTEXT)
+    };
+    let mut scene = without_reads();
+    let send = scene.send(5, Memory::of(&data));
+    assert!(!freed(&scene), "it is the user's");
+    scene.engine.release(send);
+    assert!(freed(&scene));
+    scene.says(Kind::Done, 0, (0, 0, send.to_u64()), &[]);
+    assert!(!freed(&scene), "it has ended");
+    // A receive counts from its message on.
+    let mut buffer = vec![0; LEN];
+    let receive = scene.post(5, Memory::of_mut(&mut buffer));
+    scene.engine.release(receive);
+    assert!(!freed(&scene));
+    let rts = Rts {
+        size: LEN as u64,
+        sender: 31,
+        key: None,
+    };
+    scene.says(Kind::Rts, 0, (5, CONTEXT, PEER.0.into()), &rts.encode());
+    assert!(freed(&scene));
+}
+
+#[test]
+fn who_asks_for_a_message_back_awaits_an_answer() {
+    let data = pattern(LEN);
+    let awaits = |scene: &Scene| {
+        assert!(!scene.engine.awaits_answers(|context| context != CONTEXT));
+        scene.engine.awaits_answers(|context| context == CONTEXT)
+    };
+    for answered in [true, false] {
+        let mut scene = without_reads();
+        let id = scene.send(5, Memory::of(&data));
+        assert!(!awaits(&scene));
+        scene.engine.cancel(id);
+        while scene.engine.progress(false) {}
+        assert!(awaits(&scene));
+        scene.heard();
+        if answered {
+            scene.says(Kind::CancelReply, FLAG_CANCELLED, (0, 0, id.to_u64()), &[]);
+        } else {
+            scene.wire.lock().failure = Some(crate::err!(Other, "the lane is broken"));
+            while scene.engine.progress(false) {}
+        }
+        assert!(!awaits(&scene));
+    }
+}
+
+#[test]
+fn data_for_a_receive_that_reads_is_nonsense() {
+    let mut scene = Scene::new(|_| ());
+    let mut buffer = vec![0; LEN];
+    scene.wire.lock().reads_nothing = true;
+    let id = to_be_read(&mut scene, &mut buffer);
+    scene.says(Kind::Data, 0, (0, id.to_u64(), 0), &[1; 10]);
+    assert!(scene.is_lost());
+}
+
+#[test]
+fn a_receive_that_waits_to_read_is_given_up() {
+    let mut scene = Scene::new(|_| ());
+    let mut buffer = vec![0; LEN];
+    scene.wire.lock().reads_nothing = true;
+    let id = to_be_read(&mut scene, &mut buffer);
+    scene.engine.abandon(id);
+    assert!(scene.engine.take(id).expect("it has ended").error.is_some());
+    scene.wire.lock().reads_nothing = false;
+    while scene.engine.progress(false) {}
+    assert!(scene.wire.lock().reads.is_empty() && scene.engine.has_said_all());
+}
+
+#[test]
+fn who_is_not_connected_is_wanted() {
+    let mut scene = Scene::of_strangers();
+    assert!(!scene.engine.has_wanted());
+    let id = scene.send(5, Memory::empty());
+    assert!(scene.engine.has_wanted());
+    assert_eq!(scene.engine.wanted().drain(..).collect::<Vec<_>>(), [PEER]);
+    assert!(!scene.engine.has_wanted());
+    assert_eq!(scene.engine.is_complete(id), Some(false));
+    scene.connect();
+    while scene.engine.progress(false) {}
+    assert_eq!(scene.engine.is_complete(id), Some(true));
+}
