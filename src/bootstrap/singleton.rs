@@ -143,6 +143,7 @@ mod tests {
     #[test]
     fn it_waits_for_nobody() {
         let mut alone = Singleton::new();
+        assert_eq!(alone.name(), "singleton");
         assert!(!alone.needs_fence() && !alone.is_over() && !alone.tells_why());
         alone.begin_fence().unwrap();
         assert!(alone.fence_is_over().unwrap());

@@ -197,4 +197,24 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn memory_is_given_back() {
+        // Pages of the process's addresses.
+        let pages = || -> usize {
+            let sizes = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+            sizes
+                .split(' ')
+                .next()
+                .expect("a number")
+                .parse()
+                .expect("a number")
+        };
+        let before = pages();
+        for _ in 0..64 {
+            Scratch::bytes(16 << 20).expect("memory");
+        }
+        let more_mib = pages().saturating_sub(before) >> 8;
+        assert!(more_mib < 512, "{more_mib} MiB");
+    }
 }

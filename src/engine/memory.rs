@@ -301,6 +301,16 @@ impl Memory {
 mod tests {
     use super::*;
 
+    #[test]
+    fn runs_have_a_mean_length() {
+        let int = Datatype::predefined(crate::abi::constants::MPI_INT).expect("predefined");
+        let holey = Datatype::vector(2, 3, 5, int).expect("a vector");
+        let mut bytes = vec![0u8; 1000];
+        let typed = Memory::new(bytes.as_mut_ptr(), 4, &holey);
+        assert_eq!((typed.mean_run(), typed.part(12, 30).mean_run()), (12, 12));
+        assert_eq!(Memory::of(&bytes).mean_run(), 1000);
+    }
+
     /// Every part of a buffer with holes, packed and unpacked piece by piece, against the same bytes of the whole.
     #[test]
     fn a_part_is_that_part_of_the_packed_bytes() {

@@ -141,8 +141,20 @@ mod tests {
         assert!(!is_readable(second));
         sleepers.wake();
         assert!(!is_readable(first) && !is_readable(second), "nobody sleeps");
-        let (_, descriptor) = sleepers.enter();
+        // One after the other, each while the one before has not left.
+        let (mut bed, descriptor) = sleepers.enter();
         assert!(!is_readable(descriptor.expect("an eventfd can be had")));
+        for _ in 0..5 {
+            sleepers.wake();
+            let (next, descriptor) = sleepers.enter();
+            assert_ne!(next, bed);
+            let descriptor = descriptor.expect("an eventfd can be had");
+            assert!(!is_readable(descriptor));
+            sleepers.leave(bed);
+            sleepers.wake();
+            assert!(is_readable(descriptor));
+            bed = next;
+        }
     }
 
     #[test]

@@ -48,6 +48,8 @@ struct Wire {
     regions: usize,
     /// It takes no message now.
     full: bool,
+    /// It takes no message of this kind now.
+    refuses: Option<Kind>,
     /// What it was told of counting.
     counts: Vec<bool>,
     /// It keeps what it is given until it says that it is done.
@@ -85,7 +87,8 @@ impl Lane for Played {
 
     unsafe fn send(&mut self, _: ProcId, header: &[u8], payload: &[u8], token: u64) -> Result<Sent> {
         let mut wire = self.wire.lock();
-        if wire.full {
+        let kind = Header::parse(header).map(|(header, _)| header.kind);
+        if wire.full || wire.refuses.is_some() && kind == wire.refuses {
             return Ok(Sent::Again);
         }
         wire.sent.push([header, payload].concat());

@@ -148,6 +148,26 @@ fn a_status_without_init_ends_the_job_of_those_who_are_in_mpi() {
 }
 
 #[test]
+fn ranks_have_time_to_clean_up() {
+    let tidy = "trap 'sleep 0.5; echo tidy; exit 0' TERM; echo ready; while :; do sleep 0.05; done";
+    let dies = "sleep 0.3; kill -SEGV $$";
+    let script = format!("if [ $PMI_RANK = 0 ]; then {tidy}; else {dies}; fi");
+    let start = Instant::now();
+    let output = mpiexec(&["-n", "2", "sh", "-c", &script]).output().unwrap();
+    fails(&output, start, 128 + 11, "was killed by signal 11");
+    assert_eq!(stdout(&output), "ready\ntidy\n");
+}
+
+#[test]
+fn a_rank_that_breaks_a_pipe_of_its_own_is_told() {
+    let start = Instant::now();
+    let output = mpiexec(&["-n", "1", "sh", "-c", "kill -PIPE $$"])
+        .output()
+        .unwrap();
+    fails(&output, start, 128 + 13, "was killed by signal 13 (Broken pipe)");
+}
+
+#[test]
 fn a_crash_after_finalize_is_told_as_such() {
     let start = Instant::now();
     let output = play("crash-after-finalize", &["-n", "2"]);

@@ -113,6 +113,20 @@ fn a_reader_that_goes_away_ends_the_job() {
 }
 
 #[test]
+fn a_stranger_that_holds_a_ranks_pipe_holds_up_nothing_for_long() {
+    let mut job = Running::start(mpiexec(&["-n", "1", "sh", "-c", "echo $$; exec sleep 60"]));
+    let pid: i32 = job.line().parse().unwrap();
+    let held = std::fs::File::options()
+        .write(true)
+        .open(format!("/proc/{pid}/fd/1"))
+        .unwrap();
+    // SAFETY: the call takes numbers only.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGTERM) }, 0);
+    assert_eq!(job.end().0, 128 + libc::SIGTERM);
+    drop(held);
+}
+
+#[test]
 fn a_reader_of_both_streams_that_goes_away_ends_the_job() {
     let mut command = mpiexec(&["-n", "2", "sh", "-c", "yes >&2"]);
     let (mut reader, writer) = std::io::pipe().unwrap();

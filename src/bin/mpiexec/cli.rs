@@ -560,6 +560,24 @@ mod tests {
     }
 
     #[test]
+    fn a_time_limit_is_above_0_and_no_longer_than_a_year() {
+        for (text, expected) in [("0.5", 0.5), ("100000", 1e5), ("31622400", 31_622_400.0)] {
+            assert_eq!(seconds(text).map(|limit| limit.as_secs_f64()), Ok(expected));
+        }
+        for text in ["0", "-1", "31622401", "1e300", "nan", "inf", "x", ""] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn as_many_ranks_as_are_possible_and_no_more() {
+        assert_eq!(plan("-n 65536 ./a").apps[0].count, RANKS_MAX);
+        assert_eq!(plan("-n 65535 ./a : ./b").apps.len(), 2);
+        assert!(refusal("-n 65536 ./a : ./b").contains("65537 ranks"));
+        assert!(refusal("-n 65537 ./a").contains("65537"));
+    }
+
+    #[test]
     fn an_unknown_option_is_told_without_advice_that_leads_nowhere() {
         let words = refusal("--no-such-option ./a");
         assert!(

@@ -132,6 +132,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 std::thread::sleep(PATIENCE / 10);
+                assert!(path.exists(), "it lives");
                 dying.kill().unwrap();
             });
             processes.remove_files();

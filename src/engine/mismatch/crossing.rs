@@ -235,3 +235,54 @@ impl State {
         !self.watch.crossing.several_threads && (!step.nonblocking || self.requests.iter().any(needs))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::mismatch::step::Operation;
+
+    fn said(number: u32) -> Said {
+        Said {
+            step: Step {
+                number,
+                operation: Operation::named("MPI_Barrier"),
+                nonblocking: false,
+            },
+            stuck: Some(0),
+            answer: false,
+        }
+    }
+
+    fn numbers(crossing: &Crossing) -> Vec<u32> {
+        crossing
+            .heard
+            .iter()
+            .map(|heard| heard.said.step.number)
+            .collect()
+    }
+
+    #[test]
+    fn of_each_peer_and_communicator_the_last_word_is_kept() {
+        let mut crossing = Crossing::default();
+        for (peer, context, number) in [(1, 8, 1), (2, 8, 2), (1, 10, 3), (1, 8, 4)] {
+            crossing.hear(ProcId(peer), context, said(number));
+        }
+        assert_eq!(numbers(&crossing), [2, 3, 4]);
+        // The oldest go where there are too many.
+        for number in 5..5 + HEARD_MAX as u32 {
+            crossing.hear(ProcId(number), 8, said(number));
+        }
+        assert_eq!(numbers(&crossing), (5..5 + HEARD_MAX as u32).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn who_is_not_stuck_is_not_listened_to() {
+        let mut crossing = Crossing::default();
+        let stuck = None;
+        crossing.hear(ProcId(1), 8, Said { stuck, ..said(1) });
+        assert!(!crossing.has_heard());
+        crossing.several_threads = true;
+        crossing.hear(ProcId(1), 8, said(1));
+        assert!(!crossing.has_heard());
+    }
+}

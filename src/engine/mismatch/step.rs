@@ -230,6 +230,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn roots_that_are_far_share_what_room_there_is() {
+        let room = |rank| Operation::named("MPI_Bcast").of_root(rank).root;
+        let mut seen = std::collections::BTreeSet::new();
+        for rank in 0..1000 {
+            assert!((1..1 << ROOT_BITS).contains(&u32::from(room(rank))), "{rank}");
+            assert!(seen.insert(room(rank)) || rank >= EXACT_ROOTS, "{rank}");
+        }
+        assert_eq!(seen.len(), (1 << ROOT_BITS) - 1, "all of it is used");
+    }
+
+    #[test]
     fn a_tag_tells_its_step() {
         for number in [0, 1, 77, NUMBER_MASK] {
             for (at, name) in OPERATIONS.iter().enumerate() {

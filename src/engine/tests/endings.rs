@@ -339,3 +339,67 @@ fn who_is_not_connected_is_wanted() {
     while scene.engine.progress(false) {}
     assert_eq!(scene.engine.is_complete(id), Some(true));
 }
+
+/// What is pushed is not long: each goes whole before the next begins, and only so many are begun at once.
+#[test]
+fn pushed_messages_go_one_after_the_other_and_a_fifth_is_asked_for() {
+    let data = pattern(2500);
+    let mut scene = Scene::new(|limits| {
+        (limits.eager, limits.pushed) = (100, 2500);
+        limits.rma = false;
+    });
+    scene.wire.lock().refuses = Some(Kind::Data);
+    for _ in 0..6 {
+        scene.send(5, Memory::of(&data));
+    }
+    scene.wire.lock().refuses = None;
+    for _ in 0..100 {
+        scene.engine.progress(false);
+    }
+    let heard = scene.heard();
+    let of_kind = |kind| heard.iter().filter(move |(header, _)| header.kind == kind);
+    let pushed: Vec<bool> = of_kind(Kind::Rts)
+        .map(|(header, _)| header.flags & FLAG_PUSHED != 0)
+        .collect();
+    assert_eq!(pushed, [true, true, true, true, false, false]);
+    // Three pieces each.
+    let pieces: Vec<u64> = of_kind(Kind::Data).map(|(header, _)| header.context).collect();
+    let lengths: Vec<usize> = pieces
+        .chunk_by(|one, next| one == next)
+        .map(<[u64]>::len)
+        .collect();
+    assert_eq!(lengths, [3; 4], "{pieces:?}");
+}
+
+#[test]
+fn a_pushed_message_that_is_taken_back_leaves_nothing() {
+    let data = pattern(300);
+    // Half of it has come, or all.
+    for half in [true, false] {
+        let mut scene = Scene::new(|_| ());
+        let rts = Rts {
+            size: 300,
+            sender: 31,
+            key: None,
+        };
+        scene.says(Kind::Rts, FLAG_PUSHED, (5, CONTEXT, PEER.0.into()), &rts.encode());
+        scene.says(Kind::Data, FLAG_PUSHED, (0, 31, 0), &data[..100]);
+        if !half {
+            scene.says(Kind::Data, FLAG_PUSHED, (0, 31, 100), &data[100..]);
+        }
+        let mut payload = [0; 16];
+        payload[..8].copy_from_slice(&31u64.to_le_bytes());
+        payload[8..12].copy_from_slice(&PEER.0.to_le_bytes());
+        scene.says(Kind::Cancel, 0, (5, CONTEXT, 0), &payload);
+        let (reply, _) = scene.hears(Kind::CancelReply);
+        assert_eq!(reply.flags & FLAG_CANCELLED, FLAG_CANCELLED);
+        if half {
+            scene.says(Kind::Data, FLAG_PUSHED, (0, 31, 100), &data[100..]);
+        }
+        assert!(
+            !scene.is_lost() && scene.engine.state.arrivals.is_empty(),
+            "half: {half}"
+        );
+        assert!(scene.engine.state.unexpected.is_empty());
+    }
+}

@@ -1,6 +1,7 @@
 //! Answers of a peer that make no sense: it is given up, and neither sent nor taken back what it did not ask for.
 
 use super::*;
+use crate::engine::pushed::PUSHED_MAX;
 
 const LEN: usize = 5000;
 /// The peer's request.
@@ -274,4 +275,87 @@ fn a_message_of_a_stranger() {
     assert_eq!(scene.engine.state.strangers, 7);
     scene.eager(5, &[]);
     assert_eq!(scene.engine.state.unexpected.len(), 1);
+}
+
+#[test]
+fn an_envelope_that_can_not_be() {
+    for (tag, source, good) in [
+        (5, u64::from(PEER.0), true),
+        (0, u64::from(PEER.0), true),
+        (i32::MAX, u64::from(PEER.0), true),
+        (-1, u64::from(PEER.0), false),
+        (i32::MIN, u64::from(PEER.0), false),
+        // The largest number is the wildcard, and longer ones are no ranks.
+        (5, u64::from(u32::MAX), false),
+        (5, u64::from(u32::MAX) + 1 + u64::from(PEER.0), false),
+    ] {
+        let mut scene = Scene::new(|_| ());
+        scene.says(Kind::Eager, 0, (tag, CONTEXT, source), &[]);
+        assert_eq!(scene.is_lost(), !good, "tag {tag}, source {source}");
+    }
+}
+
+/// The receiver has room for each piece as it comes, so what is announced has bounds.
+#[test]
+fn a_pushed_message_that_can_not_be() {
+    let pushed = |scene: &mut Scene, size, sender| {
+        let rts = Rts {
+            size,
+            sender,
+            key: None,
+        };
+        scene.says(Kind::Rts, FLAG_PUSHED, (5, CONTEXT, PEER.0.into()), &rts.encode());
+    };
+    for (size, good) in [
+        (0, false),
+        (1, true),
+        (PUSHED_MAX, true),
+        (PUSHED_MAX + 1, false),
+        (u64::MAX, false),
+    ] {
+        let mut scene = Scene::new(|_| ());
+        pushed(&mut scene, size, 31);
+        assert_eq!(scene.is_lost(), !good, "{size} bytes");
+    }
+    for (other, good) in [(32, true), (31, false)] {
+        let mut scene = Scene::new(|_| ());
+        pushed(&mut scene, 100, 31);
+        pushed(&mut scene, 100, other);
+        assert_eq!(scene.is_lost(), !good, "sender {other}");
+    }
+}
+
+#[test]
+fn a_piece_that_can_not_be() {
+    for (at, len, good) in [
+        (60, 40, true),
+        (60, 1, true),
+        (60, 41, false),
+        (60, 1000, false),
+        (60, 0, false),
+        (59, 40, false),
+        (61, 39, false),
+        (0, 40, false),
+        (u64::MAX, 40, false),
+    ] {
+        for receives in [true, false] {
+            let mut scene = Scene::new(|_| ());
+            let mut buffer = [0; 100];
+            let receive = receives.then(|| scene.post(5, Memory::of_mut(&mut buffer)));
+            let rts = Rts {
+                size: 100,
+                sender: 31,
+                key: None,
+            };
+            let words = (5, CONTEXT, PEER.0.into());
+            scene.says(Kind::Rts, FLAG_PUSHED, words, &rts.encode());
+            scene.says(Kind::Data, FLAG_PUSHED, (0, 31, 0), &[1; 60]);
+            scene.says(Kind::Data, FLAG_PUSHED, (0, 31, at), &vec![1; len]);
+            assert_eq!(scene.is_lost(), !good, "{len} bytes at {at}");
+            if let Some(id) = receive {
+                let ended = !good || len == 40;
+                assert_eq!(scene.engine.is_complete(id), Some(ended), "{len} bytes at {at}");
+            }
+        }
+    }
 }

@@ -36,6 +36,32 @@ fn conforms() {
 }
 
 #[test]
+fn a_segment_has_no_more_places_than_it_was_made_for() {
+    let full = lane_of(0, 2, false);
+    let address = full.address();
+    let mut others: Vec<_> = (1..=4).map(|me| lane_of(me, 4, false)).collect();
+    for (number, other) in others.iter_mut().enumerate() {
+        let joined = other
+            .connect(ProcId(0), &address)
+            .map_err(|error| error.to_string());
+        match joined {
+            Ok(()) => assert!(number < 2, "{number}"),
+            Err(words) => assert!(number >= 2 && words.contains("all 2 places"), "{number}: {words}"),
+        }
+    }
+}
+
+#[test]
+fn a_word_counts_only_if_it_was_read_and_is_the_right_one() {
+    let (word, pid) = (0x1234_5678_9abc_def0u64, std::process::id());
+    let address = &raw const word as u64;
+    assert!(cma::works(pid, address, word));
+    assert!(!cma::works(pid, address, word + 1));
+    // Nothing is there, and nothing is what is expected.
+    assert!(!cma::works(pid, 8, 0));
+}
+
+#[test]
 fn conforms_without_cross_memory_attach() {
     assert!(!lane(0, false).limits().rma);
     conformance::run(|| [lane(0, false), lane(1, false)]);

@@ -390,6 +390,12 @@ fn where_all_are_distrusted_as_many_more_are_posted_as_halves_can_hold() {
 #[test]
 fn a_message_outside_its_buffer_is_none() {
     let mut pair = Pair::new(1);
+    assert_eq!(pair.buffers.index(pair.buffers.context_of(0)), Some(0));
+    assert_eq!(
+        pair.buffers.index(pair.buffers.context_of(1)),
+        None,
+        "there is no such buffer yet"
+    );
     let buffer = pair.provider.borrow().posted[0].0;
     let index = pair.buffers.index(buffer.context).unwrap();
     let message = |pair: &mut Pair, offset: isize, len| {
