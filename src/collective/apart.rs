@@ -305,6 +305,11 @@ mod tests {
         assert!(!overlaps((&second, 1), (&first, 1)));
         assert!(overlaps((&first, 1), (&at((1 << 16) + 24, 1, &column), 1)));
         assert!(overlaps((&first, 1), (&first, 1)));
+        // What is one run lies in a gap of the other.
+        let gap = at((1 << 16) + 8, 16, Datatype::byte());
+        assert!(!overlaps((&first, 1), (&gap, 1)) && !overlaps((&gap, 1), (&first, 1)));
+        let gap = at((1 << 16) + 8, 17, Datatype::byte());
+        assert!(overlaps((&first, 1), (&gap, 1)) && overlaps((&gap, 1), (&first, 1)));
         let blocks = |counts: [u64; 3], displs: [i64; 3]| VBuffer {
             address: at(1 << 16, 0, Datatype::byte()).address,
             counts: counts.into(),

@@ -403,3 +403,124 @@ fn a_pushed_message_that_is_taken_back_leaves_nothing() {
         assert!(scene.engine.state.unexpected.is_empty());
     }
 }
+
+#[test]
+fn memory_is_offered_for_reading_from_a_length_on_and_read_where_that_is_wanted() {
+    let data = pattern(1000);
+    for (len, offered) in [(699, false), (700, true), (1000, true)] {
+        let mut scene = Scene::new(|limits| limits.rma_from = 700);
+        scene.send(5, Memory::of(&data[..len]));
+        let (_, payload) = scene.hears(Kind::Rts);
+        let rts = Rts::decode(&payload).expect("it makes sense");
+        assert_eq!((rts.size, rts.key.is_some()), (len as u64, offered));
+        assert_eq!(scene.wire.lock().regions, usize::from(offered));
+    }
+    // Runs of 3 bytes are too short to be offered, or to be read into, where the lane says so.
+    let datatype = Datatype::vector(300, 3, 5, Datatype::byte()).expect("a vector");
+    for (run, is_read) in [(3, true), (4, false)] {
+        let mut scene = Scene::new(|limits| (limits.expose_run, limits.read_run) = (run, run));
+        let mut bytes = vec![0u8; 1500];
+        scene.send(5, Memory::new(bytes.as_mut_ptr(), 1, &datatype));
+        let (_, payload) = scene.hears(Kind::Rts);
+        let rts = Rts::decode(&payload).expect("it makes sense");
+        assert_eq!(rts.key.is_some(), is_read, "runs from {run} on");
+        let id = scene.post(6, Memory::new(bytes.as_mut_ptr(), 1, &datatype));
+        scene.wire.lock().exposed = pattern(900);
+        let rts = Rts {
+            size: 900,
+            sender: 31,
+            key: Some(RemoteKey(vec![1])),
+        };
+        scene.says(Kind::Rts, 0, (6, CONTEXT, PEER.0.into()), &rts.encode());
+        scene.hears(if is_read { Kind::Done } else { Kind::Cts });
+        assert_eq!(scene.engine.is_complete(id), Some(is_read), "runs from {run} on");
+    }
+}
+
+#[test]
+fn where_reads_are_switched_off_nothing_is_read() {
+    let mut scene = Scene::new(|_| ());
+    scene.engine.state.rma = false;
+    let data = pattern(1000);
+    scene.send(5, Memory::of(&data));
+    let (_, payload) = scene.hears(Kind::Rts);
+    assert!(Rts::decode(&payload).expect("it makes sense").key.is_none());
+    let mut buffer = vec![0; 1000];
+    let id = to_be_read(&mut scene, &mut buffer);
+    scene.hears(Kind::Cts);
+    assert_eq!(scene.engine.is_complete(id), Some(false));
+    assert!(scene.wire.lock().reads.is_empty());
+}
+
+#[test]
+fn a_pushed_message_is_asked_back_behind_its_last_piece() {
+    let data = pattern(2500);
+    let mut scene = Scene::new(|limits| {
+        (limits.eager, limits.pushed) = (100, 2500);
+        limits.rma = false;
+    });
+    scene.wire.lock().refuses = Some(Kind::Data);
+    let ids = [(); 2].map(|()| scene.send(5, Memory::of(&data)));
+    scene.engine.cancel(ids[1]);
+    assert!(scene.engine.awaits_answers(|context| context == CONTEXT));
+    scene.wire.lock().refuses = None;
+    for _ in 0..100 {
+        scene.engine.progress(false);
+    }
+    let kinds: Vec<Kind> = scene.heard().iter().map(|(header, _)| header.kind).collect();
+    assert_eq!(kinds[..2], [Kind::Rts; 2]);
+    assert_eq!(
+        kinds[2..],
+        [[Kind::Data; 3], [Kind::Data; 3]]
+            .concat()
+            .into_iter()
+            .chain([Kind::Cancel])
+            .collect::<Vec<_>>()
+    );
+    assert_eq!(scene.engine.take(ids[0]), Some(Outcome::EMPTY));
+    scene.says(Kind::CancelReply, FLAG_CANCELLED, (0, 0, ids[1].to_u64()), &[]);
+    assert!(scene.engine.take(ids[1]).expect("it has ended").cancelled);
+}
+
+#[test]
+fn what_was_asked_for_is_not_asked_back() {
+    let data = pattern(LEN);
+    let mut scene = without_reads();
+    let id = scene.send(5, Memory::of(&data));
+    scene.heard();
+    scene.wire.lock().full = true;
+    let grant = Grant::new(LEN as u64, LEN as u64).encode();
+    scene.says(Kind::Cts, 0, (0, 7, id.to_u64()), &grant);
+    scene.engine.cancel(id);
+    assert!(!scene.engine.awaits_answers(|_| true));
+    scene.wire.lock().full = false;
+    while scene.engine.progress(false) {}
+    assert!(scene.heard().iter().all(|(header, _)| header.kind == Kind::Data));
+    assert_eq!(scene.engine.take(id), Some(Outcome::EMPTY));
+}
+
+#[test]
+fn of_two_receives_that_wait_to_read_one_is_given_up() {
+    for given_up in 0..2 {
+        let mut scene = Scene::new(|_| ());
+        let mut buffers = [vec![0; LEN], vec![0; LEN]];
+        scene.wire.lock().reads_nothing = true;
+        let ids = buffers.each_mut().map(|buffer| to_be_read(&mut scene, buffer));
+        scene.engine.abandon(ids[given_up]);
+        scene.wire.lock().reads_nothing = false;
+        while scene.engine.progress(false) {}
+        assert!(
+            scene
+                .engine
+                .take(ids[given_up])
+                .expect("it has ended")
+                .error
+                .is_some()
+        );
+        assert_eq!(
+            scene.engine.take(ids[1 - given_up]).expect("it has ended").error,
+            None
+        );
+        assert!(buffers[1 - given_up] == pattern(LEN));
+    }
+}

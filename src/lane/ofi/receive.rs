@@ -231,6 +231,12 @@ impl ReceiveBuffers {
         self.contexts.pointer(index)
     }
 
+    /// Whether messages share the buffers that are posted from now on.
+    #[cfg(test)]
+    pub(super) fn are_shared(&self) -> bool {
+        !self.singles
+    }
+
     /// How many buffers there are.
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {

@@ -567,3 +567,35 @@ fn a_receive_that_fails_is_replaced_unless_the_endpoint_is_broken() {
         .unwrap();
     assert!(log.lost.is_empty() && log.completed.is_empty() && log.messages.is_empty());
 }
+
+#[test]
+fn messages_share_buffers_where_the_tuning_says_so() {
+    for provider in over_tcp() {
+        let lane = open(provider);
+        assert_eq!(
+            lane.receives.are_shared(),
+            Tuning::of(&lane.info).shares,
+            "{provider}"
+        );
+    }
+    // Behind whose shared buffers ofi_rxm writes: docs/providers.md.
+    let old = crate::fabric::version().unwrap() < (1, 18);
+    assert_eq!(open("tcp;ofi_rxm").receives.are_shared(), old);
+}
+
+#[test]
+fn nobody_sleeps_while_an_operation_is_under_way() {
+    // Its sockets are slept on, which say nothing of operations.
+    let mut pair = Pair::new([0, 1].map(|_| open_spinning("tcp;ofi_rxm", true)));
+    pair.send(0, &[1; 8], 1);
+    pair.poll_until("a message", |pair| !pair.logs[1].messages.is_empty());
+    pair.poll_until("quiet", |pair| {
+        pair.lanes[0].is_drained() && pair.lanes[0].arm().is_some()
+    });
+    let lane = &mut pair.lanes[0];
+    let slot = lane.operations.next().unwrap();
+    lane.operations.start(slot, Operation::Copied { peer: ProcId(1) });
+    assert_eq!(lane.arm(), None);
+    lane.operations.end(slot);
+    assert!(lane.arm().is_some());
+}

@@ -52,6 +52,14 @@ fn a_segment_has_no_more_places_than_it_was_made_for() {
 }
 
 #[test]
+fn a_segment_says_whether_its_senders_need_fences() {
+    for wants in [true, false] {
+        let segment = segment::Segment::create(2, 7, wants).unwrap();
+        assert_eq!(segment.head().wants_fences(), wants);
+    }
+}
+
+#[test]
 fn a_word_counts_only_if_it_was_read_and_is_the_right_one() {
     let (word, pid) = (0x1234_5678_9abc_def0u64, std::process::id());
     let address = &raw const word as u64;
