@@ -266,6 +266,10 @@ mod tests {
                 }
             }
         }
+        for name in 0..1 << NAME_BITS {
+            let step = Step::of_tag(name << 1);
+            assert_eq!(step.is_some(), (name as usize) < OPERATIONS.len(), "{name}");
+        }
         assert_eq!(Step::of_tag(i32::MAX), None, "the parting's");
         assert_eq!(Step::of_tag(-1), None);
     }

@@ -524,3 +524,93 @@ fn of_two_receives_that_wait_to_read_one_is_given_up() {
         assert!(buffers[1 - given_up] == pattern(LEN));
     }
 }
+
+#[test]
+fn the_next_grant_comes_when_half_a_window_is_left() {
+    let window = u64::from(WINDOW) * MESSAGE as u64;
+    let size = 3 * window;
+    let mut scene = Scene::new(|_| ());
+    let mut buffer = vec![0; size as usize];
+    scene.post(5, Memory::of_mut(&mut buffer));
+    let rts = Rts {
+        size,
+        sender: 31,
+        key: None,
+    };
+    scene.says(Kind::Rts, 0, (5, CONTEXT, PEER.0.into()), &rts.encode());
+    let (cts, grant) = scene.hears(Kind::Cts);
+    assert_eq!(grant, Grant::new(size, window).encode());
+    let (mut received, mut granted) = (0, window);
+    while received < size {
+        let len = 40.min(size - received);
+        scene.says(Kind::Data, 0, (0, cts.context, received), &vec![1; len as usize]);
+        received += len;
+        let due = granted < size && received + window / 2 >= granted;
+        let heard = scene.heard();
+        let grants: Vec<_> = heard
+            .iter()
+            .filter(|(header, _)| header.kind == Kind::Cts)
+            .collect();
+        assert_eq!(grants.len(), usize::from(due), "{received} of {granted}");
+        if due {
+            granted = size.min(granted + window / 2);
+            assert_eq!(grants[0].1, Grant::new(size, granted).encode());
+        }
+    }
+    assert!(!scene.is_lost() && buffer.iter().all(|&byte| byte == 1));
+}
+
+#[test]
+fn a_message_to_itself_is_taken_back_at_once() {
+    for len in [10, 1 << 20] {
+        let data = pattern(len);
+        let mut scene = Scene::new(|_| ());
+        let send = Send {
+            peer: ME,
+            envelope: Envelope {
+                context: CONTEXT,
+                source: ME.0,
+                tag: 5,
+            },
+            memory: Memory::of(&data),
+            sync: true,
+        };
+        // SAFETY: the data outlives the engine.
+        let id = unsafe { scene.engine.send(&send, true) }
+            .expect("it can go")
+            .expect("a request");
+        scene.engine.cancel(id);
+        let outcome = scene.engine.take(id).expect("it has the answer itself");
+        assert!(outcome.cancelled && scene.engine.state.unexpected.is_empty());
+    }
+}
+
+#[test]
+fn what_is_under_way_in_a_context_is_given_up() {
+    let data = pattern(LEN);
+    let mut scene = without_reads();
+    let mut buffer = [0; 10];
+    let of = |context| context == CONTEXT;
+    assert!(!scene.engine.has_under_way(of) && !scene.engine.has_ready_tasks());
+    let send = scene.send(5, Memory::of(&data));
+    let receive = scene.post(5, Memory::of_mut(&mut buffer));
+    scene.eager(9, &[1]);
+    let other = scene.engine.bare_request();
+    assert!(scene.engine.has_under_way(of));
+    assert!(!scene.engine.has_under_way(|context| context == CONTEXT + 1));
+    scene
+        .engine
+        .give_up_all(of, &crate::err!(Other, "the communicator is gone"));
+    assert!(!scene.engine.has_under_way(of));
+    for id in [send, receive] {
+        let error = scene
+            .engine
+            .take(id)
+            .expect("it has ended")
+            .error
+            .expect("an error");
+        assert_eq!(error.message, "the communicator is gone");
+    }
+    assert!(scene.engine.state.unexpected.is_empty());
+    assert_eq!(scene.engine.is_complete(other), Some(false), "of no context");
+}

@@ -599,3 +599,55 @@ fn nobody_sleeps_while_an_operation_is_under_way() {
     lane.operations.end(slot);
     assert!(lane.arm().is_some());
 }
+
+#[test]
+fn a_read_of_many_parts_goes_on_when_there_is_room() {
+    let provider = "tcp;ofi_rxm";
+    let mut pair = Pair::new([open(provider), open(provider)]);
+    let source = conformance::pattern(3, 10_000);
+    // SAFETY: source and target outlive the lanes' use of them.
+    let (region, key) = unsafe { pair.lanes[1].expose(&[Piece::of(&source)]) }.unwrap();
+    pair.send(0, &[1; 8], 1);
+    pair.poll_until("a message", |pair| !pair.logs[1].messages.is_empty());
+    pair.poll_until("draining", |pair| pair.lanes[0].is_drained());
+    pair.lanes[0].reads = Reads::new(1000, 1);
+    // Room for so many operations; ten are needed.
+    for room in [1, 3, 9, 10, 11] {
+        let lane = &mut pair.lanes[0];
+        let mut taken = Vec::new();
+        while let Some(slot) = lane.operations.next() {
+            lane.operations.start(slot, Operation::Copied { peer: ProcId(1) });
+            taken.push(slot);
+        }
+        for slot in taken.drain(taken.len() - room..) {
+            lane.operations.end(slot);
+        }
+        let mut target = vec![0u8; source.len()];
+        // SAFETY: as above.
+        let sent = unsafe { lane.read(ProcId(1), &key, 0, &[Piece::of_mut(&mut target)], room as u64) };
+        assert_eq!(sent, Ok(Sent::Pending));
+        assert_eq!(lane.reads.has_unissued(), room < 10, "{room}");
+        if room < 10 {
+            assert!(lane.arm().is_none() && !lane.is_drained(), "{room}");
+        }
+        pair.poll_until("a read", |pair| pair.logs[0].completed.len() == 1);
+        assert!(target == source && !pair.lanes[0].reads.has_unissued(), "{room}");
+        assert_eq!(pair.logs[0].completed.remove(0), (room as u64, Ok(())));
+        for slot in taken {
+            pair.lanes[0].operations.end(slot);
+        }
+        assert!(pair.lanes[0].is_drained());
+    }
+    pair.lanes[1].withdraw(region);
+}
+
+#[test]
+fn addresses_are_put_into_words() {
+    let lane = open("tcp;ofi_rxm");
+    let words = |name: &[u8]| peers::words(&lane.info, name);
+    assert_eq!(words(b"fi_shm://1:2\0"), "fi_shm://1:2 over tcp;ofi_rxm");
+    assert_eq!(words(b"a b~\0\0"), "a b~ over tcp;ofi_rxm");
+    assert_eq!(words(&[1, 0xff]), "[01, ff] over tcp;ofi_rxm");
+    assert!(words(&lane.own_name).ends_with(" over tcp;ofi_rxm"));
+    assert!(words(&lane.own_name).contains(':'));
+}
