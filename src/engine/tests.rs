@@ -213,7 +213,7 @@ impl Scene {
         };
         let engine = Engine::new(Parts {
             me: ME,
-            size: 2,
+            size: 3,
             token: TOKEN,
             lanes: vec![Box::new(Loopback::default()), Box::new(played)],
             eager_max: None,

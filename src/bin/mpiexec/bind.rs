@@ -210,6 +210,12 @@ mod tests {
             bindings(Bind::Fit, MapBy::Slot, most + 1).unwrap(),
             vec![None; most + 1]
         );
+        assert_eq!(
+            Ok(share()),
+            std::thread::available_parallelism()
+                .map(|share| share.get())
+                .map_err(drop)
+        );
         assert_eq!(bindings(Bind::None, MapBy::Slot, 1).unwrap(), [None]);
         let by_socket = bindings(Bind::Fit, MapBy::Socket, most).unwrap();
         assert!(by_socket.iter().all(Option::is_some));

@@ -632,4 +632,15 @@ mod tests {
         server.exited(1);
         assert_eq!(server.waited_for_in_vain(), None);
     }
+
+    #[test]
+    fn a_foreign_client_is_told_the_jobs_name_and_room() {
+        let mut server = server(1);
+        init(&mut server, 0);
+        let name = &replies(&mut server, 0, "cmd=get_my_kvsname")[0].1;
+        let name = name
+            .strip_prefix("cmd=my_kvsname rc=0 kvsname=")
+            .expect("the answer");
+        assert!(name.starts_with("job") && name.len() <= KVSNAME_MAX, "{name}");
+    }
 }

@@ -129,6 +129,7 @@ fn a_foreign_launcher_is_understood() {
     assert_eq!((job.local_only, job.local_rank, job.local_ranks), (false, 0, 2));
     assert_eq!(job.id, "kvs_1");
     assert_eq!(pmi.name(), "pmi-1");
+    assert!(!pmi.tells_why());
     assert!(pmi.needs_fence());
     pmi.fence().unwrap();
     pmi.finalize().unwrap();

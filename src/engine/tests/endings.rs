@@ -613,4 +613,88 @@ fn what_is_under_way_in_a_context_is_given_up() {
     }
     assert!(scene.engine.state.unexpected.is_empty());
     assert_eq!(scene.engine.is_complete(other), Some(false), "of no context");
+    scene.engine.set_context(other, CONTEXT);
+    assert!(scene.engine.has_under_way(of));
+}
+
+#[test]
+fn of_two_sends_that_wait_for_the_lane_one_is_given_up() {
+    let data = pattern(LEN);
+    for given_up in 0..2 {
+        let mut scene = without_reads();
+        scene.wire.lock().full = true;
+        let ids = [5, 6].map(|tag| scene.send(tag, Memory::of(&data)));
+        scene.engine.abandon(ids[given_up]);
+        assert!(
+            scene
+                .engine
+                .take(ids[given_up])
+                .expect("it has ended")
+                .error
+                .is_some()
+        );
+        scene.wire.lock().full = false;
+        while scene.engine.progress(false) {}
+        let (header, _) = scene.hears(Kind::Rts);
+        assert_eq!(header.tag, [6, 5][given_up]);
+    }
+}
+
+#[test]
+fn a_send_whose_bytes_the_lane_keeps_ends_with_its_first_error() {
+    let data = pattern(400);
+    let mut scene = Scene::new(|limits| limits.buffered = crate::engine::wire::HEADER_BYTES + 100);
+    scene.wire.lock().keeps = true;
+    let id = scene.send(5, Memory::of(&data));
+    for words in ["the first", "the second"] {
+        scene.engine.give_up_all(|_| true, &crate::err!(Other, "{words}"));
+        assert_eq!(
+            scene.engine.is_complete(id),
+            Some(false),
+            "the lane has its memory"
+        );
+    }
+    scene.wire.lock().keeps = false;
+    while scene.engine.progress(false) {}
+    let error = scene
+        .engine
+        .take(id)
+        .expect("it has ended")
+        .error
+        .expect("an error");
+    assert_eq!(error.message, "the first");
+}
+
+#[test]
+fn of_a_lost_peer_no_half_message_is_left() {
+    let mut buffer = [0; 100];
+    for receives in [true, false] {
+        let mut scene = Scene::new(|_| ());
+        let receive = receives.then(|| scene.post(5, Memory::of_mut(&mut buffer)));
+        let rts = Rts {
+            size: 100,
+            sender: 31,
+            key: None,
+        };
+        let words = (5, CONTEXT, PEER.0.into());
+        scene.says(Kind::Rts, FLAG_PUSHED, words, &rts.encode());
+        scene.says(Kind::Data, FLAG_PUSHED, (0, 31, 0), &[1; 60]);
+        scene.wire.lock().failure = Some(crate::err!(Other, "the lane is broken"));
+        while scene.engine.progress(false) {}
+        assert!(scene.is_lost());
+        match receive {
+            Some(id) => assert!(scene.engine.take(id).expect("it has ended").error.is_some()),
+            None => {
+                // Whoever asks for it is told.
+                let received = scene.engine.probe_out(&Pattern {
+                    context: CONTEXT,
+                    source: Some(PEER.0),
+                    tag: Some(5),
+                });
+                let (_, message) = received.expect("it is kept until somebody asks");
+                scene.engine.state.forget(message);
+            }
+        }
+        assert!(scene.engine.state.arrivals.is_empty(), "receives: {receives}");
+    }
 }

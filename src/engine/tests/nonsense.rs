@@ -251,7 +251,7 @@ fn a_message_of_a_stranger() {
             ..good
         },
         Header {
-            src: ProcId(2),
+            src: ProcId(3),
             ..good
         },
         Header {
@@ -357,5 +357,47 @@ fn a_piece_that_can_not_be() {
                 assert_eq!(scene.engine.is_complete(id), Some(ended), "{len} bytes at {at}");
             }
         }
+    }
+}
+
+/// Each process has one rank in a communicator, so nobody can send as another one.
+#[test]
+fn a_message_in_anothers_name() {
+    let liar = ProcId(2);
+    for kind in [Kind::Eager, Kind::Rts] {
+        let mut scene = Scene::new(|_| ());
+        let mut buffer = [0; 10];
+        let id = scene.post(5, Memory::of_mut(&mut buffer));
+        let header = Header {
+            token: TOKEN,
+            kind,
+            flags: 0,
+            ack: 0,
+            src: liar,
+            seq: 0,
+            tag: 5,
+            context: CONTEXT,
+            arg: PEER.0.into(),
+        };
+        let rts = Rts {
+            size: 10,
+            sender: 31,
+            key: None,
+        };
+        let payload = if kind == Kind::Rts {
+            rts.encode()
+        } else {
+            vec![1; 10]
+        };
+        let bytes = [&header.encode()[..], &payload].concat();
+        scene.wire.lock().coming.push_back(bytes);
+        while scene.engine.progress(false) {}
+        let lost = |scene: &mut Scene, id| matches!(scene.engine.state.peer(id).link, Link::Lost(_));
+        assert!(lost(&mut scene, liar) && !lost(&mut scene, PEER), "{kind:?}");
+        // Whom it was meant for still gets it.
+        assert_eq!(scene.engine.is_complete(id), Some(false));
+        scene.eager(5, &[7; 10]);
+        assert_eq!(scene.engine.take(id).expect("it has ended").error, None);
+        assert_eq!(buffer, [7; 10]);
     }
 }
