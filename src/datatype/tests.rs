@@ -523,6 +523,15 @@ fn external32_has_long_doubles_as_binary128() {
         assert_eq!(bytes, wanted, "of {native:x?}");
         assert_eq!(back, native);
     }
+    // With an exponent and without the integer bit it is none to the x87 either.
+    for wrong in [number(0x3fff, 1 << 62), number(0xffff, 0), number(1, 7)] {
+        let (bytes, back) = external("MPI_LONG_DOUBLE", wrong);
+        let sign = bytes[0] & 0x80;
+        let mut nan = [0; 16];
+        nan[..3].copy_from_slice(&[sign | 0x7f, 0xff, 0x80]);
+        assert_eq!(bytes, nan, "of {wrong:x?}");
+        assert_eq!(back, number(u16::from(sign) << 8 | 0x7fff, 3 << 62));
+    }
     // More fraction than the 80-bit format has: to nearest, ties to even, carrying into the exponent.
     let unpack = |high: u64, low: u64| {
         let mut native = [0; 16];

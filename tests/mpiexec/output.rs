@@ -113,6 +113,16 @@ fn a_reader_that_goes_away_ends_the_job() {
 }
 
 #[test]
+fn what_a_slow_reader_has_held_up_goes_on() {
+    // Far more than is kept for it.
+    let script = "head -c 8000000 /dev/zero; echo";
+    let mut job = Running::start(mpiexec(&["-n", "1", "sh", "-c", script]));
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(job.line().len() == 8_000_000);
+    assert_eq!(job.end(), (0, String::new()));
+}
+
+#[test]
 fn a_stranger_that_holds_a_ranks_pipe_holds_up_nothing_for_long() {
     let mut job = Running::start(mpiexec(&["-n", "1", "sh", "-c", "echo $$; exec sleep 60"]));
     let pid: i32 = job.line().parse().unwrap();

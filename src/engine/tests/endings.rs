@@ -698,3 +698,20 @@ fn of_a_lost_peer_no_half_message_is_left() {
         assert!(scene.engine.state.arrivals.is_empty(), "receives: {receives}");
     }
 }
+
+#[test]
+fn long_messages_share_the_way() {
+    let data = pattern(LEN);
+    let mut scene = without_reads();
+    let ids = [5, 6].map(|tag| scene.send(tag, Memory::of(&data)));
+    scene.heard();
+    scene.wire.lock().full = true;
+    for (id, receiver) in ids.into_iter().zip([7, 8]) {
+        let grant = Grant::new(LEN as u64, LEN as u64).encode();
+        scene.says(Kind::Cts, 0, (0, receiver, id.to_u64()), &grant);
+    }
+    scene.wire.lock().full = false;
+    while scene.engine.progress(false) {}
+    let to: Vec<u64> = scene.heard().iter().map(|(header, _)| header.context).collect();
+    assert_eq!(to, [7, 8].repeat(LEN / 1000));
+}

@@ -401,3 +401,17 @@ fn a_message_in_anothers_name() {
         assert_eq!(buffer, [7; 10]);
     }
 }
+
+/// A lane that tells of the loss of somebody who is none of the job's.
+#[test]
+fn a_loss_of_nobody() {
+    let mut scene = Scene::new(|_| ());
+    for nobody in [3, 4, u32::MAX] {
+        let sink: &mut dyn Sink = &mut scene.engine.state;
+        sink.peer_lost(ProcId(nobody), crate::err!(Other, "gone"));
+    }
+    assert!(!scene.is_lost());
+    let sink: &mut dyn Sink = &mut scene.engine.state;
+    sink.peer_lost(PEER, crate::err!(Other, "gone"));
+    assert!(scene.is_lost());
+}

@@ -108,4 +108,16 @@ mod tests {
             assert_eq!(contexts.index(wrong as *mut c_void), None, "{wrong:#x}");
         }
     }
+
+    #[test]
+    fn pages_are_given_back() {
+        let sizes = || std::fs::read_to_string("/proc/self/statm").unwrap();
+        let pages = || sizes().split(' ').next().unwrap().parse::<usize>().unwrap();
+        let before = pages();
+        for _ in 0..64 {
+            Pages::map(1 << 30).unwrap();
+        }
+        let more_gib = pages().saturating_sub(before) >> 18;
+        assert!(more_gib < 32, "{more_gib} GiB");
+    }
 }

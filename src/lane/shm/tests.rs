@@ -52,6 +52,28 @@ fn a_segment_has_no_more_places_than_it_was_made_for() {
 }
 
 #[test]
+fn a_segment_of_another_token_is_not_joined() {
+    let one = lane(0, false);
+    let right = Address::decode(&one.address()).unwrap();
+    let wrong = [
+        Address {
+            token: right.token ^ 1,
+            ..right
+        },
+        Address {
+            rings: right.rings + 1,
+            ..right
+        },
+    ];
+    for address in wrong {
+        let error = lane(1, false).connect(ProcId(0), &address.encode()).unwrap_err();
+        let words = ["is another process's", "no shared memory of Weft's"];
+        assert!(words.iter().any(|words| error.message.contains(words)), "{error}");
+    }
+    lane(1, false).connect(ProcId(0), &right.encode()).unwrap();
+}
+
+#[test]
 fn a_segment_says_whether_its_senders_need_fences() {
     for wants in [true, false] {
         let segment = segment::Segment::create(2, 7, wants).unwrap();

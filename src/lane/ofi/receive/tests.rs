@@ -141,7 +141,12 @@ impl Pair {
         unsafe { place.write_bytes(self.number, half.len) };
         let context = half.buffer.context;
         let index = self.buffers.index(context).expect("a receive buffer's context");
-        let completion = Completion::of_receive(context, Some((place, half.len)), half.last && !by_itself);
+        // Where a buffer has one message only, providers need not say where that is.
+        let said = match half.buffer.takes {
+            Takes::One if by_itself => std::ptr::null_mut(),
+            _ => place,
+        };
+        let completion = Completion::of_receive(context, Some((said, half.len)), half.last && !by_itself);
         let read = self.buffers.message(index, &completion).expect("a message");
         assert!(read.len() == half.len && read.iter().all(|&byte| byte == self.number));
         self.settle(index, &completion);
@@ -469,4 +474,25 @@ fn whatever_the_order_nothing_is_written_into_a_buffer_that_is_read() {
             assert_eq!(settling, 0, "seed {seed}");
         }
     }
+}
+
+#[test]
+fn where_many_shared_buffers_are_held_by_halves_the_next_take_one_message_each() {
+    let mut pair = Pair::new(1);
+    for number in 0..SHARED_MOST {
+        assert!(pair.buffers.are_shared(), "{number}");
+        for _ in 0..4 {
+            pair.begin(MESSAGE);
+        }
+        // The first of each is never whole.
+        for _ in 0..3 {
+            pair.end(number + 1, false);
+        }
+    }
+    assert!(!pair.buffers.are_shared());
+    assert_eq!(
+        (pair.buffers.count(), pair.posted()),
+        (SHARED_MOST + SINGLES, SINGLES)
+    );
+    assert_eq!(pair.provider.borrow().posted[0].0.takes, Takes::One);
 }
