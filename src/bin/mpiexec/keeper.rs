@@ -182,16 +182,15 @@ fn pidfd_kill(handle: &OwnedFd) -> nix::Result<()> {
     Errno::result(done).map(drop)
 }
 
-/// Kills the processes that came to this one as orphans, but not `keeper`; whether there were any. They are this
-/// process's children, so their numbers stay theirs until it waits for them.
-pub fn kill_orphans(keeper: Option<Pid>) -> bool {
-    let orphans = children()
-        .into_iter()
-        .filter(|&pid| Some(Pid::from_raw(pid)) != keeper);
-    orphans
-        .filter(|&pid| kill(Pid::from_raw(pid), Signal::SIGKILL).is_ok())
-        .count()
-        > 0
+/// Kills the processes that came to this one as orphans, but not `keeper`. They are this process's children, so their numbers
+/// stay theirs until it waits for them.
+pub fn kill_orphans(keeper: Pid) {
+    for pid in children().into_iter().map(Pid::from_raw) {
+        if pid != keeper {
+            // It may be a zombie by now.
+            let _ = kill(pid, Signal::SIGKILL);
+        }
+    }
 }
 
 /// The children of this process, which has one thread.
@@ -203,7 +202,11 @@ fn children() -> Vec<i32> {
             .filter_map(|pid| pid.parse().ok())
             .collect();
     }
-    // A kernel without CONFIG_PROC_CHILDREN. The parent is the second field after the command's closing parenthesis.
+    children_by_parent(own)
+}
+
+/// The same on a kernel without CONFIG_PROC_CHILDREN. The parent is the second field after the command's closing parenthesis.
+fn children_by_parent(own: Pid) -> Vec<i32> {
     let is_child = |pid: &i32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let parent = stat
@@ -212,4 +215,47 @@ fn children() -> Vec<i32> {
         parent.and_then(|parent| parent.parse().ok()) == Some(own.as_raw())
     };
     processes().filter(is_child).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::{Child, Command};
+
+    fn sleeper(mark: &str) -> Child {
+        Command::new("sleep")
+            .arg("1000")
+            .env("WEFT_TEST_MARK", mark)
+            .spawn()
+            .unwrap()
+    }
+
+    #[test]
+    fn those_with_the_mark_are_killed_and_no_others() {
+        let mark = format!("of {}", std::process::id());
+        let mut marked = [sleeper(&mark), sleeper(&mark)];
+        let mut other = sleeper(&format!("{mark}1"));
+        assert_eq!(kill_marked(format!("WEFT_TEST_MARK={mark}").as_bytes()), 2);
+        for child in &mut marked {
+            assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+        }
+        assert_eq!(kill_marked(format!("WEFT_TEST_MARK={mark}").as_bytes()), 0);
+        assert_eq!(other.try_wait().unwrap(), None);
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
+
+    #[test]
+    fn children_are_known_by_their_parent() {
+        let mut child = sleeper("child");
+        let pid = child.id() as i32;
+        let own = getpid();
+        let found = children_by_parent(own);
+        assert!(found.contains(&pid) && !found.contains(&own.as_raw()));
+        assert!(!children_by_parent(Pid::from_raw(pid)).contains(&pid));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!children_by_parent(own).contains(&pid));
+    }
 }

@@ -73,7 +73,7 @@ impl Job {
             }
         }
         if self.last_wait.is_some() {
-            kill_orphans(Some(self.keeper.pid()));
+            kill_orphans(self.keeper.pid());
         }
     }
 
@@ -197,7 +197,7 @@ impl Job {
         if self.running == 0 && self.last_wait.is_none() {
             self.last_wait = Some(Instant::now() + LAST_WAIT);
             self.terminal = None;
-            kill_orphans(Some(self.keeper.pid()));
+            kill_orphans(self.keeper.pid());
         }
     }
 
