@@ -153,13 +153,16 @@ mod tests {
 
     #[test]
     fn one_process_tells_of_the_wrong_launcher() {
-        let slurm = |rank: &'static str| {
+        let slurm_of = |size: &'static str, rank: &'static str| {
             move |name: &str| match name {
-                "SLURM_STEP_NUM_TASKS" => Some("4".to_string()),
+                "SLURM_STEP_NUM_TASKS" => Some(size.to_string()),
                 "SLURM_PROCID" => Some(rank.to_string()),
                 _ => None,
             }
         };
+        let slurm = |rank| slurm_of("4", rank);
+        assert!(other_launcher(slurm_of("2", "0")).is_some());
+        assert_eq!(other_launcher(slurm_of("1", "0")), None, "it is alone");
         assert!(
             other_launcher(slurm("0"))
                 .unwrap()

@@ -206,3 +206,20 @@ fn unnamed(
         ),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_complex_number_has_parts_of_its_kind() {
+        for (part, whole) in [
+            (Representation::F32, Representation::ComplexF32),
+            (Representation::F64, Representation::ComplexF64),
+            (Representation::LongDouble, Representation::ComplexLongDouble),
+            (Representation::F128, Representation::ComplexF128),
+        ] {
+            assert_eq!(complex(part), whole);
+        }
+    }
+}

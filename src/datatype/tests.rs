@@ -634,3 +634,41 @@ fn a_copy_is_no_element_of_a_reduction() {
         }
     }
 }
+
+#[test]
+fn arrays_of_other_lengths_than_there_are_dimensions_are_refused() {
+    let int = named("MPI_INT");
+    let refused = |made: crate::error::Result<Arc<Datatype>>, name: &str| {
+        let error = made.expect_err(name);
+        assert!(
+            error.class == Class::Arg && error.message.contains(name),
+            "{error}"
+        );
+    };
+    refused(
+        Datatype::subarray(&[4, 4], &[2], &[0, 0], Order::C, int),
+        "array_of_subsizes has 1",
+    );
+    refused(
+        Datatype::subarray(&[4, 4], &[2, 2], &[0], Order::C, int),
+        "array_of_starts has 1",
+    );
+    let darray = |distribs: &[i32], dargs: &[i32], psizes: &[i32]| {
+        Datatype::darray(1, 0, &[4, 4], distribs, dargs, psizes, Order::C, int)
+    };
+    // MPI_DISTRIBUTE_NONE, MPI_DISTRIBUTE_DFLT_DARG.
+    assert!(darray(&[16, 16], &[19, 19], &[1, 1]).is_ok());
+    refused(darray(&[16], &[19, 19], &[1, 1]), "array_of_distribs has 1");
+    refused(darray(&[16, 16], &[19, 19, 19], &[1, 1]), "array_of_dargs has 3");
+    refused(darray(&[16, 16], &[19, 19], &[1]), "array_of_psizes has 1");
+}
+
+#[test]
+fn a_block_of_nothing_leaves_no_trace_in_a_signature() {
+    let int = named("MPI_INT");
+    let nothing = Datatype::contiguous(0, int).expect("a type of no bytes");
+    let types = [nothing.clone(), int.clone(), nothing];
+    let mixed = Datatype::struct_(&[1, 2, 3], &[0, 4, 0], &types).expect("a struct");
+    assert_eq!((mixed.size(), mixed.uniform()), (8, int.uniform()));
+    assert!(int.uniform().is_some());
+}

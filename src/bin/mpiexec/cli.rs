@@ -531,7 +531,11 @@ mod tests {
         assert!(refusal("-n 2").contains("no program"));
         assert!(refusal("./a :").contains("no program number 2"));
         assert!(refusal("-bogus ./a").contains("bogus"));
-        assert!(refusal("-timeout 0 ./a").contains("seconds"));
+        let words = refusal("-timeout 0 ./a");
+        assert!(
+            words.contains("seconds") && !words.contains("For more") && !words.ends_with(' '),
+            "{words}"
+        );
         assert!(refusal("-timeout nan ./a").contains("seconds"));
         assert!(refusal("-bind-to moon ./a").contains("moon"));
         assert!(refusal("./a : -timeout 3 ./b").contains("timeout"));

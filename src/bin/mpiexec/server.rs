@@ -643,4 +643,25 @@ mod tests {
             .expect("the answer");
         assert!(name.starts_with("job") && name.len() <= KVSNAME_MAX, "{name}");
     }
+
+    #[test]
+    fn a_foreign_client_finds_what_was_put_by_its_number() {
+        let mut server = server(1);
+        init(&mut server, 0);
+        for (key, value) in [("b", 7), ("a", 8)] {
+            replies(
+                &mut server,
+                0,
+                &format!("cmd=put kvsname=k key={key} value={value}"),
+            );
+        }
+        let mut found = |index| {
+            replies(&mut server, 0, &format!("cmd=getbyidx kvsname=k idx={index}"))[0]
+                .1
+                .clone()
+        };
+        assert_eq!(found(0), "cmd=getbyidx_results rc=0 nextidx=1 key=b val=7\n");
+        assert_eq!(found(1), "cmd=getbyidx_results rc=0 nextidx=2 key=a val=8\n");
+        assert_eq!(found(2), "cmd=getbyidx_results rc=1 reason=no_more_keys\n");
+    }
 }

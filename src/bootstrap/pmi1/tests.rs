@@ -459,9 +459,11 @@ fn a_wish_for_a_report_may_come_before_any_answer() {
     let mut answer = hydra(1024, "(vector,(0,1,2))");
     let (socket, thread) = launcher(move |line| {
         let text = answer(line)?;
-        Some(match line {
-            "cmd=barrier_in" => format!("cmd=report\n{text}"),
-            _ => text,
+        let comes_first = line == "cmd=barrier_in" || line.starts_with("cmd=put");
+        Some(if comes_first {
+            format!("cmd=report\n{text}")
+        } else {
+            text
         })
     });
     let mut pmi = Pmi1::connect(environment(socket.as_raw_fd(), 0, 2)).unwrap();
@@ -469,6 +471,8 @@ fn a_wish_for_a_report_may_come_before_any_answer() {
     pmi.fence().unwrap();
     assert!(pmi.attend().unwrap(), "the wish is not lost");
     assert!(!pmi.attend().unwrap(), "it is one wish");
+    pmi.publish(0, b"card").unwrap();
+    assert!(pmi.attend().unwrap() && !pmi.attend().unwrap());
     drop(socket);
     thread.join().unwrap();
 }

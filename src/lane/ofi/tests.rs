@@ -651,3 +651,19 @@ fn addresses_are_put_into_words() {
     assert!(words(&lane.own_name).ends_with(" over tcp;ofi_rxm"));
     assert!(words(&lane.own_name).contains(':'));
 }
+
+#[test]
+fn what_each_provider_keeps_in_order_and_reads() {
+    // From 1.18 on all but ofi_rxm offer less: the engine puts their messages in order.
+    let old = crate::fabric::version().unwrap() < (1, 18);
+    for (provider, ordered) in [
+        (over_tcp()[0], true),
+        (over_tcp()[1], old),
+        ("sockets", old),
+        ("shm", old),
+        ("udp;ofi_rxd", false),
+    ] {
+        let limits = open(provider).limits();
+        assert_eq!((limits.ordered, limits.rma), (ordered, true), "{provider}");
+    }
+}

@@ -390,6 +390,18 @@ fn where_all_are_distrusted_as_many_more_are_posted_as_halves_can_hold() {
     assert_eq!(counts[..4], [33, 65, 97, 129]);
     // 5 + 64 + 32 = 101 are used at most when it is distrusted once more.
     assert_eq!(counts[4..], [129; 4]);
+    // Only those that are used count: 100 of them are free again.
+    for _ in 0..4 + 100 {
+        pair.begin(MESSAGE);
+        pair.end(0, false);
+    }
+    let before = pair.provider.borrow().postings;
+    pair.buffers.distrust(connections);
+    pair.replenish().unwrap();
+    assert_eq!(
+        (pair.provider.borrow().postings, pair.buffers.count()),
+        (before + SINGLES, 129)
+    );
 }
 
 #[test]
