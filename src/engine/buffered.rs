@@ -393,6 +393,19 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
+    fn a_buffer_says_what_it_never_holds() {
+        let mut memory = [0u8; 100];
+        // SAFETY: nothing is put there.
+        let buffer = unsafe { SendBuffer::of_user(memory.as_mut_ptr(), memory.len()) };
+        assert!(buffer.holds(0).is_ok() && buffer.holds(100).is_ok());
+        for bytes in [101, u64::MAX] {
+            let error = buffer.holds(bytes).unwrap_err();
+            assert!(error.message.contains("only 100"), "{error}");
+        }
+        assert!(SendBuffer::automatic().holds(1 << 40).is_ok());
+    }
+
+    #[test]
     fn pieces_go_round() {
         let mut ring = Ring::new(100);
         let places: Vec<_> = [30, 30, 30].map(|len| ring.reserve(len)).into();

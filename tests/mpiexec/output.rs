@@ -154,7 +154,8 @@ fn a_reader_of_both_streams_that_goes_away_ends_the_job() {
 #[test]
 fn output_that_is_read_late_is_all_there() {
     let script = "head -c 300000 /dev/zero; echo; echo $$";
-    let mut job = Running::start(mpiexec(&["-n", "1", "sh", "-c", script]));
+    // The time limit is the ranks', and not the reader's.
+    let mut job = Running::start(mpiexec(&["--timeout", "1", "-n", "1", "sh", "-c", script]));
     // Longer than orphans are waited for after the last rank's end.
     std::thread::sleep(Duration::from_millis(2500));
     assert!(job.line().len() == 300_000);

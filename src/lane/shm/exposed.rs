@@ -26,6 +26,14 @@ pub struct Tables {
     latest: u64,
 }
 
+#[cfg(test)]
+impl Tables {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.tables.len()
+    }
+}
+
 impl Tables {
     /// Makes some pieces known.
     pub fn expose(&mut self, pieces: &[Piece]) -> (Region, RemoteKey) {

@@ -52,6 +52,20 @@ fn a_segment_has_no_more_places_than_it_was_made_for() {
 }
 
 #[test]
+fn what_is_exposed_no_more_leaves_no_table() {
+    let mut lane = lane(0, true);
+    let bytes = [0u8; 8];
+    let pieces = [Piece::of(&bytes[..2]), Piece::of(&bytes[4..])];
+    // SAFETY: the bytes outlive the exposures.
+    let regions = [(); 2].map(|()| unsafe { lane.expose(&pieces) }.unwrap().0);
+    assert_eq!(lane.tables.count(), 2);
+    for (left, region) in [1, 0].into_iter().zip(regions) {
+        lane.withdraw(region);
+        assert_eq!(lane.tables.count(), left);
+    }
+}
+
+#[test]
 fn a_segment_of_another_token_is_not_joined() {
     let one = lane(0, false);
     let right = Address::decode(&one.address()).unwrap();
