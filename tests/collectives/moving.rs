@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use weft::collective::{self, Buffer, VBuffer, WBuffer};
+use weft::engine::memory::Memory;
 use weft::sim::Rank;
 
 use crate::data::{Area, LAYOUTS, Layout, element};
@@ -488,5 +489,37 @@ fn bytes() {
             .unwrap();
         let expected: Vec<u8> = (0..case.size).flat_map(content).collect();
         assert_eq!(all, expected);
+    });
+}
+
+/// What was sent before has arrived behind it, from everybody.
+#[test]
+fn flush() {
+    const TAG: i32 = 77;
+    cases("flush", |rank, case| async move {
+        let world = rank.world();
+        for to in 0..case.size {
+            // SAFETY: it has no memory.
+            let request = unsafe { world.send(to, TAG, Memory::empty(), false, true) };
+            if let Some(request) = request.expect("nobody dies") {
+                rank.instance().engine().release(request);
+            }
+        }
+        call(&rank, &case, |operation| async move {
+            collective::flush(&operation).await
+        })
+        .await
+        .unwrap();
+        let arrived = |rank: &Rank| {
+            let engine = rank.instance().engine();
+            engine.unexpected().filter(|one| one.tag == TAG).count()
+        };
+        assert_eq!(arrived(&rank), case.size as usize);
+        collective::barrier(&world.collective()).await.unwrap();
+        for from in 0..case.size {
+            // SAFETY: as above.
+            let received = unsafe { world.receive(Some(from), Some(TAG), Memory::empty()) };
+            rank.received(received.expect("nobody dies")).await;
+        }
     });
 }
