@@ -592,7 +592,17 @@ fn types_are_found_by_size_and_precision() {
         Datatype::f90_real(UNDEFINED, UNDEFINED).unwrap_err().class,
         Class::Arg
     );
-    for (range, size) in [(2, 1), (3, 2), (9, 4), (10, 8), (19, 16)] {
+    for (range, size) in [
+        (0, 1),
+        (2, 1),
+        (3, 2),
+        (4, 2),
+        (9, 4),
+        (10, 8),
+        (18, 8),
+        (19, 16),
+        (38, 16),
+    ] {
         assert_eq!(Datatype::f90_integer(range).expect("a kind").size(), size);
     }
     assert!(Datatype::f90_integer(39).is_err() && Datatype::f90_integer(-1).is_err());
@@ -631,6 +641,7 @@ fn a_copy_is_no_element_of_a_reduction() {
         assert!(named(name).element().is_some());
         for copy in [Datatype::dup(named(name)), Datatype::second(named(name))] {
             assert!(copy.element().is_none() && copy.size() == named(name).size());
+            assert!(!copy.is_predefined() && named(name).is_predefined());
         }
     }
 }

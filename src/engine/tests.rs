@@ -661,9 +661,11 @@ fn a_freed_receive_leaves_nothing_when_its_message_has_come() {
 fn a_message_is_read_piece_after_piece_into_many_runs() {
     // Runs of 3 bytes: more than one read takes, and the last read is not full.
     const RUNS: usize = 2500;
-    let datatype = Datatype::vector(RUNS as i64, 3, 5, Datatype::byte()).expect("a vector");
+    // There is room for more than comes.
+    const ROOM: usize = RUNS + 1000;
+    let datatype = Datatype::vector(ROOM as i64, 3, 5, Datatype::byte()).expect("a vector");
     let exposed = pattern(3 * RUNS);
-    let mut buffer = vec![0xee; 5 * RUNS];
+    let mut buffer = vec![0xee; 5 * ROOM];
     let mut scene = Scene::new(|_| ());
     let memory = Memory::new(buffer.as_mut_ptr(), 1, &datatype);
     let id = scene.post(5, memory);
@@ -686,8 +688,13 @@ fn a_message_is_read_piece_after_piece_into_many_runs() {
         assert_eq!(offset, next);
         next += len as u64;
     }
-    let got: Vec<u8> = buffer.chunks(5).flat_map(|run| &run[..3]).copied().collect();
+    let (filled, rest) = buffer.split_at(5 * RUNS);
+    let got: Vec<u8> = filled.chunks(5).flat_map(|run| &run[..3]).copied().collect();
     assert!(got == exposed, "the bytes lie elsewhere");
+    assert!(
+        rest.iter().all(|&byte| byte == 0xee),
+        "more was read than there is"
+    );
     let gaps = buffer.chunks(5).flat_map(|run| &run[3..]);
     assert!(gaps.into_iter().all(|&byte| byte == 0xee), "a gap was written to");
 }

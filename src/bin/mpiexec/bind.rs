@@ -194,6 +194,7 @@ mod tests {
     fn kernel_lists_are_parsed() {
         assert_eq!(cpu_list("0-2,8"), Some(set(&[0, 1, 2, 8])));
         assert_eq!(cpu_list("5"), Some(set(&[5])));
+        assert!(cpu_list("0-65536").is_some() && cpu_list("0-65537").is_none());
         for text in ["", "a", "3-1", "0-", "0-99999999"] {
             assert_eq!(cpu_list(text), None, "{text}");
         }

@@ -8,7 +8,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -246,12 +246,6 @@ impl Sink {
     /// Whether little enough waits that streams can be read again.
     pub fn has_room(&self) -> bool {
         self.pending.len() - self.written < PENDING_MAX / 2
-    }
-}
-
-impl AsRawFd for Sink {
-    fn as_raw_fd(&self) -> RawFd {
-        self.file.as_raw_fd()
     }
 }
 

@@ -113,6 +113,8 @@ fn an_engine_with_a_request_is_not_empty() {
     assert!(!scene.engine.is_empty(), "nobody has taken it");
     scene.engine.take(bare);
     assert!(scene.engine.is_empty());
+    scene.eager(5, &[]);
+    assert!(!scene.engine.is_empty(), "a message that nobody has taken");
 }
 
 #[test]
@@ -480,6 +482,16 @@ fn a_pushed_message_is_asked_back_behind_its_last_piece() {
     assert_eq!(scene.engine.take(ids[0]), Some(Outcome::EMPTY));
     scene.says(Kind::CancelReply, FLAG_CANCELLED, (0, 0, ids[1].to_u64()), &[]);
     assert!(scene.engine.take(ids[1]).expect("it has ended").cancelled);
+}
+
+#[test]
+fn a_pushed_message_that_is_alone_is_asked_back() {
+    let data = pattern(2500);
+    let mut scene = Scene::new(|limits| (limits.eager, limits.pushed) = (100, 2500));
+    scene.wire.lock().refuses = Some(Kind::Data);
+    let id = scene.send(5, Memory::of(&data));
+    scene.engine.cancel(id);
+    assert!(scene.engine.awaits_answers(|context| context == CONTEXT));
 }
 
 #[test]
