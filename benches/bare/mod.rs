@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
+use weft::fabric::When;
 use weft_libfabric_sys as sys;
 
 use super::Side;
@@ -32,6 +33,7 @@ fn ok(status: impl Into<i64>) {
 }
 
 impl Bare {
+    /// As the lane opens its own; `min_multi_recv` is the longest message in bytes.
     pub fn open(info: &weft::fabric::Info, min_multi_recv: usize, descriptor: bool) -> Bare {
         // SAFETY: the objects are opened in libfabric's order from one fi_info, and stay open; all pointers are valid
         // during the calls.
@@ -64,15 +66,26 @@ impl Bare {
                 ptr::addr_of_mut!((*cq).fid),
                 sys::FI_TRANSMIT | sys::FI_RECV,
             ));
+            let when = When::of(
+                &info.provider(),
+                weft::fabric::version().expect("libfabric is there"),
+            );
+            let limit_remainder = || {
+                ok(sys::fi_setopt(
+                    ep,
+                    sys::FI_OPT_ENDPOINT as i32,
+                    sys::FI_OPT_MIN_MULTI_RECV as i32,
+                    ptr::from_ref(&min_multi_recv).cast(),
+                    size_of::<usize>(),
+                ));
+            };
+            if when == When::BeforeEnable {
+                limit_remainder();
+            }
             ok(sys::fi_enable(ep));
-            let option = sys::FI_OPT_MIN_MULTI_RECV as i32;
-            ok(sys::fi_setopt(
-                ep,
-                0,
-                option,
-                ptr::from_ref(&min_multi_recv).cast(),
-                size_of::<usize>(),
-            ));
+            if when == When::AfterEnable {
+                limit_remainder();
+            }
             let mut bare = Bare {
                 domain,
                 ep,

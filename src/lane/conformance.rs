@@ -15,6 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Default)]
 pub(crate) struct Log {
     pub messages: Vec<Vec<u8>>,
+    /// How many have come, also of those that a test has taken out.
+    pub arrived: usize,
     pub completed: Vec<(u64, Result<()>)>,
     pub lost: Vec<(ProcId, Error)>,
 }
@@ -22,6 +24,7 @@ pub(crate) struct Log {
 impl Sink for Log {
     fn message(&mut self, bytes: &[u8]) {
         self.messages.push(bytes.to_vec());
+        self.arrived += 1;
     }
     fn completed(&mut self, token: u64, result: Result<()>) {
         self.completed.push((token, result));
@@ -35,6 +38,8 @@ impl Sink for Log {
 pub(crate) struct Pair<L> {
     pub lanes: [L; 2],
     pub logs: [Log; 2],
+    /// How many messages each has sent.
+    sent: [usize; 2],
 }
 
 const HEADER: [u8; 40] = *b"a header of forty bytes, as the engine's";
@@ -55,9 +60,15 @@ impl<L: Lane> Pair<L> {
         lanes[1]
             .connect(ProcId(0), &addresses[0])
             .expect("the other lane's address is good");
+        Pair::unconnected(lanes)
+    }
+
+    /// Two lanes that are to be told of each other.
+    pub(crate) fn unconnected(lanes: [L; 2]) -> Pair<L> {
         Pair {
             lanes,
             logs: Default::default(),
+            sent: [0, 0],
         }
     }
 
@@ -83,15 +94,23 @@ impl<L: Lane> Pair<L> {
         }
     }
 
-    /// Sends from lane `from`, polling while the lane says again.
+    /// Sends from lane `from`, polling while the lane says again, or as much is on its way as the other one may leave waiting.
     pub(crate) fn send(&mut self, from: usize, payload: &[u8], token: u64) -> Sent {
         let start = Instant::now();
+        let to = 1 - from;
+        let most = self.lanes[to].limits().queue;
+        self.poll_until("messages on their way", |pair| {
+            pair.sent[from] < pair.logs[to].arrived.saturating_add(most)
+        });
         loop {
-            let to = ProcId(1 - from as u32);
+            let to = ProcId(to as u32);
             // SAFETY: the tests keep payloads until their completion, or until the lanes are closed.
             match unsafe { self.lanes[from].send(to, &HEADER, payload, token) }.expect("sending works") {
                 Sent::Again => self.poll(),
-                other => return other,
+                other => {
+                    self.sent[from] += 1;
+                    return other;
+                }
             }
             assert!(
                 start.elapsed() < PATIENCE,

@@ -157,6 +157,7 @@ fn different_operations_of_one_number_fail_on_both_sides() {
         told.contains("is in MPI_Bcast") && told.contains("process 1 is in MPI_Barrier"),
         "{told}"
     );
+    assert!(!told.contains("another communicator"), "{told}");
 }
 
 #[test]
@@ -176,6 +177,7 @@ fn a_blocking_operation_and_a_wait_for_a_nonblocking_one_fail_on_both_sides() {
             told.contains("in MPI_Ibarrier and process 1 in MPI_Barrier"),
             "{told}"
         );
+        assert!(!told.contains("another communicator"), "{told}");
     }
 }
 
@@ -242,6 +244,12 @@ fn what_can_still_come_is_no_error() {
     let mut other = nonblocking((0, 0));
     other.request = None;
     goes_on(blocking((0, 0)), other, "its thread waits for something else");
+    let mut other = nonblocking((0, 0));
+    let beside = other.scene.engine.bare_request();
+    let scan = of(7, "MPI_Scan").tag();
+    other.scene.engine.set_collective(beside, COMMUNICATOR, scan);
+    other.request = Some(beside);
+    goes_on(blocking((0, 0)), other, "its thread waits for another operation");
     let on_another = |nonblocking| Process::on(ANOTHER, (0, 0), "MPI_Barrier", nonblocking);
     let mut other = on_another(false);
     let one = nonblocking((0, 0));
@@ -252,6 +260,45 @@ fn what_can_still_come_is_no_error() {
         on_another(true),
         "nobody knows what the other has begun",
     );
+}
+
+/// Of a communicator that this process has freed nothing is to come. (The peer is in one that no one else comes to any more.)
+#[test]
+fn who_has_freed_the_communicator_does_not_fail() {
+    let mut one = Process::new((0, 0), "MPI_Barrier", false);
+    for (known, begun) in &mut one.others {
+        if *known == ANOTHER {
+            *begun = Arc::default();
+        }
+    }
+    let mut other = Process::on(ANOTHER, (0, 0), "MPI_Barrier", false);
+    both_wait(&mut one, &mut other);
+    assert_eq!(one.error(), None);
+    assert!(other.error().is_some());
+}
+
+/// Who has failed his operation tells the peer so whenever it is still stuck in the one that he failed for.
+#[test]
+fn a_peer_that_is_still_stuck_is_told_again() {
+    let mut one = Process::new((3, 4), "MPI_Barrier", false);
+    let mut other = Process::new((3, 4), "MPI_Barrier", true);
+    both_wait(&mut one, &mut other);
+    assert!(one.error().is_some());
+    let later = Step {
+        number: other.step.number + 1,
+        ..other.step
+    };
+    for (step, answers) in [(other.step, 1), (later, 0), (other.step, 1)] {
+        let said = Said {
+            step,
+            stuck: Some(3),
+            answer: false,
+        };
+        one.scene
+            .says(Kind::Waits, 0, (0, COMMUNICATOR + 1, said.encode()), &[]);
+        one.sleeps(Duration::from_millis(1010));
+        assert_eq!(one.tells(&mut other), answers, "{step:?}");
+    }
 }
 
 /// What a peer has said counts as long as this process has not begun what the peer is in.

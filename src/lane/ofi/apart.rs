@@ -140,6 +140,7 @@ impl Served {
             messages,
             completed,
             lost,
+            ..
         } = std::mem::take(&mut self.log);
         answer.number(messages.len() as u64);
         for message in &messages {

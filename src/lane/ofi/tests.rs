@@ -229,7 +229,7 @@ fn a_peer_that_calls_nothing_for_long_is_told_of_and_not_lost() {
                 break;
             }
             told.extend(pair.lanes[0].late(ProcId(1)));
-            let Pair { lanes, logs } = &mut pair;
+            let Pair { lanes, logs, .. } = &mut pair;
             lanes[0].poll(&mut logs[0]).unwrap();
         }
         assert_eq!((sent, told.len()), (Sent::Again, 1), "{provider}: {told:?}");
@@ -285,6 +285,7 @@ fn left_alone(provider: &str) -> (OfiLane, conformance::Log) {
     let Pair {
         lanes: [lane, other],
         logs: [log, _],
+        ..
     } = pair;
     drop(other);
     (lane, log)
@@ -381,7 +382,7 @@ fn a_sleeping_lane_is_woken() {
         assert!(readable(5000), "{provider}: the message did not wake the sleeper");
         let start = std::time::Instant::now();
         while pair.logs[1].messages.is_empty() {
-            let Pair { lanes, logs } = &mut pair;
+            let Pair { lanes, logs, .. } = &mut pair;
             lanes[1].poll(&mut logs[1]).unwrap();
             assert!(
                 start.elapsed() < Duration::from_secs(5),

@@ -332,10 +332,7 @@ fn a_sender_whose_bell_can_not_be_rung_does_not_rely_on_it() {
     let [mut first, second] = lanes();
     first.address.bell_inode ^= 1;
     let theirs = second.address();
-    let mut pair = Pair {
-        lanes: [first, second],
-        logs: Default::default(),
-    };
+    let mut pair = Pair::unconnected([first, second]);
     pair.lanes[0]
         .connect(ProcId(1), &theirs)
         .expect("they share a machine");
