@@ -261,6 +261,16 @@ impl Scene {
         self.says_as(seq, kind, flags, words, payload);
     }
 
+    /// The peer announces a long message, of so many bytes and with this tag, that can't be read.
+    pub fn announces(&mut self, flags: u8, tag: i32, size: u64) {
+        let rts = Rts {
+            size,
+            sender: 31,
+            key: None,
+        };
+        self.says(Kind::Rts, flags, (tag, CONTEXT, PEER.0.into()), &rts.encode());
+    }
+
     /// An eager message of the peer with this tag.
     fn eager(&mut self, tag: i32, payload: &[u8]) {
         self.says(Kind::Eager, 0, (tag, CONTEXT, PEER.0.into()), payload);
@@ -482,12 +492,7 @@ fn data_beyond_what_was_granted_loses_the_peer() {
         let mut scene = Scene::new(|_| ());
         let mut buffer = vec![0xee; size as usize];
         let id = scene.post(5, Memory::of_mut(&mut buffer));
-        let rts = Rts {
-            size,
-            sender: 31,
-            key: None,
-        };
-        scene.says(Kind::Rts, 0, (5, CONTEXT, PEER.0.into()), &rts.encode());
+        scene.announces(0, 5, size);
         let (cts, grant) = scene.hears(Kind::Cts);
         assert_eq!(grant, Grant::new(size, granted).encode());
         let data = vec![1; len as usize];

@@ -72,12 +72,7 @@ fn a_receive_that_is_given_up_takes_no_message() {
     // And one whose message is asked for piece by piece.
     let mut long = vec![0; LEN];
     let id = scene.post(6, Memory::of_mut(&mut long));
-    let rts = Rts {
-        size: LEN as u64,
-        sender: 31,
-        key: None,
-    };
-    scene.says(Kind::Rts, 0, (6, CONTEXT, PEER.0.into()), &rts.encode());
+    scene.announces(0, 6, LEN as u64);
     scene.engine.abandon(id);
     assert!(scene.engine.take(id).expect("it has ended").error.is_some());
 }
@@ -271,12 +266,7 @@ fn what_was_freed_and_is_under_way_is_known() {
     let receive = scene.post(5, Memory::of_mut(&mut buffer));
     scene.engine.release(receive);
     assert!(!freed(&scene));
-    let rts = Rts {
-        size: LEN as u64,
-        sender: 31,
-        key: None,
-    };
-    scene.says(Kind::Rts, 0, (5, CONTEXT, PEER.0.into()), &rts.encode());
+    scene.announces(0, 5, LEN as u64);
     assert!(freed(&scene));
 }
 
@@ -342,15 +332,21 @@ fn who_is_not_connected_is_wanted() {
     assert_eq!(scene.engine.is_complete(id), Some(true));
 }
 
-/// What is pushed is not long: each goes whole before the next begins, and only so many are begun at once.
-#[test]
-fn pushed_messages_go_one_after_the_other_and_a_fifth_is_asked_for() {
-    let data = pattern(2500);
-    let mut scene = Scene::new(|limits| {
+/// One that pushes messages of up to 2,500 bytes, whose pieces the lane does not take now.
+fn held_up() -> Scene {
+    let scene = Scene::new(|limits| {
         (limits.eager, limits.pushed) = (100, 2500);
         limits.rma = false;
     });
     scene.wire.lock().refuses = Some(Kind::Data);
+    scene
+}
+
+/// What is pushed is not long: each goes whole before the next begins, and only so many are begun at once.
+#[test]
+fn pushed_messages_go_one_after_the_other_and_a_fifth_is_asked_for() {
+    let data = pattern(2500);
+    let mut scene = held_up();
     for _ in 0..6 {
         scene.send(5, Memory::of(&data));
     }
@@ -379,12 +375,7 @@ fn a_pushed_message_that_is_taken_back_leaves_nothing() {
     // Half of it has come, or all.
     for half in [true, false] {
         let mut scene = Scene::new(|_| ());
-        let rts = Rts {
-            size: 300,
-            sender: 31,
-            key: None,
-        };
-        scene.says(Kind::Rts, FLAG_PUSHED, (5, CONTEXT, PEER.0.into()), &rts.encode());
+        scene.announces(FLAG_PUSHED, 5, 300);
         scene.says(Kind::Data, FLAG_PUSHED, (0, 31, 0), &data[..100]);
         if !half {
             scene.says(Kind::Data, FLAG_PUSHED, (0, 31, 100), &data[100..]);
@@ -457,11 +448,7 @@ fn where_reads_are_switched_off_nothing_is_read() {
 #[test]
 fn a_pushed_message_is_asked_back_behind_its_last_piece() {
     let data = pattern(2500);
-    let mut scene = Scene::new(|limits| {
-        (limits.eager, limits.pushed) = (100, 2500);
-        limits.rma = false;
-    });
-    scene.wire.lock().refuses = Some(Kind::Data);
+    let mut scene = held_up();
     let ids = [(); 2].map(|()| scene.send(5, Memory::of(&data)));
     scene.engine.cancel(ids[1]);
     assert!(scene.engine.awaits_answers(|context| context == CONTEXT));
@@ -544,12 +531,7 @@ fn the_next_grant_comes_when_half_a_window_is_left() {
     let mut scene = Scene::new(|_| ());
     let mut buffer = vec![0; size as usize];
     scene.post(5, Memory::of_mut(&mut buffer));
-    let rts = Rts {
-        size,
-        sender: 31,
-        key: None,
-    };
-    scene.says(Kind::Rts, 0, (5, CONTEXT, PEER.0.into()), &rts.encode());
+    scene.announces(0, 5, size);
     let (cts, grant) = scene.hears(Kind::Cts);
     assert_eq!(grant, Grant::new(size, window).encode());
     let (mut received, mut granted) = (0, window);
@@ -683,13 +665,7 @@ fn of_a_lost_peer_no_half_message_is_left() {
     for receives in [true, false] {
         let mut scene = Scene::new(|_| ());
         let receive = receives.then(|| scene.post(5, Memory::of_mut(&mut buffer)));
-        let rts = Rts {
-            size: 100,
-            sender: 31,
-            key: None,
-        };
-        let words = (5, CONTEXT, PEER.0.into());
-        scene.says(Kind::Rts, FLAG_PUSHED, words, &rts.encode());
+        scene.announces(FLAG_PUSHED, 5, 100);
         scene.says(Kind::Data, FLAG_PUSHED, (0, 31, 0), &[1; 60]);
         scene.wire.lock().failure = Some(crate::err!(Other, "the lane is broken"));
         while scene.engine.progress(false) {}

@@ -342,13 +342,7 @@ fn a_piece_that_can_not_be() {
             let mut scene = Scene::new(|_| ());
             let mut buffer = [0; 100];
             let receive = receives.then(|| scene.post(5, Memory::of_mut(&mut buffer)));
-            let rts = Rts {
-                size: 100,
-                sender: 31,
-                key: None,
-            };
-            let words = (5, CONTEXT, PEER.0.into());
-            scene.says(Kind::Rts, FLAG_PUSHED, words, &rts.encode());
+            scene.announces(FLAG_PUSHED, 5, 100);
             scene.says(Kind::Data, FLAG_PUSHED, (0, 31, 0), &[1; 60]);
             scene.says(Kind::Data, FLAG_PUSHED, (0, 31, at), &vec![1; len]);
             assert_eq!(scene.is_lost(), !good, "{len} bytes at {at}");
