@@ -28,6 +28,7 @@ pub mod lock;
 pub mod membarrier;
 pub mod memory_kinds;
 pub mod op;
+pub mod output;
 pub mod random;
 pub mod session;
 pub mod settings;

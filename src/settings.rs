@@ -76,36 +76,95 @@ macro_rules! settings {
 }
 
 settings! {
-    /// ways to other processes that may be used; by default shared memory on one machine and libfabric beyond, and libfabric alone where a provider is named
+    /// what may carry messages: shm (shared memory within one machine), ofi (libfabric); by default both, or ofi alone if a provider is named
     lanes: Vec<&'static str> = "WEFT_LANES", Kind::List { of: &["shm", "ofi"] }, "";
-    /// for tests: pretends that the ranks of one machine sit on so many (rank modulo that number); 0 and 1 do not
+    /// for tests: treat the ranks of one machine as if they were on this many machines (by rank modulo that number); 0 and 1: as they are
     fake_nodes: u64 = "WEFT_FAKE_NODES", Kind::Number { min: 0, max: u32::MAX as u64 }, "0";
     /// whether shared memory may read large messages from the sender's memory (process_vm_readv)
     cma: bool = "WEFT_CMA", Kind::Switch, "1";
-    /// by which stores long messages may be written into shared memory: through the caches, past them; by default what proves quicker
+    /// how long messages are written into shared memory: cached (ordinary store instructions), streaming (they bypass the caches); by default whichever proves faster
     stores: Vec<&'static str> = "WEFT_STORES", Kind::List { of: &["cached", "streaming"] }, "";
-    /// libfabric provider to use, such as `tcp;ofi_rxm`; FI_PROVIDER is honoured where this is not set
+    /// libfabric provider to use, such as `tcp;ofi_rxm`; if it is not set, FI_PROVIDER counts
     provider: Option<String> = "WEFT_PROVIDER", Kind::Text, "";
     /// network interface (name or address) whose addresses the provider may use
     interface: Option<String> = "WEFT_INTERFACE", Kind::Text, "";
-    /// largest payload in bytes that is sent eagerly; 0 leaves the choice to the lane
+    /// largest payload in bytes that is sent at once, without asking the receiver; 0: Weft decides
     eager_max: u64 = "WEFT_EAGER_MAX", Kind::Number { min: 0, max: 1 << 30 }, "0";
-    /// bytes of unexpected messages of one process that are held before it is asked to send none eagerly
+    /// bytes of messages from one sender that a process stores before there are receives for them; beyond that, the sender keeps its messages until the receiver asks for them
     unexpected_max: u64 = "WEFT_UNEXPECTED_MAX", Kind::Number { min: 0, max: u64::MAX }, "64M";
-    /// whether large messages may be read from the sender's memory
+    /// whether large messages may be read from the sender's memory by the network's remote reads
     rma: bool = "WEFT_RMA", Kind::Switch, "1";
-    /// microseconds to spin before a waiting process yields its core; 0 yields at once
+    /// microseconds that a waiting process spins before it gives its core to others; 0: at once
     spin_us: Option<u64> = "WEFT_SPIN_US", Kind::Number { min: 0, max: 1_000_000_000 }, "";
-    /// seconds after which a process for which libfabric takes no message is told of, with its address; 0 never does
+    /// seconds after which a line is printed about a process that can't be reached, with its address; 0: never
     contact_report_s: u64 = "WEFT_CONTACT_REPORT_S", Kind::Number { min: 0, max: 86_400 }, "60";
-    /// for tests: the longest sleep in milliseconds of a waiting process whom something is to wake
+    /// for tests: the longest time in milliseconds that a waiting process sleeps before it looks again by itself
     sleep_max_ms: u64 = "WEFT_SLEEP_MAX_MS", Kind::Number { min: 1, max: 86_400_000 }, "20";
-    /// seconds after which a finalize that still waits says for what; 0 never says
+    /// seconds after which an MPI_Finalize that still waits prints for what; 0: never
     finalize_report_s: u64 = "WEFT_FINALIZE_REPORT_S", Kind::Number { min: 0, max: 86_400 }, "10";
-    /// what Finalize reports: `startup`: where the time of Init and Finalize went (rank 0's; with `all`, every rank's); `transports`: which lane carried messages between which hosts (with `all`: ranks)
+    /// what MPI_Finalize prints: `startup`: where the time of MPI_Init and MPI_Finalize went (on rank 0; with `all`, on every rank); `transports`: which lane carried messages between which hosts (with `all`, between which ranks)
     report: Report = "WEFT_REPORT", Kind::List { of: &["startup", "transports", "all"] }, "";
-    /// whether the library points out erroneous programs (unmatched messages, leaked requests, open files) at finalize
+    /// whether MPI_Finalize prints what the program has left behind: requests, communicators, datatypes and other objects that are not completed, freed or closed, and messages that nobody received
     check: bool = "WEFT_CHECK", Kind::Switch, "0";
+}
+
+/// Variables beside the table's that have a meaning, or may well be set by a site for itself; with a `*`, all that begin so.
+const OTHERS: &[&str] = &[
+    // Weft's launcher tells its ranks.
+    "WEFT_LAUNCH_*",
+    // mpicc's.
+    "WEFT_CC",
+    "WEFT_CXX",
+    // Where environment modules say that Weft is.
+    "WEFT_ROOT",
+    "WEFT_HOME",
+    "WEFT_DIR",
+    "WEFT_PREFIX",
+    "WEFT_VERSION",
+    // Weft's own tests'.
+    "WEFT_TEST_*",
+    "WEFT_SIM_*",
+    "WEFT_SOAK_*",
+    "WEFT_MPI4PY_*",
+    "WEFT_FORBID*",
+    "WEFT_BLESS",
+    "WEFT_TYPE_CASES",
+];
+
+/// A line for each of these environment variables that looks like a setting and is none.
+pub fn misspelt<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let is_known = |name: &str| {
+        TABLE.iter().any(|setting| setting.name == name)
+            || OTHERS.iter().any(|other| match other.strip_suffix('*') {
+                Some(begin) => name.starts_with(begin),
+                None => *other == name,
+            })
+    };
+    let unknown = names
+        .into_iter()
+        .filter(|name| name.starts_with("WEFT_") && !is_known(name));
+    let lines = unknown.map(|name| {
+        let distance = |setting: &&Setting| strsim::damerau_levenshtein(setting.name, name);
+        let nearest = TABLE.iter().min_by_key(distance);
+        // Two letters that are wrong, or a third of the name behind WEFT_.
+        let near = nearest.filter(|setting| distance(setting) <= 2.max((name.len() - 5) / 3));
+        match near {
+            Some(setting) => format!("{name} is no setting of Weft: did you mean {}?", setting.name),
+            None => format!("{name} is no setting of Weft (weft-info lists all)"),
+        }
+    });
+    let mut lines: Vec<String> = lines.collect();
+    lines.sort();
+    lines.dedup();
+    lines
+}
+
+/// The same of this process's environment.
+pub fn misspelt_here() -> Vec<String> {
+    let names: Vec<String> = std::env::vars_os()
+        .filter_map(|(name, _)| name.into_string().ok())
+        .collect();
+    misspelt(names.iter().map(String::as_str))
 }
 
 /// What `WEFT_REPORT` asks for: words with commas between them.
@@ -215,6 +274,37 @@ mod tests {
             Settings::read(|name| (name == "WEFT_EAGER_MAX").then(|| "lots".to_string())).unwrap_err();
         assert!(error.message.contains("WEFT_EAGER_MAX"), "{error}");
         assert!(error.message.contains("lots"), "{error}");
+    }
+
+    #[test]
+    fn a_misspelt_setting_is_told_with_the_nearest_name() {
+        let told = |name: &str| misspelt([name]).pop();
+        for setting in TABLE {
+            assert_eq!(told(setting.name), None);
+        }
+        for name in [
+            "WEFT_LAUNCH_JOB",
+            "WEFT_TEST_PEERS",
+            "WEFT_ROOT",
+            "WEFT",
+            "FI_PROVIDR",
+            "PATH",
+        ] {
+            assert_eq!(told(name), None);
+        }
+        for (name, meant) in [
+            ("WEFT_PROVIDR", "WEFT_PROVIDER"),
+            ("WEFT_INTERFCAE", "WEFT_INTERFACE"),
+            ("WEFT_LANE", "WEFT_LANES"),
+            ("WEFT_EAGERMAX", "WEFT_EAGER_MAX"),
+            ("WEFT_CMMA", "WEFT_CMA"),
+        ] {
+            let expected = format!("{name} is no setting of Weft: did you mean {meant}?");
+            assert_eq!(told(name), Some(expected));
+        }
+        let far = told("WEFT_COMPLETELY_DIFFERENT").unwrap();
+        assert!(far.contains("weft-info") && !far.contains("mean"), "{far}");
+        assert_eq!(misspelt(["WEFT_B", "WEFT_A", "WEFT_B"]).len(), 2);
     }
 
     #[test]

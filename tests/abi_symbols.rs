@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use object::read::elf::{ElfFile64, FileHeader as _};
-use object::{Object as _, ObjectSymbol as _, elf};
+use object::{Object as _, ObjectSymbol as _, ObjectSymbolTable as _, RelocationTarget, elf};
 
 /// The shared library that was built for this test: one run of the compiler makes it and the Rust library that
 /// this test is linked with, side by side in the folder of the test's own program.
@@ -37,6 +37,27 @@ fn every_procedure_is_exported_under_both_names_and_nothing_else() {
     assert!(missing.is_empty(), "not exported: {missing:?}");
     let beyond: Vec<_> = exported.difference(&expected).collect();
     assert!(beyond.is_empty(), "exported, and in neither table: {beyond:?}");
+}
+
+#[test]
+fn the_library_calls_its_own_procedures_whatever_a_profiler_replaces() {
+    let bytes = std::fs::read(library()).unwrap_or_else(|e| panic!("{}: {e}", library().display()));
+    let file = ElfFile64::<object::Endianness>::parse(&*bytes).expect("an ELF file");
+    let table = file.dynamic_symbol_table().expect("dynamic symbols");
+    let relocations = file.dynamic_relocations().expect("dynamic relocations");
+    let mut number = 0;
+    for (_, relocation) in relocations {
+        number += 1;
+        if let RelocationTarget::Symbol(index) = relocation.target() {
+            let name = table
+                .symbol_by_index(index)
+                .expect("a symbol")
+                .name()
+                .expect("a name");
+            assert!(!name.contains("MPI_"), "the loader binds {name}");
+        }
+    }
+    assert!(number > 100, "{number} relocations");
 }
 
 #[test]

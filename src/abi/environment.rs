@@ -14,6 +14,7 @@ use crate::allocation::{self, Allocation};
 use crate::err;
 use crate::errhandler::{Errhandler, Object, UserHandler};
 use crate::error::{Class, Error, Result};
+use crate::lock::this_thread;
 
 /// The thread levels that may be asked for, and what is given for them.
 fn thread_level(required: c_int) -> Result<c_int> {
@@ -55,7 +56,7 @@ mpi! {
 
     /// Section 11.6.2.
     small fn MPI_Is_thread_main(flag: *mut c_int) local {
-        let is_main = process::world()?.main_thread == std::thread::current().id();
+        let is_main = process::world()?.main_thread == this_thread();
         // SAFETY: null or an `int` of the user's.
         unsafe { give(flag, is_main.into(), "flag") }
     }

@@ -21,7 +21,7 @@ use crate::instance::{Instance, Policy, Then, Users};
 use crate::lane::{self, ProcId};
 use crate::lock::{self, MappedMutexGuard, MutexGuard};
 use crate::random;
-use crate::settings::Settings;
+use crate::settings::{Settings, misspelt_here};
 use crate::startup::{Ledger, Phase};
 
 pub use crate::instance::User;
@@ -185,6 +185,11 @@ fn open(incarnation: u32) -> Result<Arc<Instance>> {
     {
         eprintln!("[weft] {why}: the ranks have told each other where they are");
     }
+    // Weft's launcher has told the user.
+    if job.rank == 0 && !bootstrap.tells_why() {
+        static TOLD: std::sync::Once = std::sync::Once::new();
+        TOLD.call_once(|| misspelt_here().iter().for_each(|line| eprintln!("[weft] {line}")));
+    }
     let policy = Policy::new(&settings, &job);
     let lanes = lane::choose::open(&settings, &job, policy.spins(), random::number()?, &ledger)?;
     let engine = Engine::new(Parts {
@@ -200,5 +205,6 @@ fn open(incarnation: u32) -> Result<Arc<Instance>> {
     });
     let instance = Instance::new(engine, bootstrap, settings, policy, incarnation, ledger)?;
     instance.set_label(process::current_procedure);
+    instance.set_names(super::objects::names_of_communicators);
     Ok(instance)
 }

@@ -6,7 +6,7 @@
 //! - `handle`, `objects`: from handles to objects; checks of arguments
 //! - `errors`, `status`: error codes; what is in an `MPI_Status`. `added`: error classes and codes of the user's
 //! - `short`: the short way of the calls that programs make most
-//! - `output`: what was written before the job ends arrives
+//! - `check`: what a program leaves behind at MPI_Finalize
 //! - the chapters; `trivial` (what needs no library behind it) and `unsupported` (what is not built yet)
 
 use std::ffi::c_int;
@@ -14,6 +14,7 @@ use std::ffi::c_int;
 mod added;
 mod attribute;
 mod buffered;
+mod check;
 mod collective;
 mod communicator;
 pub mod constants;
@@ -30,7 +31,6 @@ mod intercommunicator;
 mod library;
 pub mod objects;
 mod op;
-mod output;
 mod partitioned;
 mod persistent;
 mod point_to_point;

@@ -11,10 +11,12 @@ use super::persistent::Persistent;
 use super::process;
 use super::types::*;
 use crate::communicator::Communicator;
-use crate::communicator::group::Group;
+use crate::communicator::group::{Group, processes};
+use crate::communicator::names::Names;
 use crate::datatype::Datatype;
 use crate::engine::Message;
 use crate::engine::buffered::SendBuffer;
+use crate::engine::describe::OwnNames;
 use crate::engine::matching::Envelope;
 use crate::engine::memory::Memory;
 use crate::err;
@@ -207,6 +209,25 @@ pub fn name_of_communicator(communicator: &Communicator) -> String {
         true => format!("communicator {:#x}", handle_of_communicator(communicator)),
         false => name.clone(),
     }
+}
+
+/// The same of all that there are, by context id.
+pub fn names_of_communicators() -> OwnNames {
+    let all = COMMUNICATORS.find_all(|_| true);
+    let predefined = [MPI_COMM_WORLD, MPI_COMM_SELF]
+        .into_iter()
+        .filter_map(|handle| COMMUNICATORS.get(handle));
+    let names: Names = all
+        .into_iter()
+        .chain(predefined)
+        .map(|communicator| {
+            (
+                Communicator::context_id(communicator.context()),
+                name_of_communicator(&communicator),
+            )
+        })
+        .collect();
+    Box::new(move |context, tag| names.called(context, tag))
 }
 
 /// At the end of a session (0: of the World Model) what was derived from it is gone, whether it was freed or not.
@@ -592,9 +613,9 @@ fn outside(value: c_int, communicator: &Communicator, name: &str) -> Error {
     };
     err!(
         Rank,
-        "{name} {value} is outside {whom}{} of {} processes",
+        "{name} {value} is outside {whom}{} of {}",
         name_of_communicator(communicator),
-        communicator.peers().size()
+        processes(communicator.peers().size())
     )
 }
 

@@ -53,26 +53,22 @@ macro_rules! mpi {
         #[allow(clippy::useless_conversion)]
         unsafe fn body($($arg: $type),*) -> $crate::error::Result<()> $body
 
-        // Neither symbol calls the other: a profiler that replaces `MPI_Send` and calls `PMPI_Send` would be called
-        // again from there. Both jump to this, which has the same arguments in the same places.
+        // All of it is in this function, so that debuggers and profilers tell its name of a process that waits.
         #[inline(never)]
-        unsafe extern "C" fn call($($arg: $type),*) -> ::std::ffi::c_int {
+        #[unsafe(export_name = $($symbol)+)]
+        unsafe extern "C" fn mpi($($arg: $type),*) -> ::std::ffi::c_int {
             $crate::abi::process::$target($($handle,)? $($symbol)+, || {
                 // SAFETY: the arguments are as the standard asks for; the body checks what can be checked.
                 unsafe { body($($arg),*) }
             })
         }
 
-        #[unsafe(export_name = $($symbol)+)]
-        unsafe extern "C" fn mpi($($arg: $type),*) -> ::std::ffi::c_int {
-            // SAFETY: the caller's promises are passed on unchanged.
-            unsafe { call($($arg),*) }
-        }
-
+        // Jumps to Weft's own `mpi`, whatever has replaced `MPI_Send` in the program: build.rs has the linker bind it. A profiler's
+        // `MPI_Send` that calls this would be called again otherwise.
         #[unsafe(export_name = concat!("P", $($symbol)+))]
         unsafe extern "C" fn pmpi($($arg: $type),*) -> ::std::ffi::c_int {
             // SAFETY: the caller's promises are passed on unchanged.
-            unsafe { call($($arg),*) }
+            unsafe { mpi($($arg),*) }
         }
     };
 }

@@ -5,26 +5,27 @@ use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering};
-use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 
+use super::check;
 use super::constants::*;
 use super::errors;
 use super::library;
 use super::objects;
-use super::output;
 use super::types::{ErrhandlerFunction, MPI_Comm, MPI_File, MPI_Session, MPI_Win};
 use crate::bootstrap::{self, Bootstrap};
 use crate::collective;
 use crate::communicator::Communicator;
 use crate::engine::Engine;
+use crate::engine::describe::Names;
 use crate::err;
 use crate::errhandler::{Errhandler, UserHandler};
 use crate::error::{Error, Result};
 use crate::instance::Instance;
 use crate::lock::{MappedMutexGuard, this_thread};
+use crate::output;
 use crate::startup::Phase;
 use crate::transports::{self, Ways};
 
@@ -54,7 +55,7 @@ pub struct World {
     /// The level that Init provided.
     pub thread_level: c_int,
     /// The thread that called Init.
-    pub main_thread: ThreadId,
+    pub main_thread: usize,
 }
 
 /// How far the World Model has come.
@@ -449,7 +450,7 @@ pub fn initialise(thread_level: c_int) -> Result<()> {
         alone: Communicator::alone(&instance),
         instance,
         thread_level,
-        main_thread: std::thread::current().id(),
+        main_thread: this_thread(),
     });
     for (communicator, handle) in [(&world.world, MPI_COMM_WORLD), (&world.alone, MPI_COMM_SELF)] {
         communicator.handle().store(handle, Ordering::Relaxed);
@@ -465,17 +466,9 @@ pub fn initialise(thread_level: c_int) -> Result<()> {
     Ok(())
 }
 
-/// Names what an erroneous program leaves behind at Finalize (section 11.2.2), one thing a line.
-fn point_out(instance: &Instance, lines: Vec<String>, what: &str) {
-    let rank = instance.job().rank;
-    for line in lines {
-        eprintln!("[weft] rank {rank}: erroneous program: at MPI_Finalize {what}: {line}");
-    }
-}
-
 /// What MPI_Finalize waits for, in words.
-fn describe_finalize(instance: &Instance, engine: &Engine) -> String {
-    let under_way = engine.pending(|context| !Communicator::is_of_world(instance, context));
+fn describe_finalize(instance: &Instance, engine: &Engine, names: Names) -> String {
+    let under_way = engine.pending(names, |context| !Communicator::is_of_world(instance, context));
     let missing = Communicator::finalizing_waits_for(engine)
         .map(|from| collective::missing(engine.size(), engine.me().0, from))
         .unwrap_or_default();
@@ -554,19 +547,13 @@ fn close(world: Arc<World>) -> Result<()> {
         buffers.extend(attachment.take());
     }
     if settings.check {
-        let open = objects::FILES.find_all(|file| file.group().session() == 0);
-        let names = open.iter().map(|file| file.describe()).collect();
-        point_out(instance, names, "a file is open");
-        let held = instance
-            .engine()
-            .held_requests(|context| !Communicator::is_of_world(instance, context));
-        point_out(instance, held, "a request is left");
+        check::point_out_what_is_left(instance);
     }
     let ledger = instance.ledger().clone();
     let start = Instant::now();
     ledger.begin_finalize();
     let check = settings.check.then_some(|untaken| {
-        point_out(instance, untaken, "a message is left that no receive took");
+        check::point_out(instance, "message", "not received", untaken);
     });
     instance.set_explanation(Some(describe_finalize));
     let report = settings.report;

@@ -9,15 +9,17 @@ use std::ffi::{c_char, c_int, c_void};
 use super::constants::*;
 use super::types::*;
 
-/// Exports each function under its `MPI_` and its `PMPI_` name.
+/// Exports each function under its `MPI_` and its `PMPI_` name, as `mpi!` does (`procedure.rs`).
 macro_rules! export {
     ($($(#[$meta:meta])* fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $result:ty $body:block)+) => {
         $(
             $(#[$meta])*
             #[allow(non_snake_case)] // The name is the standard's own.
+            #[inline(always)]
             unsafe extern "C" fn $name($($arg: $type),*) -> $result $body
 
             const _: () = {
+                #[inline(never)]
                 #[unsafe(export_name = stringify!($name))]
                 unsafe extern "C" fn mpi($($arg: $type),*) -> $result {
                     // SAFETY: the caller's promises are passed on unchanged.
@@ -27,7 +29,7 @@ macro_rules! export {
                 #[unsafe(export_name = concat!("P", stringify!($name)))]
                 unsafe extern "C" fn pmpi($($arg: $type),*) -> $result {
                     // SAFETY: the caller's promises are passed on unchanged.
-                    unsafe { $name($($arg),*) }
+                    unsafe { mpi($($arg),*) }
                 }
             };
         )+

@@ -137,6 +137,12 @@ pub trait Bootstrap: Send {
     /// Takes what the launcher has sent. `true`: it wants to know what this process waits for. An error: it is gone.
     fn attend(&mut self) -> Result<bool>;
 
+    /// Answers what [`Bootstrap::attend`] was asked; `false`: the launcher can't be told.
+    fn report(&mut self, text: &str) -> bool {
+        let _ = text;
+        false
+    }
+
     /// The descriptor that becomes readable when [`Bootstrap::lookup`] may have an answer or the launcher is gone.
     fn descriptor(&self) -> Option<std::os::fd::RawFd>;
 

@@ -530,6 +530,16 @@ impl Bootstrap for Pmi1 {
         Ok(std::mem::take(&mut self.report_wanted))
     }
 
+    fn report(&mut self, text: &str) -> bool {
+        // In hexadecimal, and with the rest of the line, it must fit.
+        let end = text.floor_char_boundary(LINE_BYTES_MAX / 2 - 64);
+        let line = format!(
+            "cmd=report_result text={}\n",
+            wire::to_hex(&text.as_bytes()[..end])
+        );
+        self.weft && !self.over && self.send(&line).is_ok()
+    }
+
     fn begin_fence(&mut self) -> Result<()> {
         self.fence_over = false;
         self.send("cmd=barrier_in\n")

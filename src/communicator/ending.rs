@@ -124,10 +124,11 @@ impl Communicator {
                 .await;
             // What is still on its way counts, too.
             collective::flush(&finalizing.collective()).await?;
+            let names = instance.names();
             check(
                 instance
                     .engine()
-                    .untaken(|context| !Communicator::is_of_world(instance, context)),
+                    .untaken(&*names, |context| !Communicator::is_of_world(instance, context)),
             );
             // Only when all have looked do senders take back what is left.
             collective::barrier(&finalizing.collective()).await?;

@@ -227,6 +227,14 @@ impl Group {
     }
 }
 
+/// "1 process", "2 processes".
+pub fn processes(number: u32) -> String {
+    match number {
+        1 => "1 process".into(),
+        _ => format!("{number} processes"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,6 +17,7 @@ mod ending;
 pub mod group;
 mod inter;
 pub mod locality;
+pub mod names;
 pub mod partitioned;
 
 use std::borrow::Cow;

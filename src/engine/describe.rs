@@ -2,39 +2,57 @@
 
 use std::fmt::{self, Write};
 
+use super::Engine;
 use super::matching::{Envelope, Pattern, Posted};
 use super::mismatch::Step;
 use super::peer::{Link, Peer};
 use super::request::{Fetch, ReceiveStage, Request, RequestId, SendStage, SendWork, Work};
-use super::{Engine, State};
 use crate::lane::ProcId;
 
 /// Of each kind of thing, only so many are listed.
 const LISTED_MAX: usize = 20;
 
+/// What people call the messages of a context.
+pub struct Called {
+    /// The communicator, or what else they are for.
+    pub name: String,
+    /// They are the library's own: a step of a collective operation, say.
+    pub own: bool,
+}
+
+/// Tells what people call the messages of a context and a tag.
+pub type Names<'a> = &'a dyn Fn(u64, Option<i32>) -> Called;
+
+/// The same, to keep.
+pub type OwnNames = Box<dyn Fn(u64, Option<i32>) -> Called>;
+
+/// The bare number, where nobody knows of communicators: in tests.
+pub fn bare(context: u64, _: Option<i32>) -> Called {
+    Called {
+        name: format!("context {context:#x}"),
+        own: false,
+    }
+}
+
 impl Engine {
     /// What this process waits for, one thing a line. Ends without a newline.
-    pub fn describe(&self) -> String {
-        let mut text = self.state.counts();
-        for line in self.pending(|_| false) {
-            text.push_str("\n  ");
-            text.push_str(&line);
-        }
-        text
+    pub fn describe(&self, names: Names) -> String {
+        let mut lines = vec![format!("process {}:", self.state.me.0)];
+        lines.extend(self.pending(names, |_| false));
+        lines.join("\n  ")
     }
 
     /// What is under way or has come and was not taken, a line for each thing, without that of the communicators whose
     /// contexts `spare` picks. The last lines may say that more was left out.
-    pub fn pending(&self, spare: impl Fn(u64) -> bool) -> Vec<String> {
+    pub fn pending(&self, names: Names, spare: impl Fn(u64) -> bool) -> Vec<String> {
         let state = &self.state;
         let requests = state.requests.iter().map(|(_, request)| request);
         let open =
             requests.filter(|request| request.outcome.is_none() && !context(request).is_some_and(&spare));
-        let mut lines = listed(
-            open.map(|request| Described(request, &state.posted).to_string()),
-            "requests",
-        );
-        lines.extend(self.untaken(spare));
+        let mut lines = listed(open.map(|request| self.words(request, names)), "requests");
+        // A process may wait several times for one thing.
+        lines.dedup();
+        lines.extend(listed(self.untaken(names, spare).into_iter(), "messages"));
         let peers = state.peers.iter().enumerate();
         lines.extend(peers.filter_map(|(at, peer)| {
             let peer = peer.as_ref()?;
@@ -58,34 +76,40 @@ impl Engine {
 
     /// The messages that no receive has taken, a line for each, without those of the communicators whose contexts `spare`
     /// picks.
-    pub fn untaken(&self, spare: impl Fn(u64) -> bool) -> Vec<String> {
+    pub fn untaken(&self, names: Names, spare: impl Fn(u64) -> bool) -> Vec<String> {
         let messages = self.state.unexpected.iter();
         let messages = messages.filter(|(envelope, _)| !spare(envelope.context));
         let described = messages.map(|(envelope, message)| {
-            format!(
-                "unexpected message from rank {}, tag {}, context {:#x}, {} bytes",
-                envelope.source,
-                envelope.tag,
-                envelope.context,
-                message.len()
-            )
+            let Called { name, own } = names(envelope.context, Some(envelope.tag));
+            let (source, tag) = (envelope.source, envelope.tag);
+            match own {
+                true => format!("rank {source} has begun {name}"),
+                false => {
+                    let bytes = count(message.len(), "byte");
+                    format!(
+                        "message of {bytes} from rank {source}, tag {tag}, on {name}: no receive has taken it"
+                    )
+                }
+            }
         });
-        listed(described, "unexpected messages")
+        described.collect()
     }
 
     /// The requests that the user holds, ended or not, a line for each, without those of the communicators whose contexts
     /// `spare` picks.
-    pub fn held_requests(&self, spare: impl Fn(u64) -> bool) -> Vec<String> {
+    pub fn held_requests(&self, names: Names, spare: impl Fn(u64) -> bool) -> Vec<String> {
         let requests = self.state.requests.iter().map(|(_, request)| request);
         let held = requests.filter(|request| !request.is_freed() && !spare(request.context));
-        let described = held.map(|request| match (&request.work, &request.outcome) {
-            (Work::Send(_) | Work::Sent(_), Some(_)) => {
-                format!("{}: it has ended", Described(request, &self.state.posted))
-            }
-            (_, Some(_)) => "a receive or an operation of several steps that has ended".into(),
-            (_, None) => Described(request, &self.state.posted).to_string(),
-        });
-        listed(described, "requests")
+        held.map(|request| self.words(request, names)).collect()
+    }
+
+    fn words(&self, request: &Request, names: Names) -> String {
+        Described {
+            request,
+            posted: &self.state.posted,
+            names,
+        }
+        .to_string()
     }
 
     /// From which rank a receive of a context and a tag waits for a message, if there is such a receive.
@@ -138,13 +162,19 @@ impl Engine {
 }
 
 /// So many of them, and how many more there are.
-fn listed(mut all: impl Iterator<Item = String>, what: &str) -> Vec<String> {
+pub fn listed(mut all: impl Iterator<Item = String>, what: &str) -> Vec<String> {
     let mut lines: Vec<String> = all.by_ref().take(LISTED_MAX).collect();
     let more = all.count();
     if more > 0 {
         lines.push(format!("and {more} more {what}"));
     }
     lines
+}
+
+/// "1 byte", "2 bytes".
+fn count(number: u64, what: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{s}")
 }
 
 /// The context of a send's or receive's messages.
@@ -157,21 +187,6 @@ fn context(request: &Request) -> Option<u64> {
             ReceiveStage::Fetching(fetch) => fetch.envelope.context,
         }),
         Work::None | Work::Collective(_) | Work::Both(_) => None,
-    }
-}
-
-impl State {
-    fn counts(&self) -> String {
-        let open = self.requests.iter().filter(|(_, request)| request.is_under_way());
-        let open = open.count();
-        format!(
-            "process {}: {open} requests under way, {} ended and not yet asked for, {} receives posted, {} unexpected \
-             messages",
-            self.me.0,
-            self.requests.len() - open,
-            self.posted.len(),
-            self.unexpected.len()
-        )
     }
 }
 
@@ -209,85 +224,141 @@ impl Peer {
     }
 }
 
-struct Described<'a>(&'a Request, &'a Posted<RequestId>);
+struct Described<'a> {
+    request: &'a Request,
+    posted: &'a Posted<RequestId>,
+    names: Names<'a>,
+}
 
 impl fmt::Display for Described<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0.work {
+        let request = self.request;
+        match &request.work {
             Work::Collective(tag) => match Step::of_tag(*tag) {
-                Some(step) => f.write_str(&step.words())?,
+                Some(_) => f.write_str(&self.on(request.context | 1, *tag))?,
                 None => f.write_str("a nonblocking collective operation")?,
             },
-            Work::None | Work::Both(_) => f.write_str("an operation of several steps")?,
-            Work::Send(work) => send(f, work)?,
-            Work::Sent(work) => send(f, &work.as_send())?,
+            Work::None | Work::Both(_) => match &request.outcome {
+                Some(outcome) if outcome.source >= 0 && outcome.tag >= 0 => write!(
+                    f,
+                    "receive of {} from rank {}, tag {}, on {}",
+                    count(outcome.bytes, "byte"),
+                    outcome.source,
+                    outcome.tag,
+                    self.on(request.context, outcome.tag)
+                )?,
+                _ => f.write_str("an operation of several steps")?,
+            },
+            Work::Send(work) => {
+                self.send(f, work.memory.len(), work.peer, &work.envelope, work.sync)?;
+                if request.outcome.is_none() {
+                    stage(f, work)?;
+                }
+            }
+            Work::Sent(work) => self.send(f, work.bytes.into(), work.peer, &work.envelope, false)?,
             Work::Receive(work) => match &work.stage {
                 ReceiveStage::Posted { id, .. } => {
-                    write!(f, "receive of up to {} bytes ", work.memory.len())?;
-                    from(f, self.1.pattern(*id))?;
-                    f.write_str(": no message has come")?;
+                    self.posted(f, work.memory.len(), self.posted.pattern(*id))?
                 }
-                ReceiveStage::Fetching(fetch) => fetching(f, fetch)?,
+                ReceiveStage::Fetching(fetch) => self.fetching(f, fetch)?,
             },
         }
-        if self.0.early {
+        if request.outcome.is_some() {
+            f.write_str(": it has ended")?;
+        }
+        if request.early {
             f.write_str(" (from the buffer)")?;
         }
-        if self.0.is_freed() {
+        if request.is_freed() {
             f.write_str(" (its request has been freed)")?;
         }
         Ok(())
     }
 }
 
-fn from(f: &mut fmt::Formatter<'_>, pattern: &Pattern) -> fmt::Result {
-    match pattern.source {
-        Some(rank) => write!(f, "from rank {rank}, ")?,
-        None => f.write_str("from any source, ")?,
+impl Described<'_> {
+    fn on(&self, context: u64, tag: i32) -> String {
+        (self.names)(context, Some(tag)).name
     }
-    match pattern.tag {
-        Some(tag) => write!(f, "tag {tag}, ")?,
-        None => f.write_str("any tag, ")?,
+
+    fn posted(&self, f: &mut fmt::Formatter<'_>, room: u64, pattern: &Pattern) -> fmt::Result {
+        let Called { name, own } = (self.names)(pattern.context, pattern.tag);
+        match (own, pattern.source) {
+            (true, Some(rank)) => return write!(f, "{name}: nothing has come from rank {rank}"),
+            (true, None) => return write!(f, "{name}: nothing has come"),
+            (false, Some(rank)) => {
+                write!(f, "receive of up to {} from rank {rank}, ", count(room, "byte"))?;
+            }
+            (false, None) => write!(f, "receive of up to {} from any source, ", count(room, "byte"))?,
+        }
+        match pattern.tag {
+            Some(tag) => write!(f, "tag {tag}")?,
+            None => f.write_str("any tag")?,
+        }
+        write!(f, ", on {name}: no message has come")
     }
-    write!(f, "context {:#x}", pattern.context)
+
+    fn send(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        bytes: u64,
+        to: ProcId,
+        envelope: &Envelope,
+        sync: bool,
+    ) -> fmt::Result {
+        let Called { name, own } = (self.names)(envelope.context, Some(envelope.tag));
+        if own {
+            return write!(f, "{name}: {} to process {}", count(bytes, "byte"), to.0);
+        }
+        // On this one communicator they are numbered alike.
+        let whom = if name == "MPI_COMM_WORLD" {
+            "rank"
+        } else {
+            "process"
+        };
+        let kind = if sync { "synchronous send" } else { "send" };
+        let (bytes, tag) = (count(bytes, "byte"), envelope.tag);
+        write!(f, "{kind} of {bytes} to {whom} {}, tag {tag}, on {name}", to.0)
+    }
+
+    fn fetching(&self, f: &mut fmt::Formatter<'_>, fetch: &Fetch) -> fmt::Result {
+        let Called { name, own } = (self.names)(fetch.envelope.context, Some(fetch.envelope.tag));
+        let source = fetch.envelope.source;
+        match own {
+            true => write!(f, "{name}: from rank {source} ")?,
+            false => write!(
+                f,
+                "receive from rank {source}, tag {}, on {name}: ",
+                fetch.envelope.tag
+            )?,
+        }
+        match &fetch.key {
+            Some(_) => write!(f, "{} are being read", count(fetch.limit, "byte")),
+            None => write!(
+                f,
+                "{} of {} have come",
+                fetch.received,
+                count(fetch.limit, "byte")
+            ),
+        }
+    }
 }
 
-fn send(f: &mut fmt::Formatter<'_>, work: &SendWork) -> fmt::Result {
-    let envelope = &work.envelope;
-    write!(
-        f,
-        "{}send of {} bytes by rank {} to process {}, tag {}, context {:#x}: ",
-        if work.sync { "synchronous " } else { "" },
-        work.memory.len(),
-        envelope.source,
-        work.peer.0,
-        envelope.tag,
-        envelope.context
-    )?;
-    match work.stage {
-        SendStage::Queued => f.write_str("queued")?,
-        SendStage::InLane => f.write_str("on its way")?,
-        SendStage::AwaitsReceiver => f.write_str("the receiver has not taken it")?,
-        SendStage::Streaming => f.write_str("its data is being sent")?,
-        SendStage::Paused { .. } => f.write_str("the receiver has not asked for the rest")?,
-    }
+/// How far a send is that has not ended.
+fn stage(f: &mut fmt::Formatter<'_>, work: &SendWork) -> fmt::Result {
+    f.write_str(match work.stage {
+        SendStage::Queued => ": it has not left yet",
+        SendStage::InLane => ": it is on its way",
+        SendStage::AwaitsReceiver => ": no receive has taken it",
+        SendStage::Streaming => ": its data is being sent",
+        SendStage::Paused { .. } => ": the receiver has not asked for the rest",
+    })?;
     if work.in_lane != 0 {
-        write!(f, ", {} parts have not left", work.in_lane)?;
+        let parts = count(work.in_lane.into(), "part");
+        write!(f, ", {parts} of it not gone yet")?;
     }
     if work.cancel_asked {
         f.write_str(", the receiver has not answered the cancel")?;
     }
     Ok(())
-}
-
-fn fetching(f: &mut fmt::Formatter<'_>, fetch: &Fetch) -> fmt::Result {
-    write!(
-        f,
-        "receive from rank {} (process {}), tag {}, context {:#x}: ",
-        fetch.envelope.source, fetch.peer.0, fetch.envelope.tag, fetch.envelope.context
-    )?;
-    match &fetch.key {
-        Some(_) => write!(f, "its {} bytes are being read", fetch.limit),
-        None => write!(f, "{} of {} bytes have come", fetch.received, fetch.limit),
-    }
 }

@@ -95,7 +95,7 @@ fn all_arrives(rma: bool) {
         assert!(
             start.elapsed() < PATIENCE,
             "{arrived} messages have arrived; {}",
-            receiver.describe()
+            receiver.describe(&super::describe::bare)
         );
         for (at, tag) in waits_for.by_ref().take(if turn == 0 { 750 } else { 10 }) {
             let target = &mut targets[at][tag];
@@ -164,7 +164,11 @@ fn all_arrives(rma: bool) {
         );
         receiver.progress(false);
     }
-    assert!(receiver.has_said_all(), "{}", receiver.describe());
+    assert!(
+        receiver.has_said_all(),
+        "{}",
+        receiver.describe(&super::describe::bare)
+    );
 }
 
 #[test]

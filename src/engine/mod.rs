@@ -27,7 +27,7 @@ pub mod wire;
 
 mod cancel;
 mod context;
-mod describe;
+pub mod describe;
 mod fetch;
 #[cfg(test)]
 mod incast;

@@ -140,6 +140,8 @@ pub struct SentWork {
     pub envelope: Envelope,
     /// Sequence number: the name by which a cancel calls it.
     pub seq: u32,
+    /// How many bytes it had, for reports.
+    pub bytes: u32,
 }
 
 impl SentWork {

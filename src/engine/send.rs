@@ -140,7 +140,7 @@ impl Engine {
             }),
         };
         match seq {
-            Some(seq) => Tried::Sent(request.then(|| self.state.sent(send.peer, send.envelope, seq))),
+            Some(seq) => Tried::Sent(request.then(|| self.state.sent(send.peer, send.envelope, seq, len))),
             None => Tried::NotNow,
         }
     }
@@ -163,7 +163,7 @@ impl Engine {
         payload: &[u8],
     ) -> Option<RequestId> {
         let seq = self.send_now(to, envelope, payload)?;
-        Some(self.state.sent(to, *envelope, seq))
+        Some(self.state.sent(to, *envelope, seq, payload.len()))
     }
 
     /// Has `hand` give the lane an eager message with a payload of `len` bytes, if that can go now.
@@ -632,8 +632,14 @@ enum Frame {
 impl State {
     /// The request of a send that went at once: it has ended, but may still be taken back.
     #[inline(always)]
-    fn sent(&mut self, peer: ProcId, envelope: Envelope, seq: u32) -> RequestId {
-        let work = Work::Sent(SentWork { peer, envelope, seq });
+    fn sent(&mut self, peer: ProcId, envelope: Envelope, seq: u32, bytes: usize) -> RequestId {
+        let work = Work::Sent(SentWork {
+            peer,
+            envelope,
+            seq,
+            // One that goes at once is short.
+            bytes: bytes as u32,
+        });
         self.requests.insert_ended(work, envelope.context, Outcome::EMPTY)
     }
 

@@ -11,6 +11,8 @@
 
 use std::net::IpAddr;
 
+use nix::ifaddrs::{InterfaceAddress, getifaddrs};
+
 use super::info::{Facts, Info, InfoList, Query, query};
 use super::interface::{Reach, reach};
 use crate::err;
@@ -225,6 +227,36 @@ fn best(choice: &Choice, settings: &Settings, local_only: bool, entries: &[&Fact
             .map(|(_, position)| position),
     };
     Ok(position)
+}
+
+/// Whether `WEFT_INTERFACE`, where it is set, names something of this machine: what the kernel knows, or a device of libfabric's, which is
+/// asked for no other names.
+pub fn check_interface(settings: &Settings, local_only: bool) -> Result<()> {
+    let Some(wanted) = &settings.interface else {
+        return Ok(());
+    };
+    let interfaces: Vec<InterfaceAddress> = getifaddrs().into_iter().flatten().collect();
+    let address = |interface: &InterfaceAddress| -> Option<IpAddr> {
+        let address = interface.address.as_ref()?;
+        let v4 = address.as_sockaddr_in().map(|address| address.ip().into());
+        v4.or_else(|| address.as_sockaddr_in6().map(|address| address.ip().into()))
+    };
+    let as_address = wanted.parse::<IpAddr>().ok();
+    let is_it = |interface: &InterfaceAddress| {
+        interface.interface_name == *wanted || as_address.is_some() && address(interface) == as_address
+    };
+    if interfaces.iter().any(is_it) || choose(settings, local_only).is_ok() {
+        return Ok(());
+    }
+    let words = interfaces.iter().map(|interface| match address(interface) {
+        Some(address) => format!("{} ({address})", interface.interface_name),
+        None => interface.interface_name.clone(),
+    });
+    Err(err!(
+        Arg,
+        "the setting WEFT_INTERFACE has the value '{wanted}': this machine has {}, and libfabric offers no device of that name",
+        unique(words.collect()).join(", ")
+    ))
 }
 
 /// How good an entry's address is; the highest wins.

@@ -21,6 +21,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::bootstrap::{Bootstrap, Job, Parting};
 use crate::engine::buffered::Attachment;
 use crate::engine::card::Card;
+use crate::engine::describe::{Names, OwnNames, bare};
 use crate::engine::matching::Pattern;
 use crate::engine::memory::Memory;
 use crate::engine::request::{Outcome, RequestId};
@@ -29,6 +30,7 @@ use crate::engine::{Engine, Received};
 use crate::error::{Error, Result};
 use crate::lane::ProcId;
 use crate::lock;
+use crate::output;
 use crate::settings::Settings;
 use crate::startup::{Ledger, Phase};
 
@@ -55,6 +57,8 @@ pub struct Instance {
     attachment: Attachment,
     /// Names the procedure that the calling thread is in, for reports.
     label: OnceLock<fn() -> &'static str>,
+    /// Tells the names of communicators, by their context ids.
+    names: OnceLock<fn() -> OwnNames>,
     /// What goes on, in words, where what is pending does not say it.
     notes: Mutex<Slab<String>>,
     /// When a wait that has not ended says what it waits for.
@@ -85,7 +89,7 @@ impl Drop for Note {
     }
 }
 /// See [`Instance::set_explanation`].
-pub type Explain = fn(&Instance, &Engine) -> String;
+pub type Explain = fn(&Instance, &Engine, Names) -> String;
 
 /// A blocking receive looks so often for its message before it is posted. One that waits longer is in no hurry.
 const ATTENDED_TURNS: u32 = 1000;
@@ -125,6 +129,7 @@ impl Instance {
             lent: Mutex::default(),
             attachment: Attachment::default(),
             label: OnceLock::new(),
+            names: OnceLock::new(),
             notes: Mutex::default(),
             report_at: Mutex::new(None),
             explain: Mutex::new(None),
@@ -191,6 +196,18 @@ impl Instance {
         let _ = self.label.set(label);
     }
 
+    /// Reports call communicators by these names.
+    pub fn set_names(&self, names: fn() -> OwnNames) {
+        let _ = self.names.set(names);
+    }
+
+    /// The names of communicators now. Not while the engine is held: whoever holds their table may wait for the engine.
+    pub fn names(&self) -> OwnNames {
+        self.names
+            .get()
+            .map_or_else(|| Box::new(bare) as OwnNames, |names| names())
+    }
+
     /// A wait that goes on for longer than `after` from now says once on standard error what it waits for. `None` takes
     /// that back.
     pub fn report_after(&self, after: Option<Duration>) {
@@ -209,8 +226,12 @@ impl Instance {
         if report_at.is_some_and(|at| at <= Instant::now()) {
             *report_at = None;
             drop(report_at);
-            eprintln!("{}", self.report());
+            self.say(&self.report());
         }
+    }
+
+    fn say(&self, report: &str) {
+        eprintln!("[weft] rank {} is {report}", self.job.rank);
     }
 
     /// Hears what the launcher has to say: it may ask for a report, or be gone.
@@ -224,7 +245,18 @@ impl Instance {
         drop(bootstrap);
         match attended {
             Ok(false) => {}
-            Ok(true) => eprintln!("{}", self.report()),
+            Ok(true) => {
+                // The launcher is about to end this process.
+                output::flush();
+                let report = self.report();
+                let told = self
+                    .bootstrap
+                    .try_lock()
+                    .is_some_and(|mut bootstrap| bootstrap.report(&report));
+                if !told {
+                    self.say(&report);
+                }
+            }
             Err(error) => {
                 let size = self.job.size;
                 let mut engine = self.engine();
@@ -235,20 +267,26 @@ impl Instance {
         }
     }
 
-    /// What this process waits for, in words.
+    /// What this process waits for, in words that follow "is": on one line if it is one thing.
     pub fn report(&self) -> String {
         let label = self.label.get().map_or("a library call", |label| label());
         let explain = *self.explain.lock();
+        let names = self.names();
         let engine = self.engine();
-        let waits = match explain {
-            Some(explain) => explain(self, &engine),
-            None => format!(":\n{}", engine.describe()),
+        let (waits, mut lines) = match explain {
+            Some(explain) => (explain(self, &engine, &*names), Vec::new()),
+            None => (String::new(), engine.pending(&*names, |_| false)),
         };
         drop(engine);
-        let mut text = format!("[weft] rank {} is in {label} and waits{waits}", self.job.rank);
-        for (_, note) in self.notes.lock().iter() {
-            text.push_str("\n  ");
-            text.push_str(note);
+        lines.extend(self.notes.lock().iter().map(|(_, note)| note.clone()));
+        let mut text = format!("in {label} and waits{waits}");
+        match &lines[..] {
+            [] => {}
+            [one] => text += &format!(": {one}"),
+            several => {
+                text += ":";
+                several.iter().for_each(|line| text += &format!("\n  {line}"));
+            }
         }
         text
     }

@@ -9,6 +9,7 @@ use super::shm::{self, ShmLane};
 use super::{Lane, ProcId};
 use crate::bootstrap::Job;
 use crate::error::Result;
+use crate::fabric::select;
 use crate::settings::Settings;
 use crate::startup::Ledger;
 
@@ -61,6 +62,8 @@ pub fn open(
     token: u64,
     ledger: &Ledger,
 ) -> Result<Vec<Box<dyn Lane>>> {
+    // Also where nothing goes over it.
+    select::check_interface(settings, job.local_only)?;
     let mut lanes: Vec<Box<dyn Lane>> = vec![Box::new(Loopback::default())];
     if job.size == 1 {
         return Ok(lanes);

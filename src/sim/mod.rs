@@ -29,6 +29,7 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use crate::bootstrap::Parting;
+use crate::engine::describe;
 use crate::engine::{Engine, Parts};
 use crate::instance::{Instance, Policy};
 use crate::lane::loopback::Loopback;
@@ -306,7 +307,7 @@ impl Simulation {
             if state == "running" || (state == "ended" && !engine.is_empty()) {
                 report += &format!(
                     "\n({state}) {}\n  {}",
-                    engine.describe(),
+                    engine.describe(&describe::bare),
                     self.network.describe(me)
                 );
             }

@@ -205,11 +205,12 @@ fn a_launcher_that_is_bound_itself_gives_no_more_than_it_has() {
         let said = stderr(&output);
         (lists, said.lines().map(str::to_string).collect::<Vec<_>>())
     };
+    // One rank keeps all that there is.
     let (one, alone) = inner("1");
-    if alone[0].contains(" could not be bound ") {
-        return skip(&alone[0]);
+    assert!(alone[0].contains("rank 0 is not bound "), "{alone:?}");
+    if one[0] == Processors::of_thread(0).to_string() {
+        return skip("the launcher could not be bound");
     }
-    assert!(alone[0].contains("rank 0 is bound to core "), "{alone:?}");
     // Two do not fit on one core, and have all of it.
     let (two, together) = inner("2");
     assert!(
@@ -222,6 +223,79 @@ fn a_launcher_that_is_bound_itself_gives_no_more_than_it_has() {
         !drawn.contains('.'),
         "what is not the launcher's is drawn as '-': {drawn}"
     );
+}
+
+/// What a script prints that runs jobs which no other job of this machine can disturb. `None`: that can't be had here.
+fn apart(script: &str) -> Option<Vec<String>> {
+    let unshare = |words: &[&str]| {
+        let options = ["--user", "--map-root-user", "--net"];
+        let output = Command::new("unshare")
+            .args(options)
+            .args(words)
+            .env_remove("PMI_FD")
+            .output();
+        output.ok().filter(|output| output.status.success())
+    };
+    if unshare(&["true"]).is_none() {
+        skip("no network of one's own is allowed here");
+        return None;
+    }
+    let script = format!(
+        "mpiexec={}; show=\"grep Cpus_allowed_list /proc/self/status\"; {script}",
+        env!("CARGO_BIN_EXE_mpiexec")
+    );
+    let output = unshare(&["sh", "-ec", &script]).expect("the script succeeds");
+    let lists = stdout(&output)
+        .lines()
+        .map(|line| line.replace("Cpus_allowed_list:\t", ""))
+        .collect();
+    Some(lists)
+}
+
+#[test]
+fn cores_are_shared_out_and_no_job_gets_those_of_another() {
+    let all = Processors::of_thread(0).to_string();
+    // A first job of two ranks that lasts until the second has ended.
+    let held = |options: &str, second: &str| {
+        let script = format!(
+            "folder=$(mktemp -d); \
+             $mpiexec -n 2 {options} sh -c \"$show; touch $folder/up\\$PMI_RANK; while [ ! -e $folder/go ]; do sleep 0.02; done\" & \
+             while [ ! -e $folder/up0 ] || [ ! -e $folder/up1 ]; do sleep 0.02; done; {second}; touch $folder/go; wait; rm -r $folder"
+        );
+        let lists = apart(&script)?;
+        assert_eq!(lists.len(), 4, "{lists:?}");
+        Some(lists)
+    };
+    let Some(alone) = apart("$mpiexec $show; $mpiexec -n 2 $show") else {
+        return;
+    };
+    assert_eq!(alone[0], all, "one rank keeps all");
+    if std::thread::available_parallelism().unwrap().get() < 2 {
+        return skip("there is one processor only");
+    }
+    let set = |list: &String| -> Processors {
+        let ranges = list
+            .split(',')
+            .map(|range| range.split_once('-').unwrap_or((range, range)));
+        ranges
+            .flat_map(|(first, last)| first.parse::<usize>().unwrap()..=last.parse().unwrap())
+            .collect()
+    };
+    let (one, other) = (set(&alone[1]), set(&alone[2]));
+    assert!(!one.meets(&other), "{alone:?}");
+    assert!(
+        one.len() + other.len() == set(&all).len(),
+        "each has half of all: {alone:?}"
+    );
+    // The first job has all of them.
+    for list in &held("", "$mpiexec -n 2 $show").unwrap()[2..] {
+        assert_eq!(*list, all);
+    }
+    // It has left some, if there are more than two.
+    let lists = held("--bind-to core", "$mpiexec -n 2 $show").unwrap();
+    let both =
+        |at: usize| -> Processors { set(&lists[at]).iter().chain(set(&lists[at + 1]).iter()).collect() };
+    assert!(lists[2] == all || !both(0).meets(&both(2)), "{lists:?}");
 }
 
 #[test]

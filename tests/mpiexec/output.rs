@@ -1,5 +1,6 @@
 //! Forwarding of output.
 
+use std::fs::File;
 use std::io::{Read, Write};
 
 use super::*;
@@ -183,4 +184,64 @@ fn a_slow_reader_stops_nothing_but_the_writer() {
     job.signal(libc::SIGTERM);
     // `end` closes the output first.
     assert_eq!(job.end().0, 128 + libc::SIGTERM);
+}
+
+#[test]
+fn output_that_cant_be_written_is_told_and_fails_the_job() {
+    let full = || File::options().write(true).open("/dev/full").unwrap();
+    // The rank goes on, and its own failure counts.
+    for (last, expected) in [("exit 0", 125), ("exit 6", 6)] {
+        let script = format!("echo one; sleep 0.2; echo two && {last}");
+        let output = mpiexec(&["-n", "1", "sh", "-c", &script])
+            .stdout(full())
+            .output()
+            .unwrap();
+        let told = stderr(&output);
+        assert_eq!(status(&output), expected, "{told}");
+        let line = "mpiexec: standard output can't be written: No space left on device; some is lost\n";
+        assert_eq!(told.matches(line).count(), 1, "{told}");
+    }
+    let output = mpiexec(&["--help"]).stdout(full()).output().unwrap();
+    assert_eq!(status(&output), 125);
+    assert_eq!(
+        stderr(&output),
+        "mpiexec: standard output can't be written: No space left on device\n"
+    );
+    // Nobody can be told.
+    let mut command = mpiexec(&["-n", "2", "sh", "-c", "echo one >&2"]);
+    let output = command.stdout(full()).stderr(full()).output().unwrap();
+    assert_eq!(status(&output), 125);
+}
+
+#[test]
+fn languages_with_buffers_of_their_own_are_asked_to_write_at_once() {
+    let script = "echo $PYTHONUNBUFFERED $GFORTRAN_UNBUFFERED_PRECONNECTED";
+    assert_eq!(stdout(&run(&["sh", "-c", script])), "1 1\n");
+    let options = [
+        "-x",
+        "PYTHONUNBUFFERED=0",
+        "-genv",
+        "GFORTRAN_UNBUFFERED_PRECONNECTED",
+        "n",
+    ];
+    assert_eq!(
+        stdout(&run(&[&options[..], &["sh", "-c", script]].concat())),
+        "0 n\n"
+    );
+    // The user's own.
+    let mut command = mpiexec(&["sh", "-c", script]);
+    assert_eq!(
+        stdout(&command.env("PYTHONUNBUFFERED", "").output().unwrap()),
+        "1\n"
+    );
+}
+
+#[test]
+fn a_misspelt_setting_is_told_once() {
+    let mut command = mpiexec(&["-n", "3", "-x", "WEFT_LANE=shm", "true"]);
+    let output = command.env("WEFT_PROVIDR", "tcp").output().unwrap();
+    assert_eq!(status(&output), 0);
+    let told = "mpiexec: WEFT_LANE is no setting of Weft: did you mean WEFT_LANES?\n\
+        mpiexec: WEFT_PROVIDR is no setting of Weft: did you mean WEFT_PROVIDER?\n";
+    assert_eq!(stderr(&output), told);
 }

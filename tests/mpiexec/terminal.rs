@@ -1,4 +1,4 @@
-//! Standard input that is a terminal: the launcher reads it, and only while it is in the foreground.
+//! Standard input that is a terminal: the launcher reads it, and only while it is in the foreground. And standard output that is one.
 
 use std::fs::File;
 use std::io::Write;
@@ -75,16 +75,11 @@ fn rank_0_reads_what_is_typed_to_its_end() {
 
 #[test]
 fn more_than_a_pipe_holds_is_typed_before_rank_0_reads() {
-    let folder = tempfile::tempdir().unwrap();
-    let go = folder.path().join("go");
-    let wait = format!("while [ ! -e {} ]; do sleep 0.02; done; wc -c", go.display());
-    let mut desk = start(&["-n", "1", "sh", "-c", &wait], false);
+    // The pipe has room for 65 of the lines, and the terminal for as many; who types waits for the rest. The kernel wakes him only
+    // when something is read, so nothing here may wait for what he types next.
+    let mut desk = start(&["-n", "1", "sh", "-c", "sleep 0.5; wc -c"], false);
     let line = [&[b'x'; 999][..], b"\n"].concat();
-    for number in 0..200 {
-        // The pipe has room for 65 of them.
-        if number == 68 {
-            File::create(&go).unwrap();
-        }
+    for _ in 0..200 {
         desk.keys.write_all(&line).unwrap();
     }
     desk.keys.write_all(b"\x04").unwrap();
@@ -105,4 +100,48 @@ fn a_job_in_the_background_reads_once_it_is_in_front() {
     drop(desk.behind.take());
     assert_eq!(desk.job.line(), "got early");
     assert_eq!(desk.job.end(), (0, String::new()));
+}
+
+#[test]
+fn a_shell_with_a_prompt_can_be_used() {
+    // One that finds the launcher's terminal waits there to come to the foreground.
+    let mut desk = start(
+        &["-n", "1", "sh", "-c", "PS1='prompt> ' exec bash --norc -i 2>&1"],
+        false,
+    );
+    desk.keys.write_all(b"echo got $((6 * 7)); exit\n").unwrap();
+    let mut before = String::new();
+    loop {
+        match desk.job.line() {
+            line if line.ends_with("got 42") => break,
+            line => before += &line,
+        }
+    }
+    assert!(before.contains("prompt> "), "{before}");
+    assert_eq!(desk.job.end().0, 0);
+}
+
+#[test]
+fn ranks_write_to_a_terminal_where_the_launcher_does() {
+    let terminal = nix::pty::openpty(None, None).expect("a terminal");
+    let script = "[ -t 1 ] && echo $PMI_RANK at a terminal; [ -t 2 ] || echo no; printf 'x\\r\\ty\\n'";
+    let mut child = mpiexec(&["-n", "2", "sh", "-c", script])
+        .stdout(terminal.slave)
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("mpiexec starts");
+    let mut lines = BufReader::new(File::from(terminal.master)).lines();
+    let mut found: Vec<String> = (0..6).map(|_| lines.next().unwrap().unwrap()).collect();
+    found.sort();
+    // The launcher's terminal ends lines by two bytes, which `lines` takes away; a rank's does not.
+    let expected = [
+        "0 at a terminal",
+        "1 at a terminal",
+        "no",
+        "no",
+        "x\r\ty",
+        "x\r\ty",
+    ];
+    assert_eq!(found, expected);
+    assert!(child.wait().unwrap().success());
 }

@@ -89,62 +89,32 @@ const ERRONEOUS: &[(&str, u32, &[&str])] = &[
     (
         "unmatched",
         2,
-        &[
-            "a message is left that no receive took",
-            "from rank 0",
-            "tag 77",
-            "8 bytes",
-        ],
+        &["message of ", "from rank 0", "tag 77", "8 bytes"],
     ),
     (
         "unmatched_freed",
         2,
-        &[
-            "a message is left that no receive took",
-            "from rank 0",
-            "tag 77",
-            "1000000 bytes",
-        ],
+        &["message of ", "from rank 0", "tag 77", "1000000 bytes"],
     ),
     (
         "unmatched_freed",
         2,
-        &[
-            "a message is left that no receive took",
-            "from rank 0",
-            "tag 78",
-            "8 bytes",
-        ],
+        &["message of ", "from rank 0", "tag 78", "8 bytes"],
     ),
     (
         "unmatched_buffered",
         2,
-        &[
-            "a message is left that no receive took",
-            "from rank 0",
-            "tag 77",
-            "524288 bytes",
-        ],
+        &["message of ", "from rank 0", "tag 77", "524288 bytes"],
     ),
     (
         "pending_send",
         0,
-        &[
-            "a request is left",
-            "send of 1000000 bytes",
-            "to process 2",
-            "tag 77",
-        ],
+        &["send of 1000000 bytes", "to rank 2", "tag 77"],
     ),
     (
         "pending_receive",
         0,
-        &[
-            "a request is left",
-            "receive of up to 8 bytes",
-            "from rank 2",
-            "tag 77",
-        ],
+        &["receive of up to 8 bytes", "from rank 2", "tag 77"],
     ),
 ];
 
@@ -154,12 +124,12 @@ fn erroneous(case: &str, rank: &u32, words: &[&str]) -> Outcome {
         let job = finalize(3, &["erroneous", case])?.over(way);
         let ended = job.run()?;
         ended.is_well("finalize", 3)?;
-        if ended.stderr.contains("erroneous program") {
+        if !ended.stderr.is_empty() {
             return Err(ended.fail("it was said without WEFT_CHECK=1"));
         }
         let ended = job.env("WEFT_CHECK", "1").run()?;
         ended.is_well("finalize", 3)?;
-        let who = format!("[weft] rank {rank}: erroneous program: ");
+        let who = format!("[weft] rank {rank}:   ");
         let mut all = vec![who.as_str()];
         all.extend(words);
         ended.says(&all)?;

@@ -9,6 +9,7 @@ mod build;
 mod confined;
 mod cross;
 mod deaths;
+mod diagnosis;
 mod finalizing;
 mod job;
 mod kills;
@@ -35,6 +36,7 @@ fn main() {
     trials.extend(misuse::trials());
     trials.extend(limits::trials());
     trials.extend(deaths::trials());
+    trials.extend(diagnosis::trials());
     trials.extend(aborts::trials());
     trials.extend(kills::trials());
     trials.extend(confined::trials());

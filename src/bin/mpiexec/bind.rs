@@ -1,23 +1,26 @@
 //! Which cores each rank is bound to.
 //!
-//! The default, a core for each rank while they fit, is on the way of every start and reads a few small files of
-//! `/sys`; only what the user asks for by name pays for hwloc's discovery of the whole machine.
+//! By default the cores are shared out evenly, so that threads of a rank have what is the rank's; [`claims`](crate::claims) keeps
+//! jobs off each other's cores. The default is on the way of every start and reads a few small files of `/sys`; only what the
+//! user asks for by name pays for hwloc's discovery of the whole machine.
 
 use clap::ValueEnum;
 use nix::sched::CpuSet;
 use weft::topology::{Kind, Processors, Topology};
 
+use crate::claims::Claims;
 use crate::outcome::Failure;
 
 /// What a rank is bound to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Bind {
-    /// A core each if the ranks fit on the cores, else nothing.
+    /// An even share of the cores that no other job has, if that is one or more for each of several ranks, else nothing.
     #[value(skip)]
-    Fit,
+    Share,
     /// Nothing.
     None,
-    /// A core, from the first again if there are more ranks.
+    /// A core that no other job has if there are enough of them; else from the first core on, and from there again if there
+    /// are more ranks.
     Core,
     /// All cores of a socket.
     Socket,
@@ -41,31 +44,51 @@ struct Place {
     socket: Processors,
 }
 
-/// The binding of each of `ranks` ranks; `None`: not bound.
-pub fn bindings(bind: Bind, map_by: MapBy, ranks: usize) -> Result<Vec<Option<CpuSet>>, Failure> {
+/// The binding of each of `ranks` ranks; `None`: not bound. Cores are taken in `claims`.
+pub fn bindings(
+    bind: Bind,
+    map_by: MapBy,
+    ranks: usize,
+    claims: &mut Claims,
+) -> Result<Vec<Option<CpuSet>>, Failure> {
     let allowed = Processors::of_thread(0);
     let sets: Vec<Processors> = match (bind, map_by) {
         (Bind::None, _) => Vec::new(),
-        (Bind::Fit, MapBy::Slot | MapBy::Core) => {
+        // One rank keeps all cores. With less time than a core for each, ranks take turns, and the kernel places them better
+        // than anybody who does not know what else runs.
+        (Bind::Share, _) if ranks < 2 || ranks > share() => Vec::new(),
+        (Bind::Share, MapBy::Slot | MapBy::Core) => {
             let cores = cores_of_sysfs(&allowed);
-            if fits(ranks, cores.len(), share()) {
-                cores
-            } else {
-                Vec::new()
-            }
+            shares(&claims.take(&cores, ranks..=cores.len()), ranks)
         }
         _ => {
             let topology = Topology::discover()
                 .map_err(|why| Failure::launcher(format!("{why}; --bind-to none does without")))?;
-            let places = mapped(places(&topology, &allowed)?, map_by);
+            let mut places = places(&topology, &allowed)?;
             match bind {
-                Bind::Socket => places.into_iter().map(|place| place.socket).collect(),
-                Bind::Fit if !fits(ranks, places.len(), share()) => Vec::new(),
-                _ => places.into_iter().map(|place| place.core).collect(),
+                Bind::Socket => mapped(places, map_by)
+                    .into_iter()
+                    .map(|place| place.socket)
+                    .collect(),
+                Bind::Core => {
+                    let cores: Vec<Processors> = mapped(places, map_by)
+                        .into_iter()
+                        .map(|place| place.core)
+                        .collect();
+                    let free = claims.take(&cores, ranks..=ranks);
+                    if free.is_empty() { cores } else { free }
+                }
+                _ => {
+                    let cores: Vec<Processors> = places.iter().map(|place| place.core.clone()).collect();
+                    let free = claims.take(&cores, ranks..=cores.len());
+                    places.retain(|place| free.contains(&place.core));
+                    shares_of_sockets(&by_socket(places), ranks)
+                }
             }
         }
     };
     if sets.is_empty() {
+        claims.release();
         return Ok(vec![None; ranks]);
     }
     sets.iter()
@@ -81,10 +104,49 @@ fn share() -> usize {
     std::thread::available_parallelism().map_or(usize::MAX, |processors| processors.get())
 }
 
-/// Whether each rank can have a core of its own. With less time than that the ranks take turns, and the kernel places them
-/// better than anybody who does not know what else runs.
-fn fits(ranks: usize, cores: usize, share: usize) -> bool {
-    ranks <= cores.min(share)
+/// Shares neighbouring cores out to `ranks` ranks: as many to each, or one more. Empty: there are not enough.
+fn shares(cores: &[Processors], ranks: usize) -> Vec<Processors> {
+    if cores.len() < ranks {
+        return Vec::new();
+    }
+    let bound = |rank: usize| rank * cores.len() / ranks;
+    (0..ranks)
+        .map(|rank| {
+            cores[bound(rank)..bound(rank + 1)]
+                .iter()
+                .flat_map(Processors::iter)
+                .collect()
+        })
+        .collect()
+}
+
+/// The same with ranks on the sockets in turn, those of a socket sharing its cores.
+fn shares_of_sockets(sockets: &[Vec<Place>], ranks: usize) -> Vec<Processors> {
+    let cores = |socket: &[Place]| socket.iter().map(|place| place.core.clone()).collect::<Vec<_>>();
+    if sockets.is_empty() {
+        return Vec::new();
+    }
+    // A rank has several sockets where there are more of them than ranks.
+    if ranks < sockets.len() {
+        return shares(
+            &sockets
+                .iter()
+                .flat_map(|socket| cores(socket))
+                .collect::<Vec<_>>(),
+            ranks,
+        );
+    }
+    let of_sockets = sockets
+        .iter()
+        .enumerate()
+        .map(|(number, socket)| shares(&cores(socket), (ranks - number).div_ceil(sockets.len())));
+    let of_sockets: Vec<Vec<Processors>> = of_sockets.collect();
+    let dealt = (0..ranks).map(|rank| {
+        of_sockets[rank % sockets.len()]
+            .get(rank / sockets.len())
+            .cloned()
+    });
+    dealt.collect::<Option<Vec<_>>>().unwrap_or_default()
 }
 
 fn cpu_set(processors: &Processors) -> Result<CpuSet, Failure> {
@@ -99,7 +161,7 @@ fn cpu_set(processors: &Processors) -> Result<CpuSet, Failure> {
     Ok(set)
 }
 
-/// The allowed processors, those of one core together.
+/// The allowed processors, those of one core together, and cores of one socket side by side, in there those of one last-level cache.
 fn cores_of_sysfs(allowed: &Processors) -> Vec<Processors> {
     let mut cores: Vec<Processors> = Vec::new();
     for cpu in allowed.iter() {
@@ -118,7 +180,16 @@ fn cores_of_sysfs(allowed: &Processors) -> Vec<Processors> {
             [cpu].into_iter().collect()
         });
     }
+    cores.sort_by_cached_key(|core| core.iter().next().map(neighbourhood));
     cores
+}
+
+/// What orders the processors: socket, last-level cache, number.
+fn neighbourhood(cpu: usize) -> (usize, usize, usize) {
+    let read = |file: &str| std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu{cpu}/{file}")).ok();
+    let socket = read("topology/physical_package_id").and_then(|text| text.trim().parse().ok());
+    let cache = read("cache/index3/shared_cpu_list").and_then(|text| cpu_list(text.trim())?.iter().next());
+    (socket.unwrap_or(0), cache.unwrap_or(0), cpu)
 }
 
 /// Parses the kernel's lists: `0-3,8`.
@@ -166,6 +237,15 @@ fn mapped(places: Vec<Place>, map_by: MapBy) -> Vec<Place> {
     if map_by != MapBy::Socket {
         return places;
     }
+    let sockets = by_socket(places);
+    let longest = sockets.iter().map(Vec::len).max().unwrap_or(0);
+    (0..longest)
+        .flat_map(|turn| sockets.iter().filter_map(move |socket| socket.get(turn)).cloned())
+        .collect()
+}
+
+/// The places of each socket.
+fn by_socket(places: Vec<Place>) -> Vec<Vec<Place>> {
     let mut sockets: Vec<Vec<Place>> = Vec::new();
     for place in places {
         match sockets
@@ -176,10 +256,7 @@ fn mapped(places: Vec<Place>, map_by: MapBy) -> Vec<Place> {
             None => sockets.push(vec![place]),
         }
     }
-    let longest = sockets.iter().map(Vec::len).max().unwrap_or(0);
-    (0..longest)
-        .flat_map(|turn| sockets.iter().filter_map(move |socket| socket.get(turn)).cloned())
-        .collect()
+    sockets
 }
 
 #[cfg(test)]
@@ -200,36 +277,75 @@ mod tests {
         }
     }
 
+    /// Claims that no job makes but the test's own.
+    fn claims(name: &str) -> Claims {
+        Claims::named(&format!("weft-test-{}-{name}", std::process::id()))
+    }
+
     #[test]
-    fn ranks_that_fit_get_a_core_each_and_others_none() {
+    fn several_ranks_share_the_cores_and_others_are_not_bound() {
         let cores = cores_of_sysfs(&Processors::of_thread(0)).len();
         let most = cores.min(share());
-        let bound = bindings(Bind::Fit, MapBy::Slot, most).unwrap();
-        assert!(bound.iter().all(Option::is_some));
-        assert!((1..most).all(|rank| bound[rank] != bound[0]));
+        for map_by in [MapBy::Slot, MapBy::Core, MapBy::Socket] {
+            let mut claims = claims("share");
+            for ranks in [1, most + 1] {
+                let bound = bindings(Bind::Share, map_by, ranks, &mut claims).unwrap();
+                assert_eq!(bound, vec![None; ranks]);
+            }
+            if most > 1 {
+                let bound = bindings(Bind::Share, map_by, most, &mut claims).unwrap();
+                assert!(bound.iter().all(Option::is_some));
+                assert!((1..most).all(|rank| bound[rank] != bound[0]));
+                let second = &mut self::claims("share");
+                let bound = bindings(Bind::Share, map_by, most, second).unwrap();
+                assert_eq!(bound, vec![None; most], "no core is free any more");
+            }
+        }
         assert_eq!(
-            bindings(Bind::Fit, MapBy::Slot, most + 1).unwrap(),
-            vec![None; most + 1]
-        );
-        assert_eq!(
-            Ok(share()),
-            std::thread::available_parallelism()
-                .map(|share| share.get())
-                .map_err(drop)
-        );
-        assert_eq!(bindings(Bind::None, MapBy::Slot, 1).unwrap(), [None]);
-        let by_socket = bindings(Bind::Fit, MapBy::Socket, most).unwrap();
-        assert!(by_socket.iter().all(Option::is_some));
-        assert_eq!(
-            bindings(Bind::Fit, MapBy::Socket, most + 1).unwrap(),
-            vec![None; most + 1]
+            bindings(Bind::None, MapBy::Slot, 1, &mut claims("none")).unwrap(),
+            [None]
         );
     }
 
     #[test]
-    fn a_quota_counts_as_much_as_cores() {
-        assert!(fits(4, 4, 4) && fits(1, 1, 1) && fits(2, 4, 2));
-        assert!(!fits(5, 4, 8) && !fits(3, 4, 2));
+    fn a_core_of_another_job_is_the_last_choice() {
+        let cores = cores_of_sysfs(&Processors::of_thread(0)).len();
+        let mut jobs: Vec<Claims> = (0..=cores).map(|_| claims("core")).collect();
+        let bound: Vec<Option<CpuSet>> = jobs
+            .iter_mut()
+            .flat_map(|job| bindings(Bind::Core, MapBy::Slot, 1, job).unwrap())
+            .collect();
+        assert!((1..cores).all(|job| bound[job].is_some() && !bound[..job].contains(&bound[job])));
+        // There is no free one for the last, who has asked for one.
+        assert_eq!(bound[cores], bound[0]);
+    }
+
+    #[test]
+    fn cores_are_shared_out_evenly() {
+        let cores: Vec<Processors> = (0..8).map(|core| set(&[core, core + 8])).collect();
+        let of = |cores: &[Processors], ranks| -> Vec<String> {
+            shares(cores, ranks).iter().map(Processors::to_string).collect()
+        };
+        assert_eq!(of(&cores, 2), ["0-3,8-11", "4-7,12-15"]);
+        assert_eq!(of(&cores, 3), ["0-1,8-9", "2-4,10-12", "5-7,13-15"]);
+        assert_eq!(of(&cores, 8)[7], "7,15");
+        assert!(of(&cores, 9).is_empty() && of(&[], 1).is_empty());
+        let place = |core: usize, socket: usize| Place {
+            core: set(&[core]),
+            socket: set(&[socket]),
+        };
+        let sockets = by_socket((0..8).map(|core| place(core, core % 2)).collect());
+        let of = |ranks| -> Vec<String> {
+            shares_of_sockets(&sockets, ranks)
+                .iter()
+                .map(Processors::to_string)
+                .collect()
+        };
+        assert_eq!(of(1), ["0-7"]);
+        assert_eq!(of(2), ["0,2,4,6", "1,3,5,7"]);
+        assert_eq!(of(3), ["0,2", "1,3,5,7", "4,6"]);
+        assert_eq!(of(8), ["0", "1", "2", "3", "4", "5", "6", "7"]);
+        assert!(of(9).is_empty() && shares_of_sockets(&[], 2).is_empty());
     }
 
     #[test]
@@ -267,7 +383,8 @@ mod tests {
     fn a_rank_of_a_socket_has_all_of_it() {
         let allowed = Processors::of_thread(0);
         let places = places(&Topology::discover().unwrap(), &allowed).unwrap();
-        let bound = bindings(Bind::Socket, MapBy::Slot, places.len()).unwrap();
+        let mut claims = claims("socket");
+        let bound = bindings(Bind::Socket, MapBy::Slot, places.len(), &mut claims).unwrap();
         for (place, bound) in places.iter().zip(bound) {
             assert_eq!(bound, Some(cpu_set(&place.socket).unwrap()));
         }

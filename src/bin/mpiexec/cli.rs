@@ -14,6 +14,7 @@ use weft::bootstrap::ProcessSet;
 
 use crate::bind::{Bind, MapBy};
 use crate::outcome::Failure;
+use crate::pages::{self, Page};
 
 /// The most ranks of a job.
 const RANKS_MAX: u32 = 65_536;
@@ -39,6 +40,15 @@ pub struct App {
     pub initial_errhandler: Option<String>,
     /// `-pset`: names of process sets that its ranks belong to, each once.
     pub process_sets: Vec<String>,
+}
+
+impl App {
+    /// An environment variable as its ranks get it.
+    pub fn environment(&self, name: &str) -> Option<OsString> {
+        let own = self.env.iter().rfind(|(own, _)| own == name);
+        own.map(|(_, value)| value.clone())
+            .or_else(|| std::env::var_os(name))
+    }
 }
 
 /// What to run and how.
@@ -100,7 +110,7 @@ const INITIAL_ERRHANDLERS: [&str; 3] = ["mpi_errors_abort", "mpi_errors_are_fata
 struct Options {
     /// Ranks of the program that follows [default: 1]; also -c N
     #[arg(short = 'n', long = "np", value_name = "N", short_alias = 'c', aliases = ["n", "c"],
-        value_parser = clap::value_parser!(u32).range(1..=i64::from(RANKS_MAX)))]
+        value_parser = ranks)]
     count: Option<u32>,
 
     /// Directory to run the program in
@@ -145,7 +155,7 @@ struct Options {
     #[arg(short = 'l', long = "prepend-rank", alias = "l", alias = "tag-output")]
     prefix: bool,
 
-    /// core, socket or none [default: core if each rank can have one, else none]
+    /// core, socket or none [default: an even share of the cores, or none if ranks are more than cores]
     #[arg(long, value_enum, value_name = "WHAT", hide_possible_values = true)]
     bind_to: Option<Bind>,
 
@@ -171,10 +181,19 @@ struct Options {
     /// Say what happens on the way
     #[arg(short = 'v', long)]
     verbose: bool,
+
+    /// Print a manual page or a shell's completion
+    #[arg(long, hide = true)]
+    generate: Option<Page>,
 }
 
 fn pset(text: &str) -> Result<String, String> {
     ProcessSet::name_of(text).map_err(|error| error.to_string())
+}
+
+fn ranks(text: &str) -> Result<u32, String> {
+    let ranks = text.parse().ok().filter(|ranks| (1..=RANKS_MAX).contains(ranks));
+    ranks.ok_or_else(|| format!("a number from 1 to {RANKS_MAX} is expected"))
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -233,6 +252,9 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Request, Failu
             Err(error) if error.use_stderr() => return Err(Failure::usage(one_line(&error))),
             Err(error) => return Ok(Request::Print(error.render().to_string())),
         };
+        if let Some(page) = options.generate {
+            return Ok(Request::Print(pages::render(page, self::command())));
+        }
         everywhere.extend(pairs(&options.genv)?);
         apps.push(app(
             &options,
@@ -259,7 +281,7 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Request, Failu
         apps,
         prefix: first.prefix,
         verbose: first.verbose,
-        bind: first.bind_to.unwrap_or(Bind::Fit),
+        bind: first.bind_to.unwrap_or(Bind::Share),
         map_by: first.map_by,
         report_bindings: first.report_bindings,
         timeout: first.timeout,

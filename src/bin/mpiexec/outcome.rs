@@ -40,6 +40,14 @@ impl Failure {
     }
 }
 
+/// The operating system's words for an error, without its number.
+pub fn system_words(error: &std::io::Error) -> String {
+    match error.raw_os_error() {
+        Some(number) => nix::errno::Errno::from_raw(number).desc().to_string(),
+        None => error.to_string(),
+    }
+}
+
 /// How a process ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {

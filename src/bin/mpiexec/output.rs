@@ -145,6 +145,9 @@ pub struct Sink {
     /// Whose line is open.
     open: Option<StreamId>,
     broken: bool,
+    /// What went wrong first when it was written.
+    failure: Option<io::Error>,
+    failed: bool,
 }
 
 impl Sink {
@@ -161,6 +164,8 @@ impl Sink {
             written: 0,
             open: None,
             broken: false,
+            failure: None,
+            failed: false,
         })
     }
 
@@ -215,17 +220,29 @@ impl Sink {
                 Ok(count) => self.written += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Progress::More,
-                Err(_) => {
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                     self.broken = true;
                     self.pending.clear();
                     self.written = 0;
                     return Progress::Ended;
+                }
+                // The ranks go on, as they would if each of them had written to a full disk itself.
+                Err(error) => {
+                    if !std::mem::replace(&mut self.failed, true) {
+                        self.failure = Some(error);
+                    }
+                    break;
                 }
             }
         }
         self.pending.clear();
         self.written = 0;
         Progress::Done
+    }
+
+    /// Why output was lost, told once.
+    pub fn take_failure(&mut self) -> Option<io::Error> {
+        self.failure.take()
     }
 
     /// Nobody reads any more.

@@ -1,17 +1,20 @@
 //! Starts one rank.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl, open};
+use nix::pty::openpty;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socketpair, sockopt};
+use nix::sys::stat::Mode;
+use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
 use nix::unistd::{Pid, getpid, getppid, pipe2, setpgid};
 use weft::bootstrap::pmi1::{
     ENV_INITIAL_ERRHANDLER, ENV_JOB, ENV_MEMORY_ALLOC_KINDS, ENV_PIDS, ENV_PROCESS_SETS, ENV_PROCESSORS,
@@ -45,10 +48,14 @@ pub struct Start<'a> {
     pub job: &'a str,
     /// The job's process sets, encoded, where there are any.
     pub process_sets: &'a Option<String>,
+    /// Its `LD_LIBRARY_PATH`, where that is not the launcher's or the command line's.
+    pub library_path: Option<&'a OsStr>,
     /// The processors to bind it to.
     pub cpus: Option<CpuSet>,
     /// Its standard input.
     pub input: Input,
+    /// The launcher's standard output is a terminal: so is the rank's.
+    pub at_terminal: bool,
     /// The signal mask and open-file limit that the launcher was started with.
     pub inherited: &'a Inherited,
 }
@@ -107,7 +114,11 @@ impl Start<'_> {
         // Each line then tells which process sent it.
         setsockopt(&pmi, sockopt::PassCred, &true)?;
         fcntl(&pmi, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-        let (stdout, stdout_theirs) = output_pipe()?;
+        let (stdout, stdout_theirs) = match self.at_terminal {
+            // A machine may have no more terminals.
+            true => output_terminal().or_else(|_| output_pipe())?,
+            false => output_pipe()?,
+        };
         let (stderr, stderr_theirs) = output_pipe()?;
         let (stdin_theirs, stdin) = match self.input {
             Input::Null => (Stdio::null(), None),
@@ -161,6 +172,15 @@ impl Start<'_> {
             command.env(name, "1");
         }
         command.envs(self.app.env.iter().map(|(name, value)| (name, value)));
+        // The streams of C are line by line (`weft::output`); these have buffers of their own.
+        for name in ["PYTHONUNBUFFERED", "GFORTRAN_UNBUFFERED_PRECONNECTED"] {
+            if self.app.environment(name).is_none() {
+                command.env(name, "1");
+            }
+        }
+        if let Some(folders) = self.library_path {
+            command.env("LD_LIBRARY_PATH", folders);
+        }
         let numbers = [
             ("PMI_FD", pmi as usize),
             ("PMI_RANK", self.rank),
@@ -190,6 +210,7 @@ impl Start<'_> {
         let launcher = getpid();
         let prepare = move || {
             setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
+            leave_terminal();
             nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
             // The launcher may have died before that.
             if getppid() != launcher {
@@ -211,6 +232,40 @@ impl Start<'_> {
         // SAFETY: between fork and exec this makes system calls only: no allocation, no lock.
         unsafe { command.pre_exec(prepare) };
     }
+}
+
+/// Gives up the terminal that the launcher was started from. A process that is not in its foreground process group is stopped when
+/// it reads from it, and shells wait to come to the foreground; without one they know that there is none.
+fn leave_terminal() {
+    let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+    if let Ok(terminal) = open(c"/dev/tty", flags, Mode::empty()) {
+        // SAFETY: an open descriptor; the call takes nothing else. Without effect it is as it was.
+        unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCNOTTY) };
+    }
+}
+
+/// A terminal of which the first end, which does not block, reads what is written to the other, byte by byte as it is.
+fn output_terminal() -> io::Result<(OwnedFd, OwnedFd)> {
+    let window = {
+        let mut window = libc::winsize {
+            ws_row: 0,
+            ws_col: 0,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        // SAFETY: TIOCGWINSZ writes such a structure. Where it fails, zeros say that nobody knows.
+        unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &raw mut window) };
+        window
+    };
+    let ends = openpty(Some(&window), None)?;
+    let mut settings = tcgetattr(&ends.slave)?;
+    cfmakeraw(&mut settings);
+    tcsetattr(&ends.slave, SetArg::TCSANOW, &settings)?;
+    for end in [&ends.master, &ends.slave] {
+        fcntl(end, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+    }
+    fcntl(&ends.master, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+    Ok((ends.master, ends.slave))
 }
 
 /// A pipe whose reading end, the first, does not block.

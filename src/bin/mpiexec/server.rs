@@ -28,6 +28,8 @@ pub enum Effect {
     Initialised { rank: usize, pid: Option<i32> },
     /// The rank may exit from now on.
     Finalized { rank: usize },
+    /// What the rank waits for, as it was asked.
+    Report { rank: usize, text: String },
     /// The rank wants the job to end.
     Abort { rank: usize, code: i32, message: String },
 }
@@ -178,6 +180,11 @@ impl Server {
                 let line = "cmd=finalize_ack rc=0\n".to_string();
                 let reply = (!is_quiet(&message)).then_some(Effect::Reply { rank, line });
                 Ok([Effect::Finalized { rank }].into_iter().chain(reply).collect())
+            }
+            "report_result" => {
+                let text = wire::from_hex(message.get("text")?)?;
+                let text = String::from_utf8_lossy(&text).into_owned();
+                Ok(vec![Effect::Report { rank, text }])
             }
             "abort" => {
                 let hex = message.find("weft_message").unwrap_or_default();

@@ -2,6 +2,8 @@
 //!
 //! [`report`] gathers the facts, [`ways`] what follows from them for a job, and they are printed as [`text`] or as JSON.
 
+#[path = "../common/pages.rs"]
+mod pages;
 mod report;
 mod text;
 mod ways;
@@ -9,7 +11,7 @@ mod ways;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use report::Report;
 
 /// Says what this Weft is, what would carry a job's messages and why nothing else, and every setting with its value.
@@ -25,6 +27,9 @@ struct Options {
     /// Choose as for a job over several machines, and not as for one on this machine
     #[arg(long)]
     several_machines: bool,
+    /// Print a manual page or a shell's completion
+    #[arg(long, hide = true)]
+    generate: Option<pages::Page>,
 }
 
 fn main() -> ExitCode {
@@ -40,6 +45,10 @@ fn main() -> ExitCode {
 
 /// Prints the report. `false`: no provider can be used.
 fn run(options: &Options) -> Result<bool, String> {
+    if let Some(page) = options.generate {
+        print(&pages::render(page, Options::command()))?;
+        return Ok(true);
+    }
     let report = Report::gather(
         |name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()),
         !options.several_machines,
@@ -51,9 +60,22 @@ fn run(options: &Options) -> Result<bool, String> {
         (false, true) => text::transports(&report.transports),
         (false, false) => text::render(&report),
     };
-    // A reader that goes away has read enough.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    for line in weft::settings::misspelt_here() {
+        let _ = writeln!(std::io::stderr(), "weft-info: {line}");
+    }
+    print(&text)?;
     Ok(report.transports.problem.is_none())
+}
+
+fn print(text: &str) -> Result<(), String> {
+    let mut stdout = std::io::stdout();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        // A reader that goes away has read enough.
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(format!("standard output can't be written: {error}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn json(facts: &impl serde::Serialize) -> Result<String, String> {

@@ -10,7 +10,7 @@ use weft::lane::{Lane, ProcId, choose as lanes};
 use weft::settings::{Kind, Origin, Settings, TABLE};
 use weft::topology::Topology;
 
-use super::ways::Ways;
+use super::ways::{Way, Ways};
 
 /// All that `weft-info` says.
 #[derive(Serialize)]
@@ -37,7 +37,7 @@ pub struct Transports {
     pub uses: Ways,
     /// Version of the libfabric that is loaded; `None`: there is none.
     pub libfabric: Option<String>,
-    /// Whether the choice is that of a job on this machine alone.
+    /// Whether the choice is that of a job on this machine alone, which libfabric serves.
     pub local_only: bool,
     /// `FI_PROVIDER`, which makes libfabric hide all other providers.
     pub fi_provider: Option<String>,
@@ -88,10 +88,32 @@ pub struct Provider {
     pub inject_size: usize,
     /// The longest message in bytes.
     pub max_msg_size: usize,
-    /// Whether Weft would use it.
+    /// Whether libfabric's messages go over it in a job of the kind that was asked for.
     pub chosen: bool,
     /// Why not.
     pub reason: Option<String>,
+    /// Whether two ranks of this machine use it.
+    pub within_machine: bool,
+    /// Whether ranks of different machines use it.
+    pub between_machines: bool,
+}
+
+impl Provider {
+    /// Whether any ranks use it.
+    pub fn is_used(&self) -> bool {
+        self.within_machine || self.between_machines
+    }
+
+    /// What it is used for, or why it is not.
+    pub fn role(&self) -> String {
+        match (self.within_machine, self.between_machines, &self.reason) {
+            (true, true, _) => "used".into(),
+            (true, false, _) => "used by ranks of one machine".into(),
+            (false, true, _) => "used by ranks of different machines".into(),
+            (false, false, Some(reason)) => reason.clone(),
+            (false, false, None) => "it reaches no other machine".into(),
+        }
+    }
 }
 
 /// A setting and its value.
@@ -115,25 +137,32 @@ impl Report {
     /// Asks libfabric, and reads the settings through `lookup`. An error: a setting is malformed.
     pub fn gather(lookup: impl Fn(&str) -> Option<String>, local_only: bool) -> Result<Report> {
         let settings = Settings::read(&lookup)?;
+        let wanted = lanes::Wanted::of(&settings, lookup("FI_PROVIDER"));
+        let shared_memory = shared_memory(&settings, wanted);
+        let uses = Ways::of(&settings, wanted, &shared_memory);
+        // Where shared memory serves this machine, the provider is that for others.
+        let local_only = local_only && uses.within_machine.lane == Some("ofi");
         let chosen = select::choose(&settings, local_only);
         let problem = chosen.err().map(|error| error.to_string());
         // Where libfabric can't even be asked, the problem says so already.
         let candidates = select::survey(&settings, local_only).unwrap_or_default();
-        let wanted = lanes::Wanted::of(&settings, lookup("FI_PROVIDER"));
-        let shared_memory = shared_memory(&settings, wanted);
+        let providers = candidates
+            .into_iter()
+            .map(|candidate| provider(candidate, &uses))
+            .collect();
         Ok(Report {
             weft: env!("CARGO_PKG_VERSION"),
             mpi: format!("{MPI_VERSION}.{MPI_SUBVERSION}"),
             abi: format!("{MPI_ABI_VERSION}.{MPI_ABI_SUBVERSION}"),
             transports: Transports {
-                uses: Ways::of(&settings, wanted, &shared_memory),
+                uses,
                 libfabric: fabric::version()
                     .ok()
                     .map(|(major, minor)| format!("{major}.{minor}")),
                 local_only,
                 fi_provider: lookup("FI_PROVIDER").filter(|value| !value.is_empty()),
                 shared_memory,
-                providers: candidates.into_iter().map(provider).collect(),
+                providers,
                 problem,
             },
             hardware: hardware(),
@@ -179,19 +208,28 @@ fn shared_memory(settings: &Settings, wanted: lanes::Wanted) -> SharedMemory {
     }
 }
 
-fn provider(candidate: select::Candidate) -> Provider {
+fn provider(candidate: select::Candidate, uses: &Ways) -> Provider {
     let (major, minor) = candidate.version;
+    let address = candidate.address.map(|address| address.to_string());
+    let is_that = |way: &Way| {
+        way.provider.as_ref() == Some(&candidate.provider)
+            && way.interface.as_ref() == Some(&candidate.interface)
+            && way.address == address
+    };
+    let (within_machine, between_machines) = (is_that(&uses.within_machine), is_that(&uses.between_machines));
     Provider {
         name: candidate.provider,
         version: format!("{major}.{minor}"),
         interface: candidate.interface,
-        address: candidate.address.map(|address| address.to_string()),
+        address,
         rma: candidate.rma,
         ordered: candidate.ordered,
         inject_size: candidate.inject_size,
         max_msg_size: candidate.max_msg_size,
         chosen: candidate.rejected.is_none(),
         reason: candidate.rejected,
+        within_machine,
+        between_machines,
     }
 }
 
@@ -241,6 +279,26 @@ mod tests {
                 .iter()
                 .all(|one| one.chosen == one.reason.is_none())
         );
+    }
+
+    #[test]
+    fn what_is_used_is_what_is_said_to_be_used() {
+        for values in [&[][..], &[("WEFT_LANES", "ofi")], &[("WEFT_PROVIDER", "sockets")]] {
+            let found = gather(values).unwrap().transports;
+            let used = |of: fn(&Provider) -> bool| found.providers.iter().filter(|one| of(one)).count();
+            let through_libfabric = |way: &Way| usize::from(way.lane == Some("ofi"));
+            assert_eq!(
+                used(|one| one.within_machine),
+                through_libfabric(&found.uses.within_machine)
+            );
+            assert_eq!(
+                used(|one| one.between_machines),
+                through_libfabric(&found.uses.between_machines)
+            );
+            assert!(found.providers.iter().all(
+                |one| one.is_used() == (one.role() == "used" || one.role().starts_with("used by ranks"))
+            ));
+        }
     }
 
     #[test]

@@ -24,7 +24,10 @@ pub fn render(report: &Report) -> String {
         .collect();
     let told = match &report.hardware.problem {
         Some(problem) => format!("only machines are told apart. {problem}"),
-        None => format!("{} (hwloc://…)", kinds.join(", ")),
+        None => format!(
+            "{}. MPI_Comm_split_type calls them hwloc://Package and so on.",
+            kinds.join(", ")
+        ),
     };
     line(&mut out, format_args!("\nHardware: {told}"));
 
@@ -71,14 +74,10 @@ pub fn transports(found: &Transports) -> String {
             "ofi".into(),
             one.name.clone(),
             places(alike),
-            yes(one.chosen),
-            match (&one.reason, &found.problem) {
-                (None, _) => format!(
-                    "{}, for ranks that shared memory does not reach",
-                    libfabric(found)
-                ),
-                (Some(_), Some(problem)) => problem.clone(),
-                (Some(reason), None) => reason.clone(),
+            yes(one.is_used()),
+            match (one.role(), &found.problem) {
+                (role, None) => role,
+                (_, Some(problem)) => problem.clone(),
             },
         ]);
     }
@@ -133,33 +132,32 @@ fn providers(out: &mut String, found: &Transports) {
             "interface",
             "reads memory",
             "in order",
-            "why not",
+            "used, or why not",
         ]
         .map(String::from),
     ];
     for alike in by_reason(found) {
         let one = &alike[0];
         rows.push([
-            if one.chosen { "*" } else { "" }.to_string(),
+            if one.is_used() { "*" } else { "" }.to_string(),
             one.name.clone(),
             one.version.clone(),
             places(alike),
             yes(one.rma),
             yes(one.ordered),
-            match &one.reason {
-                None => "(chosen)".to_string(),
+            match one.role() {
                 // Said once, above.
-                Some(_) if found.problem.is_some() => String::new(),
-                Some(reason) => reason.clone(),
+                _ if found.problem.is_some() => String::new(),
+                role => role,
             },
         ]);
     }
     table(out, &rows);
 }
 
-/// Interfaces of one provider that share a reason take one row; --json has each.
+/// Interfaces of one provider that share a use or a reason take one row; --json has each.
 fn by_reason(found: &Transports) -> impl Iterator<Item = &[Provider]> {
-    let alike = |a: &Provider, b: &Provider| a.name == b.name && a.reason == b.reason;
+    let alike = |a: &Provider, b: &Provider| a.name == b.name && a.role() == b.role();
     found.providers.chunk_by(alike)
 }
 

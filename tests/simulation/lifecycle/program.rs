@@ -110,7 +110,11 @@ pub async fn program(rank: Rank, mut rng: Rng, model: Rc<RefCell<Model>>) {
     parts.push(Box::pin(actor.clone().goes_on(rng.fork())));
     join_all(parts).await;
     let engine = rank.instance().engine();
-    assert!(engine.has_said_all(), "something is left:\n{}", engine.describe());
+    assert!(
+        engine.has_said_all(),
+        "something is left:\n{}",
+        engine.describe(&weft::engine::describe::bare)
+    );
     drop(engine);
     rank.leave();
 }
@@ -522,7 +526,7 @@ impl Actor {
         assert!(
             !engine.has_freed(|context| contexts.contains(&Communicator::context_id(context))),
             "freed operations are left:\n{}",
-            engine.describe()
+            engine.describe(&weft::engine::describe::bare)
         );
         let left = engine.unexpected().find(|left| contexts.contains(&left.context));
         assert_eq!(left, None, "a message is left");

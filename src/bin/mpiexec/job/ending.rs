@@ -7,6 +7,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::getpid;
 
+use super::reports::Reason;
 use super::{Abort, Ending, GRACE, Job, LAST_WAIT, WRAPPER_GRACE};
 use crate::keeper::kill_orphans;
 use crate::outcome::{End, signal_status, signal_text};
@@ -32,12 +33,11 @@ impl Job {
                     return self.kill_all();
                 }
                 self.interrupted = Some(signal);
-                self.signal_groups(signal);
-                self.signal_groups(Signal::SIGCONT);
                 if self.ending == Ending::No {
-                    self.ending = Ending::Asked {
-                        kill_at: Instant::now() + GRACE,
-                    };
+                    self.ask_for_reports(Reason::Signal(signal));
+                } else {
+                    self.signal_groups(signal);
+                    self.signal_groups(Signal::SIGCONT);
                 }
             }
             Signal::SIGTSTP => {
@@ -220,6 +220,7 @@ impl Job {
 
     /// Ends the job with one line that says why; whoever comes later is silent.
     pub(super) fn fail(&mut self, message: String, status: u8) {
+        self.asked = None;
         if self.ending != Ending::No {
             return;
         }

@@ -5,6 +5,7 @@ use std::time::Instant;
 use nix::sys::epoll::EpollFlags;
 
 use super::{Job, Source};
+use crate::outcome::system_words;
 use crate::output::{IDLE, Progress};
 
 impl Job {
@@ -60,6 +61,16 @@ impl Job {
             let progress = self.sinks[number].flush();
             if progress == Progress::Ended {
                 self.drop_streams(number);
+            }
+            if let Some(error) = self.sinks[number].take_failure() {
+                self.output_lost = true;
+                let which = ["output", "error"][number];
+                self.say(&format!(
+                    "standard {which} can't be written: {}; some is lost",
+                    system_words(&error)
+                ));
+                // Whoever else can be told, is told.
+                return self.flush_sinks();
             }
             let waits = progress == Progress::More;
             if waits != self.sink_waits[number] {

@@ -3,9 +3,11 @@
 mod ending;
 mod forward;
 mod pmi;
+mod reports;
 mod terminal;
 
 use std::collections::{HashMap, VecDeque};
+use std::ffi::OsString;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -23,14 +25,14 @@ use weft::topology::Processors;
 use crate::cli::Plan;
 use crate::keeper::Keeper;
 use crate::leftovers::Processes;
-use crate::outcome::{
-    End, Failure, STATUS_LAUNCHER, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, STATUS_TIMEOUT, rank_list,
-};
+use crate::library;
+use crate::outcome::{End, Failure, STATUS_LAUNCHER, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND};
 use crate::output::{Sink, Stream};
 use crate::picture::Picture;
 use crate::process::{Inherited, Input, Start, Started};
 use crate::program::Program;
 use crate::server::{Facts, Server};
+use reports::{Asked, Reason};
 use terminal::Terminal;
 
 /// How long ranks have to end after they were asked to, before they are killed.
@@ -43,8 +45,6 @@ const LAST_WAIT: Duration = Duration::from_secs(2);
 const REPLIES_MAX: usize = 1 << 30;
 /// How long a process that is on its way out may take to get there, while a rank's call of `MPI_Abort` waits for that.
 const EXIT_TIME: Duration = Duration::from_secs(2);
-/// For how long ranks may say what they wait for, after `--timeout`.
-const REPORT_TIME: Duration = Duration::from_millis(500);
 
 /// Signals that are handed on to the ranks.
 const FORWARDED: [Signal; 8] = [
@@ -168,11 +168,13 @@ pub struct Job {
     abort: Option<Abort>,
     /// The signal that ends the job.
     interrupted: Option<Signal>,
+    /// Some output could not be written.
+    output_lost: bool,
     /// The first failure's exit status.
     status: Option<u8>,
     deadline: Option<(Instant, Duration)>,
-    /// The time is over, and the ranks were asked what they wait for.
-    asked_for_reports: bool,
+    /// The ranks were asked what they wait for.
+    asked: Option<Asked>,
     /// When to stop waiting for orphans and output; set at the last rank's end.
     last_wait: Option<Instant>,
     verbose: bool,
@@ -203,7 +205,10 @@ pub fn run(
     job.run_loop();
     job.processes.remove_files();
     job.keeper.dismiss();
-    Ok(job.status.unwrap_or(0))
+    match job.status {
+        None | Some(0) if job.output_lost => Ok(STATUS_LAUNCHER),
+        status => Ok(status.unwrap_or(0)),
+    }
 }
 
 fn job_id() -> std::io::Result<String> {
@@ -266,7 +271,8 @@ impl Job {
             interrupted: None,
             status: None,
             deadline: plan.timeout.map(|timeout| (Instant::now() + timeout, timeout)),
-            asked_for_reports: false,
+            asked: None,
+            output_lost: false,
             last_wait: None,
             verbose: plan.verbose,
             picture: plan.report_bindings.then(Picture::of_this_machine),
@@ -286,11 +292,16 @@ impl Job {
         } else {
             Input::Inherit
         };
+        let at_terminal = nix::unistd::isatty(std::io::stdout()).unwrap_or(false);
         let process_sets = plan.process_sets();
         let process_sets = (!process_sets.is_empty()).then(|| ProcessSet::encode(&process_sets));
-        let apps = plan.apps.iter().zip(programs);
-        let starts = apps.flat_map(|(app, program)| (0..app.count).map(move |_| (app, program)));
-        for (rank, (app, program)) in starts.enumerate() {
+        let library_paths: Vec<Option<OsString>> = (plan.apps.iter().zip(programs))
+            .map(|(app, program)| library::search_path(app.environment("LD_LIBRARY_PATH"), &program.path))
+            .collect();
+        let apps = plan.apps.iter().zip(programs).zip(&library_paths);
+        let starts =
+            apps.flat_map(|((app, program), path)| (0..app.count).map(move |_| (app, program, path)));
+        for (rank, (app, program, library_path)) in starts.enumerate() {
             let start = Start {
                 app,
                 program,
@@ -298,8 +309,10 @@ impl Job {
                 size: cpus.len(),
                 job: id,
                 process_sets: &process_sets,
+                library_path: library_path.as_deref(),
                 cpus: cpus[rank],
                 input: if rank == 0 { first_input } else { Input::Null },
+                at_terminal,
                 inherited,
             };
             let shown = app.program.display().to_string();
@@ -397,6 +410,7 @@ impl Job {
                 self.handle(event.data());
             }
             self.handle_time();
+            self.judge_reports();
             self.judge_abort();
             self.flush_sinks();
         }
@@ -448,8 +462,9 @@ impl Job {
             .map(|(at, _)| at)
             .filter(|_| self.ending == Ending::No);
         let terminal = self.terminal.as_ref().and_then(Terminal::look_at);
+        let asked = self.asked.as_ref().map(Asked::until);
         let believe_at = self.abort.as_ref().map(|abort| abort.believe_at);
-        let next = [last_wait, kill_at, partial, deadline, terminal, believe_at]
+        let next = [last_wait, kill_at, partial, deadline, terminal, asked, believe_at]
             .into_iter()
             .flatten()
             .chain(wrappers)
@@ -498,23 +513,8 @@ impl Job {
             && self.ending == Ending::No
             && self.running > 0
         {
-            if !std::mem::replace(&mut self.asked_for_reports, true) && self.server.any_active() {
-                self.ask_for_reports();
-                self.deadline = Some((now + REPORT_TIME, limit));
-                return;
-            }
-            let running: Vec<usize> = (0..self.ranks.len())
-                .filter(|&rank| self.ranks[rank].end.is_none())
-                .collect();
-            let were = if running.len() == 1 { "was" } else { "were" };
-            let message = format!(
-                "after the time limit of {} s {} {were} still running; ending the job",
-                limit.as_secs_f64(),
-                rank_list(&running)
-            );
-            // This status says more than that of a rank before.
-            self.status = Some(STATUS_TIMEOUT);
-            self.fail(message, STATUS_TIMEOUT);
+            self.deadline = None;
+            self.ask_for_reports(Reason::Time(limit));
         }
         for rank in 0..self.ranks.len() {
             if self.ranks[rank].wrapper_deadline.is_some_and(|at| at <= now) {

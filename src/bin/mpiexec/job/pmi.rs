@@ -102,17 +102,17 @@ impl Job {
                 }
                 self.ranks[rank].wrapper_deadline = None;
             }
+            Effect::Report { rank, text } => self.take_report(rank, text),
             Effect::Abort { rank, code, message } => {
                 let words = message.replace(char::is_control, " ");
                 let who = self.describe(rank);
                 let call = format!("MPI_Abort with code {code}");
-                // The words of an error that ended the rank, or of the call itself.
-                let why = match words.strip_prefix(&call) {
-                    _ if words.is_empty() => call,
-                    Some(place) => format!("{call}{place}"),
-                    None => format!("{call}: {words}"),
+                // The words of the call itself, or of an error that ended the rank.
+                let message = match words.strip_prefix(&call) {
+                    _ if words.is_empty() => format!("{who} called {call}; ending the job"),
+                    Some(place) => format!("{who} called {call}{place}; ending the job"),
+                    None => format!("{who}: {words}; ending the job"),
                 };
-                let message = format!("{who} called {why}; ending the job");
                 self.ranks[rank].aborts = true;
                 // It counts when all else that has happened by now has been looked at.
                 self.abort.get_or_insert(Abort {
@@ -121,17 +121,6 @@ impl Job {
                     believe_at: Instant::now() + EXIT_TIME,
                 });
             }
-        }
-    }
-
-    /// Asks every rank to say on its standard error what it waits for. One that computes does not hear it, and one of
-    /// another MPI does not understand it; the job is about to end anyway.
-    pub(super) fn ask_for_reports(&mut self) {
-        for rank in 0..self.ranks.len() {
-            self.apply(Effect::Reply {
-                rank,
-                line: "cmd=report\n".into(),
-            });
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a process has written arrives, although the job ends.
+//! What a process has written arrives, although it hangs, dies, or the job ends.
 
 use std::ffi::c_int;
 use std::os::fd::{AsFd, AsRawFd};
@@ -6,6 +6,37 @@ use std::time::{Duration, Instant};
 
 /// How long output that is still in C's buffers, or in a pipe, has to get out when the process aborts.
 pub const TIME: Duration = Duration::from_secs(2);
+
+unsafe extern "C" {
+    /// C's stream; a pointer that the C library sets before any program's code runs.
+    static stdout: *mut libc::FILE;
+}
+
+/// Runs when the library is loaded.
+// SAFETY: the section holds addresses of functions, which the loader calls once each; this one takes no arguments.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = write_line_by_line;
+
+/// Where a launcher takes what a rank writes, C would keep back some KiB of it, for good if the rank is killed. So each line goes
+/// at once, as it does at a terminal. To a file, whole blocks are written as ever.
+extern "C" fn write_line_by_line() {
+    let started = |name: &std::ffi::CStr| {
+        // SAFETY: a string of ours; nobody changes the environment while libraries are loaded.
+        unsafe { !libc::getenv(name.as_ptr()).is_null() }
+    };
+    let is_taken = |stream: i32| {
+        // SAFETY: all zeros are such a structure, and `fstat` fills it in.
+        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: as above.
+        let known = unsafe { libc::fstat(stream, &raw mut stat) } == 0;
+        known && matches!(stat.st_mode & libc::S_IFMT, libc::S_IFIFO | libc::S_IFSOCK)
+    };
+    if (started(c"PMI_RANK") || started(c"PMIX_RANK")) && is_taken(libc::STDOUT_FILENO) {
+        // SAFETY: an open stream; without a buffer of ours, only the mode changes.
+        unsafe { libc::setvbuf(stdout, std::ptr::null_mut(), libc::_IOLBF, 0) };
+    }
+}
 
 /// Writes out C's buffers, so that output already written arrives. Another thread may hold a stream for ever (it waits for
 /// input), and nobody may read a pipe, so this has an end.
