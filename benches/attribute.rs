@@ -9,10 +9,10 @@ use std::hint::black_box;
 use std::ptr::null_mut;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use weft::abi::constants::{
+use weft::abi::common::constants::{
     MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, MPI_COMM_WORLD, MPI_SUCCESS, MPI_TAG_UB,
 };
-use weft::abi::types::{Callback, MPI_Comm};
+use weft::abi::common::types::{Callback, MPI_Comm};
 
 const KEYS: [usize; 5] = [1, 10, 100, 1000, 10_000];
 

@@ -11,10 +11,12 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use weft::base::settings::Settings;
+use weft::base::startup::Ledger;
+use weft::data::pieces::Piece;
+use weft::identity::{PeerIndex, ProcessName};
 use weft::lane::ofi::OfiLane;
-use weft::lane::{Lane, Piece, ProcId, RemoteKey, Sent, Sink};
-use weft::settings::Settings;
-use weft::startup::Ledger;
+use weft::lane::{Lane, RemoteKey, Sent, Sink};
 
 #[path = "bare/mod.rs"]
 mod bare;
@@ -51,7 +53,10 @@ impl Sink for Counter {
         result.expect("operations succeed");
         self.completed += 1;
     }
-    fn peer_lost(&mut self, _: ProcId, error: weft::Error) {
+    fn sender_lost(&mut self, _: ProcessName, error: weft::Error) {
+        panic!("{error}");
+    }
+    fn peer_lost(&mut self, _: PeerIndex, error: weft::Error) {
         panic!("the peer is lost: {error}");
     }
 }
@@ -75,7 +80,7 @@ impl Side for ThroughLane {
         let (header, payload) = bytes.split_at(40.min(bytes.len()));
         loop {
             // SAFETY: small messages are copied; longer ones are waited for below, while `bytes` lives.
-            match unsafe { self.lane.send(ProcId(1), header, payload, 1) }.expect("sending works") {
+            match unsafe { self.lane.send(PeerIndex::new(1), header, payload, 1) }.expect("sending works") {
                 Sent::Done => return,
                 Sent::Again => self.poll(),
                 Sent::Pending => break,
@@ -98,7 +103,10 @@ impl Side for ThroughLane {
         let key = RemoteKey(key.to_vec());
         loop {
             // SAFETY: the completion is waited for below, while `into` lives.
-            let sent = unsafe { self.lane.read(ProcId(1), &key, 0, &[Piece::of_mut(into)], 1) };
+            let sent = unsafe {
+                self.lane
+                    .read(PeerIndex::new(1), &key, 0, &[Piece::of_mut(into)], 1)
+            };
             match sent.expect("reading works") {
                 Sent::Done => return,
                 Sent::Again => self.poll(),
@@ -207,17 +215,18 @@ fn main() {
     let bulk = vec![7u8; BULK];
     let mut lane = OfiLane::open(&settings, true, true, &Ledger::default()).expect("the lane opens");
     let address = exchange(&lane.address());
-    lane.connect(ProcId(1), &address).expect("the address is good");
+    lane.connect(PeerIndex::new(1), &address)
+        .expect("the address is good");
     let rma = lane.limits().rma;
     // SAFETY: `bulk` outlives the lane's use.
-    let (_, key) = unsafe { lane.expose(&[Piece::of(&bulk)]) }.expect("exposing works");
+    let (_, key) = unsafe { lane.register(&[Piece::of(&bulk)]) }.expect("registering works");
     let lane_key = exchange(&key.0);
 
-    let info = weft::fabric::select::choose(&settings, true).expect("the provider is there");
+    let info = weft::system::fabric::select::choose(&settings, true).expect("the provider is there");
     let mut raw = bare::Bare::open(&info, lane.limits().message, options.descriptor);
     let address = exchange(&raw.name());
     raw.connect(&address);
-    let bare_key = exchange(&raw.expose(&bulk));
+    let bare_key = exchange(&raw.register(&bulk));
 
     let mut sides: [(Box<dyn Side>, Vec<u8>, &str); 2] = [
         (Box::new(raw), bare_key, "bare libfabric"),

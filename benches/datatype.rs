@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use criterion::{Criterion, Throughput};
-use weft::datatype::{Datatype, Order};
+use weft::data::datatype::{Datatype, Order};
 
 const MATRIX: usize = 4096;
 const CUBE: usize = 128;

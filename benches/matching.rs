@@ -7,12 +7,13 @@ use std::hint::black_box;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use weft::engine::matching::{Envelope, Pattern, Posted, Unexpected};
+use weft::identity::Context;
 
 const LENGTHS: [u32; 7] = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000];
 
 fn envelope(tag: u32) -> Envelope {
     Envelope {
-        context: 2,
+        context: Context::WORLD,
         source: tag % 7,
         tag: tag as i32,
     }
@@ -20,7 +21,7 @@ fn envelope(tag: u32) -> Envelope {
 
 fn exact(tag: u32) -> Pattern {
     Pattern {
-        context: 2,
+        context: Context::WORLD,
         source: Some(tag % 7),
         tag: Some(tag as i32),
     }
@@ -76,7 +77,7 @@ fn posted(c: &mut Criterion) {
         for tag in 0..n {
             queue.push(
                 Pattern {
-                    context: 2,
+                    context: Context::WORLD,
                     source: None,
                     tag: Some((n + tag) as i32),
                 },
@@ -89,7 +90,7 @@ fn posted(c: &mut Criterion) {
                 let value = queue.take(black_box(&message)).expect("it waits");
                 queue.push(
                     Pattern {
-                        context: 2,
+                        context: Context::WORLD,
                         source: None,
                         tag: Some(value as i32),
                     },
@@ -109,7 +110,7 @@ fn reversed(c: &mut Criterion) {
     for n in LENGTHS {
         group.throughput(Throughput::Elements(n.into()));
         let message = |tag: u32| Envelope {
-            context: 2,
+            context: Context::WORLD,
             source: 1,
             tag: tag as i32,
         };
@@ -128,7 +129,7 @@ fn reversed(c: &mut Criterion) {
                     |queue| {
                         for tag in (0..n).rev() {
                             let pattern = Pattern {
-                                context: 2,
+                                context: Context::WORLD,
                                 source: (!any_source).then_some(1),
                                 tag: Some(tag as i32),
                             };

@@ -13,11 +13,11 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
-use weft::abi::constants::{
+use weft::abi::common::constants::{
     MPI_BYTE, MPI_COMM_WORLD, MPI_REQUEST_NULL, MPI_STATUS_IGNORE, MPI_STATUSES_IGNORE, MPI_SUCCESS,
 };
-use weft::abi::types::{MPI_Comm, MPI_Datatype, MPI_Request, MPI_Status};
-use weft::settings::Settings;
+use weft::abi::common::types::{MPI_Comm, MPI_Datatype, MPI_Request, MPI_Status};
+use weft::base::settings::Settings;
 
 unsafe extern "C" {
     fn MPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int;
@@ -338,7 +338,7 @@ fn available(pair: &Pair) -> weft::Result<()> {
     };
     let settings = Settings::read(lookup)?;
     match settings.provider {
-        Some(_) => weft::fabric::select::choose(&settings, true).map(|_| ()),
+        Some(_) => weft::system::fabric::select::choose(&settings, true).map(|_| ()),
         None => Ok(()),
     }
 }

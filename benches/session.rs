@@ -5,10 +5,10 @@ use std::ffi::{c_char, c_int};
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use weft::abi::types::{MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Session};
+use weft::abi::common::types::{MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Session};
 
 /// `MPI_INFO_NULL`, `MPI_ERRORS_ARE_FATAL`, and null handles of the standard ABI.
-use weft::abi::constants::{
+use weft::abi::common::constants::{
     MPI_COMM_NULL, MPI_ERRORS_ARE_FATAL, MPI_GROUP_NULL, MPI_INFO_NULL, MPI_SESSION_NULL, MPI_SUCCESS,
 };
 

@@ -1,19 +1,19 @@
-//! Finds libfabric and libclang, and generates the declarations that this crate needs from the installed headers.
+//! Finds libfabric, hwloc and libclang, and generates the declarations that this crate needs from the installed headers.
 //!
-//! `LIBFABRIC_PREFIX` (a directory with `include/rdma/fabric.h`) goes before pkg-config, which goes before
-//! the compiler's own search path.
+//! `LIBFABRIC_PREFIX` (a directory with `include/rdma/fabric.h`) and `HWLOC_PREFIX` (`include/hwloc.h`) go before pkg-config,
+//! which goes before the compiler's own search path.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
 /// What to install, per distribution. Printed whenever something is missing.
 const INSTALL: &str = "\
-    Debian, Ubuntu:  apt install libfabric-dev libclang-dev pkg-config
-    Fedora, RHEL:    dnf install libfabric-devel clang-devel pkgconf-pkg-config
-    SUSE:            zypper install libfabric-devel clang-devel pkg-config
-    Arch:            pacman -S libfabric clang pkgconf
-    macOS:           brew install libfabric llvm pkgconf
-A libfabric elsewhere: set LIBFABRIC_PREFIX to the directory that has include/.
+    Debian, Ubuntu:  apt install libfabric-dev libhwloc-dev libclang-dev pkg-config
+    Fedora, RHEL:    dnf install libfabric-devel hwloc-devel clang-devel pkgconf-pkg-config
+    SUSE:            zypper install libfabric-devel hwloc-devel clang-devel pkg-config
+    Arch:            pacman -S libfabric hwloc clang pkgconf
+    macOS:           brew install libfabric hwloc llvm pkgconf
+A libfabric or hwloc elsewhere: set LIBFABRIC_PREFIX or HWLOC_PREFIX to the directory that has include/.
 A libclang elsewhere: set LIBCLANG_PATH to the directory that has libclang.so.";
 
 /// Functions that libfabric exports as symbols, looked up when it is loaded (`src/library.rs`); all others are calls
@@ -26,42 +26,45 @@ const TYPES: &str = "fi_(info|tx_attr|rx_attr|ep_attr|domain_attr|fabric_attr|cq
 
 const CONSTANTS: &str = "FI_.*";
 
+/// The same of hwloc.
+const HWLOC_FUNCTIONS: &str = "hwloc_topology_(init|load|destroy)|hwloc_get_(type_depth|nbobjs_by_depth|obj_by_depth)|hwloc_bitmap_next";
+const HWLOC_TYPES: &str = "hwloc_(topology_t|obj|obj_t|obj_type_t|const_bitmap_t|get_type_depth_e)";
+const HWLOC_CONSTANTS: &str = "HWLOC_(OBJ|TYPE_DEPTH)_.*";
+
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=wrapper.h");
-    for name in ["LIBFABRIC_PREFIX", "LIBCLANG_PATH", "PKG_CONFIG_PATH"] {
+    println!("cargo:rerun-if-changed=hwloc-wrapper.h");
+    for name in [
+        "LIBFABRIC_PREFIX",
+        "HWLOC_PREFIX",
+        "LIBCLANG_PATH",
+        "PKG_CONFIG_PATH",
+    ] {
         println!("cargo:rerun-if-env-changed={name}");
     }
     // docs.rs and `cargo check` on machines that only read the code still need headers: there is no fallback, since
     // declarations of another libfabric would be wrong in ways that only show when running.
-    let include_paths = find_libfabric();
-    let mut clang_args: Vec<String> = include_paths
-        .iter()
-        .map(|path| format!("-I{}", path.display()))
-        .collect();
-    if let Ok(extra) = env::var("BINDGEN_EXTRA_CLANG_ARGS") {
-        clang_args.extend(extra.split_whitespace().map(str::to_string));
-    }
-    generate(&clang_args);
+    let libfabric = find("libfabric", "LIBFABRIC_PREFIX", "1.17", "rdma/fabric.h");
+    generate(fabric_bindings(), "libfabric", &libfabric, "bindings.rs");
+    let hwloc = find("hwloc", "HWLOC_PREFIX", "2.1", "hwloc.h");
+    generate(hwloc_bindings(), "hwloc", &hwloc, "hwloc.rs");
 }
 
-/// The directories to look for headers in. Nothing is linked: the library is loaded when it is first needed.
-fn find_libfabric() -> Vec<PathBuf> {
-    if let Some(prefix) = env::var_os("LIBFABRIC_PREFIX") {
-        let prefix = PathBuf::from(prefix);
-        let header = prefix.join("include/rdma/fabric.h");
+/// The directories to look for a library's headers in. Nothing is linked: the library is loaded when it is first needed.
+fn find(library: &str, prefix: &str, version: &str, header: &str) -> Vec<PathBuf> {
+    if let Some(given) = env::var_os(prefix) {
+        let include = PathBuf::from(given).join("include");
+        let header = include.join(header);
         if !header.exists() {
-            fail(&format!(
-                "LIBFABRIC_PREFIX is set, but there is no {}",
-                header.display()
-            ));
+            fail(&format!("{prefix} is set, but there is no {}", header.display()));
         }
-        return vec![prefix.join("include")];
+        return vec![include];
     }
     if let Ok(library) = pkg_config::Config::new()
         .cargo_metadata(false)
-        .atleast_version("1.17")
-        .probe("libfabric")
+        .atleast_version(version)
+        .probe(library)
     {
         return library.include_paths;
     }
@@ -74,22 +77,21 @@ fn find_libfabric() -> Vec<PathBuf> {
     match usual
         .map(Path::new)
         .into_iter()
-        .find(|dir| dir.join("rdma/fabric.h").exists())
+        .find(|dir| dir.join(header).exists())
     {
         Some(dir) => vec![dir.to_path_buf()],
-        None => fail("libfabric 1.17 or later was not found (neither by pkg-config nor as rdma/fabric.h)"),
+        None => fail(&format!(
+            "{library} {version} or later was not found (neither by pkg-config nor as {header})"
+        )),
     }
 }
 
-fn generate(clang_args: &[String]) {
-    let builder = bindgen::Builder::default()
-        .header("wrapper.h")
-        .clang_args(clang_args)
-        .allowlist_function(FUNCTIONS)
+/// What both have in common.
+fn bindings(header: &str) -> bindgen::Builder {
+    bindgen::Builder::default()
+        .header(header)
         .dynamic_library_name("Symbols")
         .dynamic_link_require_all(true)
-        .allowlist_type(TYPES)
-        .allowlist_var(CONSTANTS)
         .prepend_enum_name(false)
         .derive_default(true)
         .generate_comments(false)
@@ -97,7 +99,33 @@ fn generate(clang_args: &[String]) {
         .merge_extern_blocks(true)
         .rust_edition(bindgen::RustEdition::Edition2024)
         .parse_callbacks(Box::new(bindgen::CargoCallbacks::new()))
-        .parse_callbacks(Box::new(MacroTypes));
+}
+
+fn fabric_bindings() -> bindgen::Builder {
+    bindings("wrapper.h")
+        .allowlist_function(FUNCTIONS)
+        .allowlist_type(TYPES)
+        .allowlist_var(CONSTANTS)
+        .parse_callbacks(Box::new(MacroTypes))
+}
+
+fn hwloc_bindings() -> bindgen::Builder {
+    bindings("hwloc-wrapper.h")
+        .allowlist_function(HWLOC_FUNCTIONS)
+        .allowlist_type(HWLOC_TYPES)
+        .allowlist_var(HWLOC_CONSTANTS)
+}
+
+/// Writes what bindgen makes of a library's headers.
+fn generate(builder: bindgen::Builder, library: &str, include_paths: &[PathBuf], file: &str) {
+    let mut clang_args: Vec<String> = include_paths
+        .iter()
+        .map(|path| format!("-I{}", path.display()))
+        .collect();
+    if let Ok(extra) = env::var("BINDGEN_EXTRA_CLANG_ARGS") {
+        clang_args.extend(extra.split_whitespace().map(str::to_string));
+    }
+    let builder = builder.clang_args(clang_args);
     // A missing libclang makes bindgen panic while it loads the library, so it is caught here.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ()));
@@ -105,7 +133,7 @@ fn generate(clang_args: &[String]) {
     std::panic::set_hook(hook);
     let bindings = match result {
         Ok(Ok(bindings)) => bindings,
-        Ok(Err(error)) => fail(&format!("bindgen can't read libfabric's headers: {error}")),
+        Ok(Err(error)) => fail(&format!("bindgen can't read {library}'s headers: {error}")),
         Err(panic) => {
             let text = panic
                 .downcast_ref::<String>()
@@ -113,11 +141,11 @@ fn generate(clang_args: &[String]) {
                 .or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()))
                 .unwrap_or_default();
             fail(&format!(
-                "libclang, which reads libfabric's headers, was not found or failed: {text}"
+                "libclang, which reads {library}'s headers, was not found or failed: {text}"
             ))
         }
     };
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("bindings.rs");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join(file);
     if let Err(error) = bindings.write_to_file(&out) {
         fail(&format!("can't write {}: {error}", out.display()));
     }
@@ -146,7 +174,7 @@ impl bindgen::callbacks::ParseCallbacks for MacroTypes {
 /// Ends the build with words instead of a panic's backtrace.
 fn fail(what: &str) -> ! {
     eprintln!(
-        "\nweft-libfabric-sys: {what}.\n\nWeft is built against libfabric's headers. Install:\n    {INSTALL}\n"
+        "\nweft-libfabric-sys: {what}.\n\nWeft is built against the headers of libfabric and hwloc. Install:\n    {INSTALL}\n"
     );
     std::process::exit(1);
 }

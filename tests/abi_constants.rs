@@ -1,4 +1,4 @@
-//! Holds `include/mpi.h` and `weft::abi::constants` against the standard ABI's facts in `tests/abi/`.
+//! Holds `include/mpi.h` and `weft::abi::common::constants` against the standard ABI's facts in `tests/abi/`.
 
 mod abi;
 
@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use abi::{Constant, compile, constants, procedures, removed, run};
 
-/// How the standard's type of a constant is written in `weft::abi::constants`: `None` for pointers, of any type.
+/// How the standard's type of a constant is written in `weft::abi::common::constants`: `None` for pointers, of any type.
 fn rust_type(constant: &Constant) -> Option<&str> {
     match constant.kind.as_str() {
         "int" => Some("c_int"),
@@ -18,7 +18,10 @@ fn rust_type(constant: &Constant) -> Option<&str> {
 
 #[test]
 fn rust_constants_have_the_values_and_types_of_the_standard() {
-    let ours: BTreeMap<_, _> = weft::abi::constants::ALL.iter().map(|c| (c.name, c)).collect();
+    let ours: BTreeMap<_, _> = weft::abi::common::constants::ALL
+        .iter()
+        .map(|c| (c.name, c))
+        .collect();
     let standard = constants();
     for constant in &standard {
         let our = ours

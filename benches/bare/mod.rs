@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use weft::fabric::When;
+use weft::system::fabric::When;
 use weft_libfabric_sys as sys;
 
 use super::Side;
@@ -34,7 +34,7 @@ fn ok(status: impl Into<i64>) {
 
 impl Bare {
     /// As the lane opens its own; `min_multi_recv` is the longest message in bytes.
-    pub fn open(info: &weft::fabric::Info, min_multi_recv: usize, descriptor: bool) -> Bare {
+    pub fn open(info: &weft::system::fabric::Info, min_multi_recv: usize, descriptor: bool) -> Bare {
         // SAFETY: the objects are opened in libfabric's order from one fi_info, and stay open; all pointers are valid
         // during the calls.
         unsafe {
@@ -68,7 +68,7 @@ impl Bare {
             ));
             let when = When::of(
                 &info.provider(),
-                weft::fabric::version().expect("libfabric is there"),
+                weft::system::fabric::version().expect("libfabric is there"),
             );
             let limit_remainder = || {
                 ok(sys::fi_setopt(
@@ -147,7 +147,7 @@ impl Bare {
         });
     }
 
-    pub fn expose(&mut self, bytes: &[u8]) -> Vec<u8> {
+    pub fn register(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut region = ptr::null_mut();
         // SAFETY: the domain is open; the bytes live until the process ends.
         let key = unsafe {

@@ -10,9 +10,12 @@ mod lane {
     pub const HEADER_BYTES: usize = 40;
 }
 
-#[path = "../../src/bytes.rs"]
+#[path = "../../src/base/bytes.rs"]
 #[allow(dead_code, reason = "the library uses more of it")]
 mod bytes;
+mod base {
+    pub use super::bytes;
+}
 
 #[path = "../../src/lane/shm/flag.rs"]
 mod flag;
@@ -24,7 +27,7 @@ mod ring;
 #[allow(dead_code, reason = "no payload of a model is long")]
 mod stores;
 
-#[path = "../../src/lock/terms.rs"]
+#[path = "../../src/system/lock/terms.rs"]
 mod terms;
 
 mod lock;

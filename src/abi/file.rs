@@ -4,18 +4,19 @@ use std::ffi::{CStr, c_char, c_int};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::communicator::{give_info, supported_memory_kinds};
-use super::constants::*;
-use super::objects::{self, FILES, file, give, present, read};
-use super::procedure::mpi;
-use super::process;
-use super::types::*;
-use crate::communicator::Communicator;
+use crate::abi::common::arguments::{give, present, read};
+use crate::abi::common::calls;
+use crate::abi::common::constants::*;
+use crate::abi::common::objects::{self, FILES, file};
+use crate::abi::common::procedure::mpi;
+use crate::abi::common::types::*;
+use crate::abi::communicator::{give_info, supported_memory_kinds};
+use crate::base::error::Result;
 use crate::err;
-use crate::error::Result;
-use crate::file::{self, Amode, File, Part};
-use crate::info::Info;
-use crate::memory_kinds;
+use crate::objects::communicator::Communicator;
+use crate::objects::file::{self, Amode, File, Part};
+use crate::objects::info::Info;
+use crate::objects::memory_kinds;
 
 mpi! {
     /// Section 14.2.1. Collective.
@@ -47,7 +48,7 @@ mpi! {
         unsafe { fh.write(MPI_FILE_NULL) };
         closed.map_err(|error| {
             let handler = closing.errhandler().lock().clone();
-            process::raise_with(&handler, handle, "MPI_File_close", error)
+            calls::raise_with(&handler, handle, "MPI_File_close", error)
         })
     }
 
@@ -156,7 +157,7 @@ fn open(parent: &Arc<Communicator>, part: Result<Part>) -> Result<MPI_File> {
     };
     let opened = parent.instance().block_on(File::open(parent.clone(), part));
     let file = opened.inspect_err(|_| FILES.give_up(handle))?;
-    *file.errhandler().lock() = process::FILE_ERRHANDLER.lock().clone();
+    *file.errhandler().lock() = calls::FILE_ERRHANDLER.lock().clone();
     if let Some(session) = objects::session_of(file.communicator()) {
         session.connect(file.communicator());
     }
@@ -169,7 +170,7 @@ fn close(closing: &Arc<File>, handle: MPI_File) -> Result<()> {
     let communicator = closing.communicator();
     let instance = communicator.instance();
     let ended = instance.block_on(closing.close());
-    let parted = instance.block_on_turns(Communicator::part(instance, vec![communicator.clone()]));
+    let parted = instance.block_on_turns(Communicator::disconnect_all(instance, vec![communicator.clone()]));
     if let Some(session) = objects::session_of(communicator) {
         session.disconnect(communicator);
     }
@@ -179,5 +180,28 @@ fn close(closing: &Arc<File>, handle: MPI_File) -> Result<()> {
             File,
             "the file was closed by another thread at the same time"
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::file::Amode;
+
+    #[test]
+    fn the_numbers_of_access_modes_are_those_of_the_abi() {
+        for (own, abi) in [
+            (Amode::APPEND, MPI_MODE_APPEND),
+            (Amode::CREATE, MPI_MODE_CREATE),
+            (Amode::DELETE_ON_CLOSE, MPI_MODE_DELETE_ON_CLOSE),
+            (Amode::EXCL, MPI_MODE_EXCL),
+            (Amode::RDONLY, MPI_MODE_RDONLY),
+            (Amode::RDWR, MPI_MODE_RDWR),
+            (Amode::SEQUENTIAL, MPI_MODE_SEQUENTIAL),
+            (Amode::UNIQUE_OPEN, MPI_MODE_UNIQUE_OPEN),
+            (Amode::WRONLY, MPI_MODE_WRONLY),
+        ] {
+            assert_eq!(own, abi);
+        }
     }
 }

@@ -3,13 +3,15 @@
 use std::ffi::{c_char, c_int};
 use std::sync::{Arc, OnceLock};
 
-use super::constants::*;
-use super::objects::{self, give, new_info, read, text};
-use super::procedure::mpi;
-use super::types::*;
+use crate::abi::common::arguments;
+use crate::abi::common::arguments::{give, read, text};
+use crate::abi::common::constants::*;
+use crate::abi::common::objects::{self, new_info};
+use crate::abi::common::procedure::mpi;
+use crate::abi::common::types::*;
+use crate::base::error::Result;
 use crate::err;
-use crate::error::Result;
-use crate::info::Info;
+use crate::objects::info::Info;
 
 /// `MPI_INFO_ENV` (section 11.2.1): how the program was started, as far as the launcher says.
 pub fn environment() -> Arc<Info> {
@@ -40,7 +42,7 @@ pub fn environment() -> Arc<Info> {
 /// # Safety
 /// The pointer is null or a string of the user's.
 unsafe fn key<'a>(from: *const c_char) -> Result<&'a str> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's pointer is null or a string that ends with a zero byte.
     let key = unsafe { text(from, "key") }.map_err(|error| crate::Error {
         class: crate::Class::InfoKey,
         ..error
@@ -133,7 +135,7 @@ mpi! {
         let found = found.ok_or_else(|| err!(Arg, "n is {n}, but the info object has {} keys", info.len()))?;
         let mut len = 0;
         // SAFETY: the standard asks for MPI_MAX_INFO_KEY bytes.
-        unsafe { objects::give_text(key, MPI_MAX_INFO_KEY as usize, &mut len, &found, "key") }
+        unsafe { arguments::give_text(key, MPI_MAX_INFO_KEY as usize, &mut len, &found, "key") }
     }
 
     /// Section 10. `buflen` counts the zero byte; it comes back as what is needed.
@@ -150,7 +152,7 @@ mpi! {
             let mut len = 0;
             if room > 0 {
                 // SAFETY: the user gives room for `buflen` bytes.
-                unsafe { objects::give_text(value, room as usize, &mut len, found, "value") }?;
+                unsafe { arguments::give_text(value, room as usize, &mut len, found, "value") }?;
             }
             // SAFETY: read from above.
             unsafe { buflen.write(found.len() as c_int + 1) };
@@ -172,7 +174,7 @@ mpi! {
         if let Some(found) = &found {
             let mut len = 0;
             // SAFETY: the user gives room for `valuelen` bytes and a zero.
-            unsafe { objects::give_text(value, valuelen as usize + 1, &mut len, found, "value") }?;
+            unsafe { arguments::give_text(value, valuelen as usize + 1, &mut len, found, "value") }?;
         }
         // SAFETY: null or an `int` of the user's.
         unsafe { give(flag, found.is_some().into(), "flag") }

@@ -1,61 +1,39 @@
-//! The C bindings: one file per chapter of the standard.
+//! The C bindings: a folder or file for each chapter of the standard. Handles, arguments and errors are here; what lives is below.
 //!
-//! - `types`, `constants`: the standard ABI's types and numbers
-//! - `procedure`: the macro by which each procedure is declared once
-//! - `library`: the one instance that the process has; `process`: the World Model, and what happens to errors
-//! - `handle`, `objects`: from handles to objects; checks of arguments
-//! - `errors`, `status`: error codes; what is in an `MPI_Status`. `added`: error classes and codes of the user's
-//! - `short`: the short way of the calls that programs make most
-//! - `check`: what a program leaves behind at MPI_Finalize
-//! - the chapters; `trivial` (what needs no library behind it) and `unsupported` (what is not built yet)
+//! - [`common`]: what the procedures of all chapters share
+//! - `point_to_point` (chapters 3 and 4), `datatype` (5), `collective` (6), `communicator` (7), `topology` (8),
+//!   `environment` (9), `info` (10), [`process`] (11), `window` (12), `external` (13), `file` (14)
+//! - `trivial`: what needs no library behind it; [`unsupported`]: what is not built yet
 
 use std::ffi::c_int;
 
-mod added;
-mod attribute;
-mod buffered;
-mod check;
 mod collective;
+pub mod common;
 mod communicator;
-pub mod constants;
 mod datatype;
 mod environment;
-pub mod errors;
-mod exchange;
+mod external;
 mod file;
-mod generalized;
-pub mod handle;
-mod hardware;
 mod info;
-mod intercommunicator;
-mod library;
-pub mod objects;
-mod op;
-mod partitioned;
-mod persistent;
 mod point_to_point;
-mod procedure;
 pub mod process;
-mod request;
-mod session;
-mod short;
-mod status;
 mod topology;
 mod trivial;
-pub mod types;
 pub mod unsupported;
 mod window;
+
+use common::{calls, constants, objects, types};
 
 /// A procedure that is not built yet says so through the error handler of `MPI_COMM_SELF`.
 #[cold]
 fn unsupported_call(procedure: &'static str) -> c_int {
-    process::local(procedure, || Err(unsupported_error()))
+    calls::local(procedure, || Err(unsupported_error()))
 }
 
 /// The same through the error handler of a communicator.
 #[cold]
 fn unsupported_comm_call(procedure: &'static str, handle: types::MPI_Comm) -> c_int {
-    process::comm(handle, procedure, || {
+    calls::comm(handle, procedure, || {
         objects::communicator(handle)?;
         Err(unsupported_error())
     })
@@ -64,7 +42,7 @@ fn unsupported_comm_call(procedure: &'static str, handle: types::MPI_Comm) -> c_
 /// The same through the error handler of a window.
 #[cold]
 fn unsupported_win_call(procedure: &'static str, handle: types::MPI_Win) -> c_int {
-    process::win(handle, procedure, || {
+    calls::win(handle, procedure, || {
         objects::window(handle)?;
         Err(unsupported_error())
     })
@@ -73,7 +51,7 @@ fn unsupported_win_call(procedure: &'static str, handle: types::MPI_Win) -> c_in
 /// The same through the error handler of a file.
 #[cold]
 fn unsupported_file_call(procedure: &'static str, handle: types::MPI_File) -> c_int {
-    process::file(handle, procedure, || {
+    calls::file(handle, procedure, || {
         objects::file(handle)?;
         Err(unsupported_error())
     })
@@ -82,7 +60,7 @@ fn unsupported_file_call(procedure: &'static str, handle: types::MPI_File) -> c_
 /// The same of a procedure that concerns files and has none.
 #[cold]
 fn unsupported_call_without_file(procedure: &'static str) -> c_int {
-    process::no_file(procedure, || Err(unsupported_error()))
+    calls::no_file(procedure, || Err(unsupported_error()))
 }
 
 /// A procedure of the tool interface that is not built yet. It may be called at any time, and never calls an error handler

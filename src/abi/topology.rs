@@ -2,10 +2,10 @@
 
 use std::ffi::c_int;
 
-use super::objects::array_mut;
-use super::procedure::mpi;
-use crate::communicator::dims;
+use crate::abi::common::arguments::array_mut;
+use crate::abi::common::procedure::mpi;
 use crate::err;
+use crate::objects::topology::dims;
 
 mpi! {
     /// Section 8.5.2.

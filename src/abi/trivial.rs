@@ -6,8 +6,8 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::constants::*;
-use super::types::*;
+use crate::abi::common::constants::*;
+use crate::abi::common::types::*;
 
 /// Exports each function under its `MPI_` and its `PMPI_` name, as `mpi!` does (`procedure.rs`).
 macro_rules! export {

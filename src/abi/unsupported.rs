@@ -12,7 +12,7 @@
 
 use std::ffi::c_int;
 
-use super::types::{MPI_Comm, MPI_File, MPI_Win};
+use crate::abi::common::types::{MPI_Comm, MPI_File, MPI_Win};
 
 /// The procedures of one chapter of MPI 5.0 that are not built yet.
 #[derive(Clone, Copy, Debug)]
@@ -51,24 +51,24 @@ macro_rules! unsupported {
         };)+)+
     };
     (@stub $name:ident []) => {
-        unsupported! { @export $name [] () super::unsupported_call(stringify!($name)) }
+        unsupported! { @export $name [] () crate::abi::unsupported_call(stringify!($name)) }
     };
     (@stub $name:ident $skipped:tt (comm)) => {
-        unsupported! { @export $name $skipped (comm: MPI_Comm) super::unsupported_comm_call(stringify!($name), comm) }
+        unsupported! { @export $name $skipped (comm: MPI_Comm) crate::abi::unsupported_comm_call(stringify!($name), comm) }
     };
     (@stub $name:ident $skipped:tt (win)) => {
-        unsupported! { @export $name $skipped (win: MPI_Win) super::unsupported_win_call(stringify!($name), win) }
+        unsupported! { @export $name $skipped (win: MPI_Win) crate::abi::unsupported_win_call(stringify!($name), win) }
     };
     (@stub $name:ident $skipped:tt (file)) => {
-        unsupported! { @export $name $skipped (fh: MPI_File) super::unsupported_file_call(stringify!($name), fh) }
+        unsupported! { @export $name $skipped (fh: MPI_File) crate::abi::unsupported_file_call(stringify!($name), fh) }
     };
     // Of files, but of none that is there.
     (@stub $name:ident [] (no_file)) => {
-        unsupported! { @export $name [] () super::unsupported_call_without_file(stringify!($name)) }
+        unsupported! { @export $name [] () crate::abi::unsupported_call_without_file(stringify!($name)) }
     };
     // Of the tool interface.
     (@stub $name:ident [] (tool)) => {
-        unsupported! { @export $name [] () super::unsupported_tool_call(stringify!($name)) }
+        unsupported! { @export $name [] () crate::abi::unsupported_tool_call(stringify!($name)) }
     };
     (@export $name:ident [$($skipped:tt)*] ($($arg:ident: $type:ty)?) $call:expr) => {
         #[unsafe(export_name = stringify!($name))]

@@ -4,22 +4,21 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::communicator::{give_info, supported_memory_kinds};
-use super::constants::*;
-use super::objects::{
-    self, Integer, WINDOWS, give, give_count, give_text, new_group, object_name, read, window,
-};
-use super::procedure::mpi;
-use super::process;
-use super::types::*;
-use crate::allocation::Allocation;
-use crate::collective;
-use crate::communicator::Communicator;
+use crate::abi::common::arguments::{Integer, give, give_count, give_text, object_name, read};
+use crate::abi::common::calls;
+use crate::abi::common::constants::*;
+use crate::abi::common::objects::{self, WINDOWS, new_group, window};
+use crate::abi::common::procedure::mpi;
+use crate::abi::common::types::*;
+use crate::abi::communicator::{give_info, supported_memory_kinds};
+use crate::base::error::{Error, Result};
 use crate::err;
-use crate::error::{Error, Result};
-use crate::info::Info;
-use crate::memory_kinds;
-use crate::window::{Attached, Exposed, Part, SharedPart, Window};
+use crate::objects::allocation::Allocation;
+use crate::objects::collective;
+use crate::objects::communicator::Communicator;
+use crate::objects::info::Info;
+use crate::objects::memory_kinds;
+use crate::objects::window::{Attached, Exposed, Part, SharedPart, Window};
 
 mpi! {
     /// Section 12.2.1.
@@ -27,8 +26,10 @@ mpi! {
         win: *mut MPI_Win) comm(comm) {
         let part = || {
             let size = region(base, size)?;
+            // SAFETY: the user keeps the memory of a window valid until it is freed (section 12.2.1).
+            let address = unsafe { collective::Address::new(base.cast()) };
             Ok(Part {
-                exposed: Exposed::Users(collective::Address::new(base.cast()), size),
+                exposed: Exposed::Users(address, size),
                 disp_unit: unit(disp_unit)?,
                 asked: objects::optional_info(info)?,
             })
@@ -142,7 +143,7 @@ mpi! {
         let parting = window(handle)?;
         free(&parting, handle).map_err(|error| {
             let handler = parting.errhandler().lock().clone();
-            process::raise_with(&handler, handle, "MPI_Win_free", error)
+            calls::raise_with(&handler, handle, "MPI_Win_free", error)
         })?;
         // SAFETY: read from above.
         unsafe { win.write(MPI_WIN_NULL) };
@@ -252,7 +253,7 @@ unsafe fn make<P, F: Future<Output = Result<Arc<Window>>>>(
         session.connect(window.communicator());
     }
     WINDOWS.fill(handle, window.clone());
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's pointers are null or valid for writing.
     unsafe { give(to, handle, "win") }?;
     Ok(window)
 }
@@ -262,7 +263,7 @@ fn free(window: &Arc<Window>, handle: MPI_Win) -> Result<()> {
     window.attributes().delete_all(handle)?;
     let communicator = window.communicator();
     let instance = communicator.instance();
-    instance.block_on_turns(Communicator::part(instance, vec![communicator.clone()]))?;
+    instance.block_on_turns(Communicator::disconnect_all(instance, vec![communicator.clone()]))?;
     if let Some(session) = objects::session_of(communicator) {
         session.disconnect(communicator);
     }

@@ -13,11 +13,12 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::memory::Memory;
 use super::request::{Outcome, RequestId, Work};
-use super::{Engine, State};
+use super::{Engine, EngineState};
+use crate::base::error::{Error, Result};
+use crate::data::memory::Memory;
 use crate::err;
-use crate::error::{Error, Result};
+use crate::identity::Context;
 
 /// Messages begin at multiples of this many bytes. Far below `MPI_BSEND_OVERHEAD`, which bounds what a message takes
 /// beside its data.
@@ -149,7 +150,7 @@ impl Place {
     pub fn memory(&mut self) -> Memory {
         match &mut self.own {
             Some(own) => Memory::of_mut(own),
-            None => Memory::Flat {
+            None => Memory::Contiguous {
                 address: self.buffer.memory.map_or(std::ptr::null_mut(), |(address, _)| {
                     address.wrapping_add(self.start)
                 }),
@@ -163,7 +164,7 @@ impl Place {
     /// # Safety
     /// The message's memory is valid for reading, and has as many bytes as were reserved.
     pub unsafe fn fill(&mut self, from: &Memory) {
-        let Some((address, len)) = self.memory().flat() else {
+        let Some((address, len)) = self.memory().contiguous() else {
             return;
         };
         if len != 0 {
@@ -289,7 +290,7 @@ impl Engine {
 
     /// A request that ends when the messages that are in the buffer now have left. It tells, too, of a message that
     /// was lost.
-    pub fn flush_buffer(&mut self, buffer: &SendBuffer, context: u64) -> RequestId {
+    pub fn flush_buffer(&mut self, buffer: &SendBuffer, context: Context) -> RequestId {
         let mut books = buffer.books.lock();
         if books.epochs.iter().all(|epoch| epoch.messages == 0) {
             let outcome = books.failed.take().map_or(Outcome::EMPTY, Outcome::failed);
@@ -304,7 +305,7 @@ impl Engine {
     }
 }
 
-impl State {
+impl EngineState {
     /// The message of a place has left, or was lost for a reason that nobody else is told.
     pub(super) fn give_back(&mut self, place: Place, lost: Option<Error>) {
         let mut books = place.buffer.books.lock();

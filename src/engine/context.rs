@@ -3,17 +3,18 @@
 use super::Engine;
 use super::matching::Pattern;
 use super::request::{Outcome, Request, RequestId};
-use crate::error::Error;
+use crate::base::error::Error;
+use crate::identity::Context;
 
 impl Engine {
     /// The requests that have not ended, of contexts for which `of` holds.
-    fn under_way(&self, of: impl Fn(u64) -> bool) -> impl Iterator<Item = (RequestId, &Request)> {
+    fn under_way(&self, of: impl Fn(Context) -> bool) -> impl Iterator<Item = (RequestId, &Request)> {
         let requests = self.state.requests.iter();
         requests.filter(move |(_, request)| request.outcome.is_none() && of(request.context))
     }
 
     /// Whether any request has not ended.
-    pub fn has_under_way(&self, of: impl Fn(u64) -> bool) -> bool {
+    pub fn has_under_way(&self, of: impl Fn(Context) -> bool) -> bool {
         self.under_way(of).next().is_some()
     }
 
@@ -32,7 +33,7 @@ impl Engine {
     }
 
     /// Ends what has not ended, with an error, and drops the messages that no receive took.
-    pub fn give_up_all(&mut self, of: impl Fn(u64) -> bool, error: &Error) {
+    pub fn give_up_all(&mut self, of: impl Fn(Context) -> bool, error: &Error) {
         let given_up: Vec<RequestId> = self.under_way(&of).map(|(id, _)| id).collect();
         for id in given_up {
             self.give_up(id, error.clone());

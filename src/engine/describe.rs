@@ -7,7 +7,7 @@ use super::matching::{Envelope, Pattern, Posted};
 use super::mismatch::Step;
 use super::peer::{Link, Peer};
 use super::request::{Fetch, ReceiveStage, Request, RequestId, SendStage, SendWork, Work};
-use crate::lane::ProcId;
+use crate::identity::{Context, PeerIndex};
 
 /// Of each kind of thing, only so many are listed.
 const LISTED_MAX: usize = 20;
@@ -21,15 +21,15 @@ pub struct Called {
 }
 
 /// Tells what people call the messages of a context and a tag.
-pub type Names<'a> = &'a dyn Fn(u64, Option<i32>) -> Called;
+pub type Names<'a> = &'a dyn Fn(Context, Option<i32>) -> Called;
 
 /// The same, to keep.
-pub type OwnNames = Box<dyn Fn(u64, Option<i32>) -> Called>;
+pub type OwnNames = Box<dyn Fn(Context, Option<i32>) -> Called>;
 
 /// The bare number, where nobody knows of communicators: in tests.
-pub fn bare(context: u64, _: Option<i32>) -> Called {
+pub fn bare(context: Context, _: Option<i32>) -> Called {
     Called {
-        name: format!("context {context:#x}"),
+        name: format!("context {:#x}", context.bits()),
         own: false,
     }
 }
@@ -37,14 +37,14 @@ pub fn bare(context: u64, _: Option<i32>) -> Called {
 impl Engine {
     /// What this process waits for, one thing a line. Ends without a newline.
     pub fn describe(&self, names: Names) -> String {
-        let mut lines = vec![format!("process {}:", self.state.me.0)];
+        let mut lines = vec![format!("process {}:", self.state.me.number())];
         lines.extend(self.pending(names, |_| false));
         lines.join("\n  ")
     }
 
     /// What is under way or has come and was not taken, a line for each thing, without that of the communicators whose
     /// contexts `spare` picks. The last lines may say that more was left out.
-    pub fn pending(&self, names: Names, spare: impl Fn(u64) -> bool) -> Vec<String> {
+    pub fn pending(&self, names: Names, spare: impl Fn(Context) -> bool) -> Vec<String> {
         let state = &self.state;
         let requests = state.requests.iter().map(|(_, request)| request);
         let open =
@@ -53,16 +53,14 @@ impl Engine {
         // A process may wait several times for one thing.
         lines.dedup();
         lines.extend(listed(self.untaken(names, spare).into_iter(), "messages"));
-        let peers = state.peers.iter().enumerate();
-        lines.extend(peers.filter_map(|(at, peer)| {
-            let peer = peer.as_ref()?;
+        lines.extend(state.peers.iter().filter_map(|(id, peer)| {
             let place = self.lanes.get(peer.lane);
-            peer.describe(at, place.and_then(|lane| lane.place(ProcId(at as u32))))
+            peer.describe(id, place.and_then(|lane| lane.place(id)))
         }));
-        if state.strangers != 0 {
-            let strangers = state.strangers;
+        if state.unauthenticated != 0 {
+            let unauthenticated = state.unauthenticated;
             lines.push(format!(
-                "{strangers} messages that were not for this process or made no sense"
+                "{unauthenticated} messages that were not for this process or made no sense"
             ));
         }
         for lane in self.lanes.iter().filter(|lane| !lane.is_drained()) {
@@ -76,7 +74,7 @@ impl Engine {
 
     /// The messages that no receive has taken, a line for each, without those of the communicators whose contexts `spare`
     /// picks.
-    pub fn untaken(&self, names: Names, spare: impl Fn(u64) -> bool) -> Vec<String> {
+    pub fn untaken(&self, names: Names, spare: impl Fn(Context) -> bool) -> Vec<String> {
         let messages = self.state.unexpected.iter();
         let messages = messages.filter(|(envelope, _)| !spare(envelope.context));
         let described = messages.map(|(envelope, message)| {
@@ -97,7 +95,7 @@ impl Engine {
 
     /// The requests that the user holds, ended or not, a line for each, without those of the communicators whose contexts
     /// `spare` picks.
-    pub fn held_requests(&self, names: Names, spare: impl Fn(u64) -> bool) -> Vec<String> {
+    pub fn held_requests(&self, names: Names, spare: impl Fn(Context) -> bool) -> Vec<String> {
         let requests = self.state.requests.iter().map(|(_, request)| request);
         let held = requests.filter(|request| !request.is_freed() && !spare(request.context));
         held.map(|request| self.words(request, names)).collect()
@@ -113,7 +111,7 @@ impl Engine {
     }
 
     /// From which rank a receive of a context and a tag waits for a message, if there is such a receive.
-    pub fn awaited_in(&self, context: u64, tag: i32) -> Option<u32> {
+    pub fn awaited_in(&self, context: Context, tag: i32) -> Option<u32> {
         self.state
             .posted
             .iter()
@@ -142,12 +140,11 @@ impl Engine {
             && state.posted.is_empty()
             && state.unexpected.is_empty()
             && state.reads.is_empty()
-            && state.withdrawn.is_empty()
+            && state.deregistered.is_empty()
             && state
                 .peers
                 .iter()
-                .flatten()
-                .all(|peer| peer.queue.is_empty() && peer.streams.is_empty())
+                .all(|(_, peer)| peer.queue.is_empty() && peer.streams.is_empty())
     }
 
     /// Whether something has to be tried again without anything arriving first: messages that a lane did not take,
@@ -157,7 +154,7 @@ impl Engine {
         !(state.sending.is_empty()
             && state.reads.is_empty()
             && state.wanted.is_empty()
-            && state.withdrawn.is_empty())
+            && state.deregistered.is_empty())
     }
 }
 
@@ -178,7 +175,7 @@ fn count(number: u64, what: &str) -> String {
 }
 
 /// The context of a send's or receive's messages.
-fn context(request: &Request) -> Option<u64> {
+fn context(request: &Request) -> Option<Context> {
     match &request.work {
         Work::Send(work) => Some(work.envelope.context),
         Work::Sent(work) => Some(work.envelope.context),
@@ -191,7 +188,7 @@ fn context(request: &Request) -> Option<u64> {
 }
 
 impl Peer {
-    fn describe(&self, number: usize, place: Option<String>) -> Option<String> {
+    fn describe(&self, number: PeerIndex, place: Option<String>) -> Option<String> {
         let quiet = self.queue.is_empty() && self.streams.is_empty() && self.held.is_empty();
         let mut text = match &self.link {
             Link::Up | Link::Unknown if quiet => return None,
@@ -235,7 +232,7 @@ impl fmt::Display for Described<'_> {
         let request = self.request;
         match &request.work {
             Work::Collective(tag) => match Step::of_tag(*tag) {
-                Some(_) => f.write_str(&self.on(request.context | 1, *tag))?,
+                Some(_) => f.write_str(&self.on(request.context.collective(), *tag))?,
                 None => f.write_str("a nonblocking collective operation")?,
             },
             Work::None | Work::Both(_) => match &request.outcome {
@@ -277,7 +274,7 @@ impl fmt::Display for Described<'_> {
 }
 
 impl Described<'_> {
-    fn on(&self, context: u64, tag: i32) -> String {
+    fn on(&self, context: Context, tag: i32) -> String {
         (self.names)(context, Some(tag)).name
     }
 
@@ -302,13 +299,13 @@ impl Described<'_> {
         &self,
         f: &mut fmt::Formatter<'_>,
         bytes: u64,
-        to: ProcId,
+        to: PeerIndex,
         envelope: &Envelope,
         sync: bool,
     ) -> fmt::Result {
         let Called { name, own } = (self.names)(envelope.context, Some(envelope.tag));
         if own {
-            return write!(f, "{name}: {} to process {}", count(bytes, "byte"), to.0);
+            return write!(f, "{name}: {} to process {}", count(bytes, "byte"), to.number());
         }
         // On this one communicator they are numbered alike.
         let whom = if name == "MPI_COMM_WORLD" {
@@ -318,7 +315,11 @@ impl Described<'_> {
         };
         let kind = if sync { "synchronous send" } else { "send" };
         let (bytes, tag) = (count(bytes, "byte"), envelope.tag);
-        write!(f, "{kind} of {bytes} to {whom} {}, tag {tag}, on {name}", to.0)
+        write!(
+            f,
+            "{kind} of {bytes} to {whom} {}, tag {tag}, on {name}",
+            to.number()
+        )
     }
 
     fn fetching(&self, f: &mut fmt::Formatter<'_>, fetch: &Fetch) -> fmt::Result {

@@ -3,25 +3,29 @@
 use std::time::{Duration, Instant};
 
 use super::matching::{Envelope, Pattern};
-use super::memory::Memory;
 use super::receive::Received;
 use super::request::RequestId;
 use super::{Engine, Parts, Send};
+use crate::data::memory::Memory;
+use crate::identity::{Context, JobId, PeerIndex, ProcessName};
+use crate::lane::Lane;
 use crate::lane::conformance::pattern;
 use crate::lane::loopback::Loopback;
 use crate::lane::ofi::OfiLane;
 use crate::lane::ofi::incast::{Hand, address_of, open, raise_descriptors};
-use crate::lane::{Lane, ProcId};
 
 const SENDERS: u32 = 300;
 const HALVES: usize = 50;
-const CONTEXT: u64 = 2;
+const CONTEXT: Context = Context::WORLD;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One that is told, or not, that it may read its peers' memory.
 fn engine(me: u32, lane: OfiLane, rma: bool) -> Engine {
     Engine::new(Parts {
-        me: ProcId(me),
+        me: ProcessName {
+            job: JobId(1),
+            rank: me,
+        },
         size: SENDERS + 1,
         token: 1000 + u64::from(me),
         lanes: vec![Box::new(Loopback::default()), Box::new(lane)],
@@ -58,14 +62,14 @@ fn all_arrives(rma: bool) {
         .collect();
     let mut senders: Vec<Engine> = (1..=SENDERS).map(|at| engine(at, open("net"), rma)).collect();
     for (at, sender) in (1..).zip(&mut senders) {
-        sender.connect(ProcId(0), &receiver.card());
-        receiver.connect(ProcId(at), &sender.card());
+        sender.connect(PeerIndex::new(0), &receiver.card());
+        receiver.connect(PeerIndex::new(at), &sender.card());
     }
     let mut sends: Vec<Vec<RequestId>> = vec![Vec::new(); senders.len()];
     for (at, sender) in senders.iter_mut().enumerate() {
         for (tag, bytes) in bytes[at].iter().enumerate() {
             let send = Send {
-                peer: ProcId(0),
+                peer: PeerIndex::new(0),
                 envelope: Envelope {
                     context: CONTEXT,
                     source: at as u32 + 1,
@@ -105,8 +109,9 @@ fn all_arrives(rma: bool) {
                 tag: Some(tag as i32),
             };
             // SAFETY: the targets outlive the engine's work.
-            let received =
-                unsafe { receiver.receive(from, Some(ProcId(at as u32 + 1)), Memory::of_mut(target)) };
+            let received = unsafe {
+                receiver.receive(from, Some(PeerIndex::new(at as u32 + 1)), Memory::of_mut(target))
+            };
             match received.expect("the sender lives") {
                 Received::Later(id) => open_receives.push((at, tag, id)),
                 Received::Now(outcome) => {
@@ -156,11 +161,11 @@ fn all_arrives(rma: bool) {
     for (at, hand) in hands.iter_mut().enumerate() {
         hand.say(&pattern(at, eager)[eager / 2..eager - at]);
     }
-    while receiver.state.strangers < HALVES as u64 {
+    while receiver.state.unauthenticated < HALVES as u64 {
         assert!(
             start.elapsed() < PATIENCE,
-            "{} strangers",
-            receiver.state.strangers
+            "{} intruders",
+            receiver.state.unauthenticated
         );
         receiver.progress(false);
     }

@@ -13,13 +13,14 @@
 
 use rustc_hash::FxHashMap;
 
-use super::slab::Slab;
+use crate::base::slab::Slab;
+use crate::identity::Context;
 
 /// What a message says of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Envelope {
     /// The communicator's context id.
-    pub context: u64,
+    pub context: Context,
     /// The sender's rank in the communicator.
     pub source: u32,
     /// Never negative.
@@ -30,7 +31,7 @@ pub struct Envelope {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Pattern {
     /// The communicator's context id.
-    pub context: u64,
+    pub context: Context,
     /// The sender's rank, or any.
     pub source: Option<u32>,
     /// The tag, or any.
@@ -77,7 +78,7 @@ fn key_of_class(envelope: &Envelope, class: usize) -> Key {
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Key {
-    context: u64,
+    context: Context,
     source: u32,
     tag: i32,
 }
@@ -325,7 +326,7 @@ pub struct Unexpected<M> {
     newest: u32,
     bins: FxHashMap<Key, Bin>,
     /// Contexts with messages in bins.
-    contexts: FxHashMap<u64, ContextState>,
+    contexts: FxHashMap<Context, ContextState>,
 }
 
 #[derive(Clone, Copy)]
@@ -450,7 +451,7 @@ impl<M> Unexpected<M> {
         self.bins.get(&pattern.key()).map(|bin| MessageId(bin.head))
     }
 
-    fn keep_by_wildcard(&mut self, context: u64) {
+    fn keep_by_wildcard(&mut self, context: Context) {
         match self.contexts.get_mut(&context) {
             Some(state) if !state.by_wildcard => state.by_wildcard = true,
             _ => return,
@@ -547,12 +548,21 @@ mod tests {
     }
 
     fn envelope() -> impl Strategy<Value = Envelope> {
-        (0..2u64, 0..3u32, 0..3i32).prop_map(|(context, source, tag)| Envelope { context, source, tag })
+        (0..2u64, 0..3u32, 0..3i32).prop_map(|(context, source, tag)| Envelope {
+            context: Context::of_bits(context),
+            source,
+            tag,
+        })
     }
 
     fn pattern() -> impl Strategy<Value = Pattern> {
-        (0..2u64, prop::option::of(0..3u32), prop::option::of(0..3i32))
-            .prop_map(|(context, source, tag)| Pattern { context, source, tag })
+        (0..2u64, prop::option::of(0..3u32), prop::option::of(0..3i32)).prop_map(|(context, source, tag)| {
+            Pattern {
+                context: Context::of_bits(context),
+                source,
+                tag,
+            }
+        })
     }
 
     fn step() -> impl Strategy<Value = Step> {

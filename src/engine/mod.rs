@@ -1,54 +1,54 @@
 //! The engine: progress, matching, protocols, requests and waiting. One [`Engine`] holds all the state of one
 //! process; whoever uses it holds its lock (see [`crate::instance`]).
 //!
-//! - `wire`, `card`: what processes tell each other
+//! - `wire`, `business_card`: what processes tell each other
 //! - `matching`: the posted and the unexpected queue
-//! - `memory`, `request`, `peer`: what the state consists of
-//! - `buffered`: buffers for messages in buffered mode
-//! - `send`, `receive`: the two sides of the protocols (eager, rendezvous)
-//! - `fetch`: how the receiver of a rendezvous gets the data
-//! - `cancel`: what is taken back or given up
-//! - `pushed`: receiving messages that come in pieces whether or not a receive is there
-//! - `progress`: polling, delivery of messages and completions, the queues to peers
+//! - `request`, `peer`: what the state consists of; `numbering`: whose message it is
+//! - `send`, `receive`: what the layers above call; `buffered`: buffers for messages in buffered mode
+//! - `protocol`: how messages go, a file for each way
+//! - `transmit`: making headers and handing messages to lanes; `queue`: what waits for that
+//! - `progress`: polling, and delivery of messages and completions; `dispatch`: what is done with each kind of message
 //! - `context`: what is under way in some contexts, and its end
 //! - `describe`: what is pending, in words
 //! - `mismatch`: collective operations that ranks call in different orders
 //! - `sleepers`: waking other threads of this process
-//! - `slab`: values at stable indices
 
 pub mod buffered;
-pub mod card;
+pub mod business_card;
 pub mod matching;
-pub mod memory;
+
 pub mod peer;
 pub mod request;
-pub mod slab;
 pub mod wire;
 
-mod cancel;
 mod context;
 pub mod describe;
-mod fetch;
+pub mod dispatch;
 #[cfg(test)]
 mod incast;
 pub mod mismatch;
+mod numbering;
 mod progress;
-mod pushed;
+mod protocol;
+mod queue;
 mod receive;
 mod send;
 mod sleepers;
 #[cfg(test)]
 mod tests;
+mod transmit;
 
 use std::collections::VecDeque;
 
+use crate::base::error::Error;
+use crate::base::slab::Slab;
 use crate::err;
-use crate::error::Error;
-use crate::lane::{Lane, Limits, ProcId};
+use crate::identity::{Context, JobId, PeerIndex, ProcessName};
+use crate::lane::{Lane, Limits};
 use matching::{Envelope, MessageId, Posted, Unexpected};
-use peer::{Link, Peer};
+use numbering::Numberings;
+use peer::{Link, Peer, Peers};
 use request::{Outcome, ReceiveStage, Request, RequestId, Requests, SendStage, TaskId, Work};
-use slab::Slab;
 use sleepers::Sleepers;
 
 pub use progress::Armed;
@@ -58,15 +58,15 @@ pub use send::{Send, Tried};
 /// Engine state of one process.
 pub struct Engine {
     lanes: Vec<Box<dyn Lane>>,
-    state: State,
+    state: EngineState,
     turns: progress::Turns,
     /// See [`Engine::sleeps_early`].
     sleeps_early: bool,
 }
 
 /// All but the lanes: what the lanes report to.
-struct State {
-    me: ProcId,
+struct EngineState {
+    me: PeerIndex,
     /// What messages to this process must show.
     token: u64,
     /// The largest eager payload, where a setting bounds it.
@@ -74,14 +74,19 @@ struct State {
     /// Whether remote memory may be read.
     rma: bool,
     limits: Vec<Limits>,
-    /// By process id.
-    peers: Vec<Option<Box<Peer>>>,
+    /// The own job, and how many processes it has: their ranks are their indices.
+    job: JobId,
+    size: u32,
+    peers: Peers,
+    /// What messages of other jobs show.
+    numberings: Numberings,
+    added: dispatch::AddedKinds,
     posted: Posted<RequestId>,
     /// The receive that its caller stays with: posted after all in `posted`.
     attended: receive::Attended,
     unexpected: Unexpected<Message>,
-    /// Pushed messages that have begun to come.
-    arrivals: Slab<pushed::Arrival>,
+    /// Pipelined messages that have begun to come.
+    arrivals: Slab<protocol::pipelined::Arrival>,
     /// How many `Data` messages of one rendezvous message may be under way, so that what a slow receiver has not polled
     /// yet does not use up the buffers of its lane.
     window: u64,
@@ -89,7 +94,7 @@ struct State {
     /// What the tokens of lanes stand for.
     operations: Slab<Operation>,
     /// Peers with something in their queue or streams.
-    sending: VecDeque<ProcId>,
+    sending: VecDeque<PeerIndex>,
     /// How many peers have something to send and must take more first.
     blocked: u32,
     /// By lane: how many messages may be on their way to one peer.
@@ -97,11 +102,11 @@ struct State {
     /// How many bytes of one peer's messages are held for receives to come before it is asked to send none eagerly.
     unexpected_max: u64,
     /// Peers whose cards are wanted.
-    wanted: Vec<ProcId>,
+    wanted: Vec<PeerIndex>,
     /// Receives that are ready to read remote memory.
     reads: VecDeque<RequestId>,
     /// Exposures that ended while the lanes were busy.
-    withdrawn: Vec<(usize, crate::lane::Region)>,
+    deregistered: Vec<(usize, crate::lane::Region)>,
     /// Tasks to be polled.
     ready: Vec<TaskId>,
     /// Counts whatever may have changed the state of a request or peer.
@@ -109,7 +114,7 @@ struct State {
     /// The lane that is being polled.
     polling: usize,
     /// Messages without the right token or that make no sense.
-    strangers: u64,
+    unauthenticated: u64,
     /// Looks into collective operations that wait for long.
     watch: mismatch::Watch,
     /// Buffers of packed messages that have left, for the next ones.
@@ -123,7 +128,7 @@ struct State {
 enum Operation {
     /// A message of a send; holds the bytes where they are not the user's own.
     Message {
-        peer: ProcId,
+        peer: PeerIndex,
         request: Option<RequestId>,
         /// An `Ack`: nobody waits for it.
         ack: bool,
@@ -136,8 +141,8 @@ enum Operation {
 /// What the engine is made of.
 pub struct Parts {
     /// This process.
-    pub me: ProcId,
-    /// How many processes the job has.
+    pub me: ProcessName,
+    /// How many processes its job has.
     pub size: u32,
     /// What messages to this process must show: random.
     pub token: u64,
@@ -162,7 +167,7 @@ const WINDOW_MAX: usize = 1024;
 const WINDOW_MIN: usize = 4;
 /// The largest payload in bytes that is still sent eagerly to a peer that holds too many messages: no request to send would be
 /// shorter by much.
-const EAGER_PRESSED: usize = 64;
+const EAGER_UNDER_BACKPRESSURE: usize = 64;
 
 /// The first lane is the way to oneself.
 const LOOPBACK: usize = 0;
@@ -182,13 +187,17 @@ impl Engine {
             turns: progress::Turns::new(limits.len()),
             sleeps_early: parts.lanes.iter().any(|lane| lane.sleeps_early()),
             lanes: parts.lanes,
-            state: State {
-                me: parts.me,
+            state: EngineState {
+                me: PeerIndex::of_rank(parts.me.rank),
                 token: parts.token,
                 eager_max: parts.eager_max,
                 rma: parts.rma,
                 limits,
-                peers: (0..parts.size).map(|_| None).collect(),
+                job: parts.me.job,
+                size: parts.size,
+                peers: Peers::default(),
+                numberings: Numberings::default(),
+                added: dispatch::AddedKinds::default(),
                 posted: Posted::default(),
                 attended: receive::Attended::Nobody,
                 unexpected: Unexpected::default(),
@@ -202,36 +211,37 @@ impl Engine {
                 unexpected_max: parts.unexpected_max,
                 wanted: Vec::new(),
                 reads: VecDeque::new(),
-                withdrawn: Vec::new(),
+                deregistered: Vec::new(),
                 ready: Vec::new(),
                 events: 0,
                 polling: 0,
-                strangers: 0,
+                unauthenticated: 0,
                 watch: mismatch::Watch::default(),
                 spare: Vec::new(),
                 counting: 0,
                 sleepers: Sleepers::new(),
             },
         };
-        engine.state.peer(parts.me).token = parts.token;
-        engine.state.link_up(parts.me, 0);
+        let me = engine.state.me;
+        engine.state.peer(me).token = parts.token;
+        engine.state.link_up(me, 0);
         engine
     }
 
     /// This process.
-    pub fn me(&self) -> ProcId {
+    pub fn me(&self) -> PeerIndex {
         self.state.me
     }
 
     /// How many processes the job has.
     pub fn size(&self) -> u32 {
-        self.state.peers.len() as u32
+        self.state.size
     }
 
     /// What to publish so that others can reach this process.
-    pub fn card(&self) -> card::Card {
+    pub fn card(&self) -> business_card::BusinessCard {
         let lanes = self.lanes.iter().skip(1);
-        card::Card {
+        business_card::BusinessCard {
             token: self.state.token,
             lanes: lanes.map(|lane| (lane.name(), lane.address())).collect(),
         }
@@ -244,17 +254,14 @@ impl Engine {
 
     /// The other processes that messages were sent to, in ascending order, each with the place of its lane in
     /// [`Engine::lane_names`]. Those that have been lost are not told.
-    pub fn links(&self) -> impl Iterator<Item = (ProcId, usize)> {
-        let peers = (0..).map(ProcId).zip(&self.state.peers);
-        peers.filter_map(|(id, peer)| {
-            let peer = peer.as_ref().filter(|peer| peer.link == Link::Up)?;
-            Some((id, peer.lane.checked_sub(1)?))
-        })
+    pub fn links(&self) -> impl Iterator<Item = (PeerIndex, usize)> {
+        let linked = self.state.peers.iter().filter(|(_, peer)| peer.link == Link::Up);
+        linked.filter_map(|(id, peer)| Some((id, peer.lane.checked_sub(1)?)))
     }
 
     /// Makes a peer reachable by what it published; the first lane that both have and that connects them carries its
     /// messages.
-    pub fn connect(&mut self, peer: ProcId, card: &card::Card) {
+    pub fn connect(&mut self, peer: PeerIndex, card: &business_card::BusinessCard) {
         // A peer may have been lost while its card was looked up: nobody waits for that any more.
         if matches!(self.state.peer(peer).link, Link::Lost(_)) {
             return;
@@ -270,7 +277,7 @@ impl Engine {
         }
     }
 
-    fn first_lane_to(&mut self, peer: ProcId, card: &card::Card) -> Result<usize, Error> {
+    fn first_lane_to(&mut self, peer: PeerIndex, card: &business_card::BusinessCard) -> Result<usize, Error> {
         let mut reasons: Vec<Error> = Vec::new();
         for (at, lane) in self.lanes.iter_mut().enumerate().skip(1) {
             let name = lane.name();
@@ -298,40 +305,37 @@ impl Engine {
             Other,
             "process {} can be reached by none of the lanes of this process{why} (this process has {}, that one {}; \
              do all use the same WEFT_LANES and WEFT_PROVIDER? WEFT_LANES=shm,ofi opens libfabric beside shared memory)",
-            peer.0,
+            peer.number(),
             names(own.iter().map(String::as_str).collect()),
             names(card.lanes.iter().map(|(name, _)| name.as_str()).collect())
         ))
     }
 
     /// Marks a peer as out of reach: all that waits for it fails with `error`.
-    pub fn lose(&mut self, peer: ProcId, error: Error) {
+    pub fn lose(&mut self, peer: PeerIndex, error: Error) {
         self.state.lose(peer, error);
-        self.withdraw();
+        self.deregister();
     }
 
-    /// Ends the exposures of sends that have ended.
-    fn withdraw(&mut self) {
-        for (lane, region) in self.state.withdrawn.drain(..) {
-            self.lanes[lane].withdraw(region);
+    /// Ends the registrations of sends that have ended.
+    fn deregister(&mut self) {
+        for (lane, region) in self.state.deregistered.drain(..) {
+            self.lanes[lane].deregister(region);
         }
     }
 
-    /// The processes whose address cards were not needed yet.
-    pub fn unconnected(&self) -> Vec<ProcId> {
-        let is_unknown = |peer: &Option<Box<Peer>>| match peer {
+    /// The processes of the job whose business cards were not needed yet.
+    pub fn unconnected(&self) -> Vec<PeerIndex> {
+        let is_unknown = |id: &PeerIndex| match self.state.peers.get(*id) {
             Some(peer) => matches!(peer.link, Link::Unknown | Link::LookingUp),
             None => true,
         };
-        let peers = (0..).map(ProcId).zip(&self.state.peers);
-        peers
-            .filter(|(_, peer)| is_unknown(peer))
-            .map(|(id, _)| id)
-            .collect()
+        let job = (0..self.state.size).map(PeerIndex::of_rank);
+        job.filter(is_unknown).collect()
     }
 
-    /// Peers whose address cards are wanted; the caller fetches them and calls [`Engine::connect`].
-    pub fn wanted(&mut self) -> &mut Vec<ProcId> {
+    /// Peers whose business cards are wanted; the caller fetches them and calls [`Engine::connect`].
+    pub fn wanted(&mut self) -> &mut Vec<PeerIndex> {
         &mut self.state.wanted
     }
 
@@ -343,11 +347,11 @@ impl Engine {
 
     /// A request without work of its own, to be ended by [`Engine::complete`].
     pub fn bare_request(&mut self) -> RequestId {
-        self.state.requests.insert(Work::None, 0)
+        self.state.requests.insert(Work::None, Context::NONE)
     }
 
     /// A request that has ended already, of the communicator of a context.
-    pub fn ended_request(&mut self, outcome: Outcome, context: u64) -> RequestId {
+    pub fn ended_request(&mut self, outcome: Outcome, context: Context) -> RequestId {
         self.state.requests.insert_ended(Work::None, context, outcome)
     }
 
@@ -376,14 +380,14 @@ impl Engine {
     }
 
     /// Says to which communicator a request belongs that was not made by a send or receive.
-    pub fn set_context(&mut self, request: RequestId, context: u64) {
+    pub fn set_context(&mut self, request: RequestId, context: Context) {
         if let Some(request) = self.state.requests.get_mut(request) {
             request.context = context;
         }
     }
 
     /// Says of which collective operation a request is: the communicator's context, and its messages' tag.
-    pub fn set_collective(&mut self, request: RequestId, context: u64, tag: i32) {
+    pub fn set_collective(&mut self, request: RequestId, context: Context, tag: i32) {
         if let Some(request) = self.state.requests.get_mut(request) {
             request.context = context;
             if request.outcome.is_none() {
@@ -491,14 +495,14 @@ impl Engine {
         let state = &self.state;
         state.sending.is_empty()
             && state.reads.is_empty()
-            && state.withdrawn.is_empty()
+            && state.deregistered.is_empty()
             && state.operations.is_empty()
             && self.lanes.iter().all(|lane| lane.is_drained())
     }
 
     /// Whether a request is under way that the user has freed, by itself or with what it is a part of, in a context that
     /// `concerns`: a send, or a receive whose message is on its way into the user's memory.
-    pub fn has_freed(&self, concerns: impl Fn(u64) -> bool) -> bool {
+    pub fn has_freed(&self, concerns: impl Fn(Context) -> bool) -> bool {
         self.state.requests.iter().any(|(_, request)| {
             let context = match &request.work {
                 Work::Send(work) => work.envelope.context,
@@ -515,7 +519,7 @@ impl Engine {
 
     /// Sends whose requests were freed and which no receive has taken, as far as this process knows, in the contexts that
     /// `concerns`.
-    pub fn untaken_freed_sends(&self, concerns: impl Fn(u64) -> bool) -> Vec<RequestId> {
+    pub fn untaken_freed_sends(&self, concerns: impl Fn(Context) -> bool) -> Vec<RequestId> {
         let untaken = |request: &Request| match &request.work {
             Work::Send(work) => {
                 request.is_freed()
@@ -546,7 +550,7 @@ impl Engine {
     }
 }
 
-impl State {
+impl EngineState {
     /// The state of a request or peer may have changed.
     #[inline]
     fn happened(&mut self) {
@@ -554,44 +558,62 @@ impl State {
         self.sleepers.wake();
     }
 
-    /// What is known of a process of the job.
+    /// What is known of a process.
     #[inline]
-    fn peer(&mut self, id: ProcId) -> &mut Peer {
-        self.peers[id.0 as usize].get_or_insert_with(Box::default)
+    fn peer(&mut self, id: PeerIndex) -> &mut Peer {
+        self.peers.meet(id)
     }
 
     /// Messages to a peer can go from now on, over this lane.
-    fn link_up(&mut self, id: ProcId, lane: usize) {
+    fn link_up(&mut self, id: PeerIndex, lane: usize) {
         let window = self.windows[lane];
         let peer = self.peer(id);
         peer.link = Link::Up;
         peer.lane = lane;
         peer.flow.window = window;
-        let pressed = peer.flow.pressed;
-        self.limit_eager(id, lane, pressed);
+        let backpressure = peer.flow.backpressure;
+        self.limit_eager(id, lane, backpressure);
     }
 
-    /// Settles what is sent eagerly to a peer over a lane. `pressed`: it asked for less.
-    fn limit_eager(&mut self, id: ProcId, lane: usize, pressed: bool) {
-        let eager = self.eager_limit(lane, pressed);
+    /// Settles what is sent eagerly to a peer over a lane. `backpressure`: it asked for less.
+    fn limit_eager(&mut self, id: PeerIndex, lane: usize, backpressure: bool) {
+        let eager = self.eager_limit(lane, backpressure);
         let copied = (self.limits[lane].buffered + 1).saturating_sub(wire::HEADER_BYTES);
-        let pushed = (self.limits[lane].pushed)
+        let pipelined = (self.limits[lane].pipelined)
             .min(self.eager_max.unwrap_or(usize::MAX))
-            .min(pushed::PUSHED_MAX as usize);
+            .min(protocol::pipelined::PIPELINED_MAX as usize);
         let peer = self.peer(id);
         peer.eager = eager;
-        peer.pushed = if pressed { 0 } else { pushed };
+        peer.pipelined = if backpressure { 0 } else { pipelined };
         peer.at_once = copied.min(eager + 1);
     }
 
-    /// The largest payload that is sent eagerly over a lane. `pressed`: to a peer that asked for less.
-    fn eager_limit(&self, lane: usize, pressed: bool) -> usize {
+    /// The lane of a peer has taken a message from its queue: the next one is tried at once again.
+    #[inline]
+    fn accepts_again(&mut self, id: PeerIndex) {
+        if let Some(Peer {
+            at_once: 0,
+            lane,
+            flow,
+            ..
+        }) = self.peers.get(id)
+        {
+            self.limit_eager(id, *lane, flow.backpressure);
+        }
+    }
+
+    /// The largest payload that is sent eagerly over a lane. `backpressure`: to a peer that asked for less.
+    fn eager_limit(&self, lane: usize, backpressure: bool) -> usize {
         let limits = &self.limits[lane];
         let eager = limits
             .eager
             .min(self.eager_max.unwrap_or(usize::MAX))
             .min(limits.message - wire::HEADER_BYTES);
-        if pressed { eager.min(EAGER_PRESSED) } else { eager }
+        if backpressure {
+            eager.min(EAGER_UNDER_BACKPRESSURE)
+        } else {
+            eager
+        }
     }
 
     /// Keeps a message for a receive to come.
@@ -602,15 +624,15 @@ impl State {
         let most = self.unexpected_max;
         let flow = &mut self.peer(from).flow;
         flow.held_bytes += bytes;
-        if flow.held_bytes > most && !flow.pressing {
-            self.press(from, true);
+        if flow.held_bytes > most && !flow.asks_backpressure {
+            self.ask_backpressure(from, true);
         }
     }
 
     /// Asks a peer to send no more eagerly, or to do so again.
     #[cold]
-    fn press(&mut self, peer: ProcId, on: bool) {
-        self.peer(peer).flow.pressing = on;
+    fn ask_backpressure(&mut self, peer: PeerIndex, on: bool) {
+        self.peer(peer).flow.asks_backpressure = on;
         if peer == self.me {
             self.limit_eager(peer, 0, on);
         } else {
@@ -622,17 +644,19 @@ impl State {
     fn unkeep(&mut self, found: MessageId) -> (Envelope, Message) {
         let (envelope, message) = self.unexpected.take(found);
         let most = self.unexpected_max;
-        let flow = &mut self.peer(message.from()).flow;
-        flow.held_bytes -= message.held_bytes();
-        // Not at once, lest a program at the limit has the peer told with every message.
-        if flow.pressing && flow.held_bytes <= most / 2 {
-            self.press(message.from(), false);
+        let (from, bytes) = (message.from(), message.held_bytes());
+        if let Some(Peer { flow, .. }) = self.peers.get_mut(from) {
+            flow.held_bytes -= bytes;
+            // Not at once, lest a program at the limit has the peer told with every message.
+            if flow.asks_backpressure && flow.held_bytes <= most / 2 {
+                self.ask_backpressure(from, false);
+            }
         }
         (envelope, message)
     }
 
-    /// Sees to it that messages to a peer can go: asks for its address card, unless somebody has.
-    fn seek(&mut self, id: ProcId) {
+    /// Sees to it that messages to a peer can go: asks for its business card, unless somebody has.
+    fn seek(&mut self, id: PeerIndex) {
         let peer = self.peer(id);
         if peer.link == Link::Unknown {
             peer.link = Link::LookingUp;
@@ -641,7 +665,7 @@ impl State {
     }
 
     /// Notes that the peer has something to send.
-    fn list(&mut self, id: ProcId) {
+    fn list(&mut self, id: PeerIndex) {
         let peer = self.peer(id);
         let something = !peer.queue.is_empty() || !peer.streams.is_empty() || peer.flow.due;
         if something && !peer.listed {
@@ -683,7 +707,7 @@ impl State {
         }
     }
 
-    fn lose(&mut self, id: ProcId, error: Error) {
+    fn lose(&mut self, id: PeerIndex, error: Error) {
         self.post_attended();
         self.happened();
         let peer = self.peer(id);

@@ -3,14 +3,57 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::request::RequestId;
-use super::wire::{FLAG_PRESSED, Kind};
-use crate::error::Error;
+use super::transmit::Words;
+use crate::base::error::Error;
+use crate::identity::PeerIndex;
+
+/// The processes that this one has sent to or heard from, by their index. It grows when one is met.
+#[derive(Default)]
+pub struct Peers(Vec<Option<Box<Peer>>>);
+
+impl Peers {
+    /// What is known of a process, if anything is.
+    #[inline(always)]
+    pub fn get(&self, id: PeerIndex) -> Option<&Peer> {
+        self.0.get(id.index())?.as_deref()
+    }
+
+    /// The same.
+    #[inline(always)]
+    pub fn get_mut(&mut self, id: PeerIndex) -> Option<&mut Peer> {
+        self.0.get_mut(id.index())?.as_deref_mut()
+    }
+
+    /// What is known of a process from now on.
+    #[inline(always)]
+    pub fn meet(&mut self, id: PeerIndex) -> &mut Peer {
+        if self.get(id).is_none() {
+            self.grow(id);
+        }
+        self.get_mut(id).expect("it has been met")
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, id: PeerIndex) {
+        if self.0.len() <= id.index() {
+            self.0.resize_with(id.index() + 1, || None);
+        }
+        self.0[id.index()] = Some(Box::default());
+    }
+
+    /// All of them, in the order of their indices.
+    pub fn iter(&self) -> impl Iterator<Item = (PeerIndex, &Peer)> {
+        let all = (0..).map(PeerIndex::new).zip(&self.0);
+        all.filter_map(|(id, peer)| Some((id, peer.as_deref()?)))
+    }
+}
 
 /// A process that this one has sent to or heard from.
 pub struct Peer {
     /// Whether messages can be handed to its lane.
     pub link: Link,
-    /// What its address card says that messages to it must show.
+    /// What its business card says that messages to it must show.
     pub token: u64,
     /// Its lane.
     pub lane: usize,
@@ -20,9 +63,9 @@ pub struct Peer {
     pub next_in: u32,
     /// Messages that the lane has not taken yet, in order.
     pub queue: VecDeque<Outgoing>,
-    /// Rendezvous and pushed messages whose data is being sent, in turn.
+    /// Rendezvous and pipelined messages whose data is being sent, in turn.
     pub streams: VecDeque<Stream>,
-    /// The pushed messages from it of which more is to come.
+    /// The pipelined messages from it of which more is to come.
     pub arriving: Vec<u32>,
     /// Messages that came before their turn (lanes without order).
     pub held: BTreeMap<u32, Vec<u8>>,
@@ -31,8 +74,9 @@ pub struct Peer {
     /// The largest payload to send eagerly, in bytes.
     pub eager: usize,
     /// The largest payload to push, in bytes.
-    pub pushed: usize,
-    /// Payloads of fewer bytes are sent eagerly and are copied by the lane at once.
+    pub pipelined: usize,
+    /// Payloads of fewer bytes are sent eagerly and are copied by the lane at once. 0: the lane has refused the latest message,
+    /// so what comes next is queued and not tried, until the lane takes one from the queue.
     pub at_once: usize,
     /// How much may be on its way.
     pub flow: Flow,
@@ -58,20 +102,9 @@ pub struct Flow {
     /// Bytes of unexpected messages of the peer held here.
     pub held_bytes: u64,
     /// They are too many: the peer is to send no more eagerly.
-    pub pressing: bool,
+    pub asks_backpressure: bool,
     /// What the peer says of the same.
-    pub pressed: bool,
-}
-
-/// What the header of the next message says of flow control.
-#[derive(Clone, Copy)]
-pub struct Stamp {
-    /// The message's number.
-    pub seq: u32,
-    /// How many messages of the other side were taken.
-    pub ack: u16,
-    /// `FLAG_PRESSED` or 0.
-    pub flags: u8,
+    pub backpressure: bool,
 }
 
 /// The state of the way to a peer.
@@ -79,7 +112,7 @@ pub struct Stamp {
 pub enum Link {
     /// Nothing was asked for.
     Unknown,
-    /// Its address card is being looked up.
+    /// Its business card is being looked up.
     LookingUp,
     /// Messages can be sent.
     Up,
@@ -89,16 +122,8 @@ pub enum Link {
 
 /// A message in the queue of a peer.
 pub struct Outgoing {
-    /// What for.
-    pub kind: Kind,
-    /// Header fields, as in `wire::Header`.
-    pub flags: u8,
-    /// Header field.
-    pub tag: i32,
-    /// Header field.
-    pub context: u64,
-    /// Header field.
-    pub arg: u64,
+    /// What its header says.
+    pub(super) words: Words,
     /// What follows the header.
     pub payload: Payload,
     /// The send that it belongs to, to be told when it has gone.
@@ -116,7 +141,7 @@ pub enum Payload {
     },
     /// Bytes of our own.
     Owned(Vec<u8>),
-    /// The bytes of the send's own memory, which is flat.
+    /// The bytes of the send's own memory, which is contiguous.
     OfRequest,
 }
 
@@ -143,14 +168,14 @@ impl Payload {
     }
 }
 
-/// The data of a rendezvous or pushed message on its way.
+/// The data of a rendezvous or pipelined message on its way.
 pub struct Stream {
     /// The send.
     pub request: RequestId,
-    /// The receiver's request; of a pushed message, the sender's.
+    /// The receiver's request; of a pipelined message, the sender's.
     pub receiver: u64,
-    /// Whether it is pushed.
-    pub pushed: bool,
+    /// Whether it is pipelined.
+    pub pipelined: bool,
     /// The next byte to send.
     pub next: u64,
     /// Up to where the receiver has room for now.
@@ -174,7 +199,7 @@ impl Peer {
             held: BTreeMap::new(),
             listed: false,
             eager: 0,
-            pushed: 0,
+            pipelined: 0,
             at_once: 0,
             flow: Flow {
                 window: 0,
@@ -183,8 +208,8 @@ impl Peer {
                 due: false,
                 blocked: false,
                 held_bytes: 0,
-                pressing: false,
-                pressed: false,
+                asks_backpressure: false,
+                backpressure: false,
             },
         }
     }
@@ -201,17 +226,7 @@ impl Peer {
         self.next_out.wrapping_sub(self.flow.acked) < self.flow.window
     }
 
-    /// What the next message's header says. [`Peer::went`] follows once the lane has taken the message.
-    #[inline]
-    pub fn stamp(&self) -> Stamp {
-        Stamp {
-            seq: self.next_out,
-            ack: self.next_in as u16,
-            flags: if self.flow.pressing { FLAG_PRESSED } else { 0 },
-        }
-    }
-
-    /// The message with the last stamp went.
+    /// The message with the header of [`Peer::header`] went.
     #[inline]
     pub fn went(&mut self) {
         self.next_out = self.next_out.wrapping_add(1);

@@ -1,12 +1,13 @@
 //! Progress: polling the lanes, delivering what they report, and moving the queues to peers.
 
-use super::peer::Link;
+use super::peer::{Link, Peer};
 use super::sleepers::Bed;
-use super::wire::{FLAG_CANCELLED, FLAG_PRESSED, FLAG_PUSHED, FLAG_SYNC, HEADER_BYTES, Header, Kind};
-use super::{Engine, LOOPBACK, Operation, State};
+use super::wire::{FLAG_BACKPRESSURE, HEADER_BYTES, Header};
+use super::{Engine, EngineState, LOOPBACK, Operation};
+use crate::base::error::{Error, Result};
 use crate::err;
-use crate::error::{Error, Result};
-use crate::lane::{Lane, ProcId, Sink};
+use crate::identity::{PeerIndex, ProcessName};
+use crate::lane::{Lane, Sink};
 
 /// In which turns the lanes are polled.
 ///
@@ -32,7 +33,7 @@ const BUSY: u32 = 1 << 12;
 /// A lane is quiet after so many polls without anything.
 const QUIET: u32 = 64;
 /// A quiet lane by which peers may read is polled in one of so many calls.
-const EXPOSED_ONE_IN: u32 = 8;
+const REGISTERED_ONE_IN: u32 = 8;
 
 impl Turns {
     pub(super) fn new(lanes: usize) -> Turns {
@@ -56,10 +57,10 @@ impl Turns {
     }
 
     /// Whether it is a lane's turn though it would be left out, because its polls move something on: all that goes out, where
-    /// the transport has no thread of its own. Whether a peer reads what is exposed can't be seen, so that counts less.
+    /// the transport has no thread of its own. Whether a peer reads what is registered can't be seen, so that counts less.
     #[inline]
     fn polls_undone(&self, lane: &dyn Lane) -> bool {
-        !lane.is_drained() || (self.calls.is_multiple_of(EXPOSED_ONE_IN) && lane.is_exposed())
+        !lane.is_drained() || (self.calls.is_multiple_of(REGISTERED_ONE_IN) && lane.is_registered())
     }
 
     /// What a poll found.
@@ -134,8 +135,8 @@ impl Engine {
                 self.report_late(id);
             }
         }
-        if !self.state.withdrawn.is_empty() {
-            self.withdraw();
+        if !self.state.deregistered.is_empty() {
+            self.deregister();
         }
         // Handing a message to its lane may have ended its request.
         any || self.state.events != before
@@ -143,12 +144,12 @@ impl Engine {
 
     /// After a lane has refused something for a peer: tells the user where it is, if that has gone on for long.
     #[cold]
-    pub(super) fn report_late(&mut self, to: ProcId) {
-        if let Some(peer) = &self.state.peers[to.0 as usize]
+    pub(super) fn report_late(&mut self, to: PeerIndex) {
+        if let Some(peer) = self.state.peers.get(to)
             && peer.link == Link::Up
             && let Some(words) = self.lanes[peer.lane].late(to)
         {
-            eprintln!("[weft] rank {}: {words}", self.state.me.0);
+            eprintln!("[weft] rank {}: {words}", self.state.me.number());
         }
     }
 
@@ -159,7 +160,7 @@ impl Engine {
         let (lanes, peers) = (&self.lanes, &self.state.peers);
         let mut by_clock = !self.state.reads.is_empty()
             || self.state.sending.iter().any(|&to| {
-                let peer = peers[to.0 as usize].as_ref();
+                let peer = peers.get(to);
                 !peer.is_some_and(|peer| peer.link == Link::Up && lanes[peer.lane].rings_for_room(to))
             });
         if !self.lanes[0].is_drained() {
@@ -192,53 +193,21 @@ impl Engine {
     }
 }
 
-impl State {
+impl EngineState {
     /// Whether there is a message to oneself that has not been taken.
     #[inline]
     fn has_sent_itself(&self) -> bool {
-        let own = self.peers[self.me.0 as usize].as_ref();
+        let own = self.peers.get(self.me);
         own.is_some_and(|own| own.next_out != own.next_in)
     }
 
-    /// A message from a peer whose turn it is. `false`: it makes no sense.
-    #[inline]
-    fn on_message(&mut self, header: &Header, payload: &[u8]) -> bool {
-        if header.kind == Kind::Eager && header.flags & FLAG_SYNC == 0 {
-            return self.on_eager(header, payload);
-        }
-        match header.kind {
-            Kind::Eager | Kind::Rts => self.on_user_message(header, payload),
-            Kind::Data if header.flags & FLAG_PUSHED != 0 => self.on_piece(header, payload),
-            Kind::Data => self.on_data(header, payload),
-            Kind::Done => self.on_done(header.src, header.arg),
-            Kind::Cts => self.on_cts(header.src, header.arg, header.context, payload),
-            Kind::Cancel => self.on_cancel(header, payload),
-            Kind::CancelReply => {
-                self.on_cancel_reply(header.src, header.arg, header.flags & FLAG_CANCELLED != 0)
-            }
-            Kind::Ack => payload.is_empty(),
-            Kind::Waits => payload.is_empty() && self.on_waits(header.src, header.context, header.arg),
-        }
-    }
-
-    /// A message from a peer that is not lost, whose turn it is.
-    #[inline]
-    fn deliver(&mut self, header: &Header, payload: &[u8]) {
-        let half = self.windows[self.polling] / 2;
-        let peer = self.peer(header.src);
-        peer.next_in = header.seq.wrapping_add(1);
-        let owed = !peer.flow.due && peer.next_in.wrapping_sub(peer.flow.told) >= half;
-        let taken = u32::from(header.ack.wrapping_sub(peer.flow.acked as u16));
-        // Nothing waits for the peer's word, and it says nothing else.
-        let plain = !peer.flow.blocked
-            && (header.flags & FLAG_PRESSED != 0) == peer.flow.pressed
-            && taken <= peer.next_out.wrapping_sub(peer.flow.acked);
-        if plain {
-            peer.flow.acked = peer.flow.acked.wrapping_add(taken);
-        } else if !self.on_ack(header) {
+    /// A message whose turn it is, and that its sender's [`Peer`] knows of.
+    #[inline(always)]
+    fn deliver(&mut self, header: &Header, payload: &[u8], taken: Taken) {
+        if !taken.plain && !self.on_ack(header) {
             return self.nonsense_about_acks(header);
         }
-        if owed {
+        if taken.owed {
             self.owe(header.src);
         }
         if !self.on_message(header, payload) {
@@ -270,15 +239,15 @@ impl State {
             return false;
         }
         peer.flow.acked = peer.flow.acked.wrapping_add(taken);
-        let pressed = header.flags & FLAG_PRESSED != 0;
-        let changed = std::mem::replace(&mut peer.flow.pressed, pressed) != pressed;
+        let backpressure = header.flags & FLAG_BACKPRESSURE != 0;
+        let changed = std::mem::replace(&mut peer.flow.backpressure, backpressure) != backpressure;
         // Of a peer that is not connected yet, that counts from then on.
         let (changed, unblocked) = (
             changed && peer.link == Link::Up,
             peer.flow.blocked && peer.has_room(),
         );
         if changed {
-            self.limit_eager(header.src, lane, pressed);
+            self.limit_eager(header.src, lane, backpressure);
         }
         if unblocked {
             self.peer(header.src).flow.blocked = false;
@@ -290,7 +259,7 @@ impl State {
 
     /// The peer is to be told what has been taken.
     #[cold]
-    pub(super) fn owe(&mut self, to: ProcId) {
+    pub(super) fn owe(&mut self, to: PeerIndex) {
         let peer = self.peer(to);
         if matches!(peer.link, Link::Lost(_)) {
             return;
@@ -317,74 +286,58 @@ impl State {
 
     /// Messages that came before their turn and whose turn it is now.
     #[cold]
-    fn deliver_held(&mut self, from: ProcId) {
+    fn deliver_held(&mut self, from: PeerIndex) {
         loop {
+            let half = self.windows[self.polling] / 2;
             let peer = self.peer(from);
             let Some(bytes) = peer.held.remove(&peer.next_in) else {
                 break;
             };
-            if let Some((header, payload)) = Header::parse(&bytes) {
-                self.deliver(&header, payload);
+            if let Some((mut header, payload)) = Header::parse(&bytes) {
+                header.src = from;
+                let taken = Taken::by(peer, &header, half);
+                self.deliver(&header, payload, taken);
             }
         }
     }
 
     fn lane_failed(&mut self, lane: usize, error: Error) {
-        for at in 0..self.peers.len() {
-            if self.peers[at]
-                .as_ref()
-                .is_some_and(|peer| peer.lane == lane && peer.link == Link::Up)
-            {
-                self.lose(ProcId(at as u32), error.clone());
-            }
+        let of_lane = |(_, peer): &(PeerIndex, &Peer)| peer.lane == lane && peer.link == Link::Up;
+        let lost: Vec<PeerIndex> = self.peers.iter().filter(of_lane).map(|(id, _)| id).collect();
+        for id in lost {
+            self.lose(id, error.clone());
         }
     }
 }
 
 #[cold]
-fn nonsense(from: ProcId, what: &str) -> Error {
+fn nonsense(from: PeerIndex, what: &str) -> Error {
     err!(
         Other,
         "process {} sent {what}; nothing it sends counts any more",
-        from.0
+        from.number()
     )
 }
 
-impl Sink for State {
+impl Sink for EngineState {
     #[inline]
     fn message(&mut self, bytes: &[u8]) {
         match bytes.split_first_chunk() {
             Some((header, payload)) => self.parts(header, payload),
-            None => self.strangers += 1,
+            None => self.unauthenticated += 1,
         }
     }
 
     #[inline]
     fn parts(&mut self, head: &[u8; HEADER_BYTES], payload: &[u8]) {
-        let Some(header) = Header::decode(head) else {
-            self.strangers += 1;
-            return;
-        };
+        let header = Header::decode(head);
         let from_self = header.src == self.me;
-        if header.token != self.token
-            || header.src.0 as usize >= self.peers.len()
-            || from_self != (self.polling == 0)
+        // Ranks of the own job are indices.
+        if header.token != self.token || header.src.number() >= self.size || from_self != (self.polling == 0)
         {
-            self.strangers += 1;
-            return;
+            return self.of_another_job(head, payload);
         }
-        let peer = self.peer(header.src);
-        if matches!(peer.link, Link::Lost(_)) {
-            return;
-        }
-        if header.seq != peer.next_in {
-            return self.out_of_turn(&header, head, payload);
-        }
-        let more = !peer.held.is_empty();
-        self.deliver(&header, payload);
-        if more {
-            self.deliver_held(header.src);
-        }
+        self.arrived(&header, head, payload);
     }
 
     fn completed(&mut self, token: u64, result: Result<()>) {
@@ -409,23 +362,91 @@ impl Sink for State {
         }
     }
 
-    fn peer_lost(&mut self, peer: ProcId, error: Error) {
-        if (peer.0 as usize) < self.peers.len() {
+    fn peer_lost(&mut self, peer: PeerIndex, error: Error) {
+        if peer.number() < self.size || self.peers.get(peer).is_some() {
+            self.lose(peer, error);
+        }
+    }
+
+    fn sender_lost(&mut self, sender: ProcessName, error: Error) {
+        if let Some(peer) = self.place_of(sender) {
             self.lose(peer, error);
         }
     }
 }
 
+impl EngineState {
+    /// A message that is none of the own job's: of another job that was admitted, or of somebody who has no business here.
+    #[cold]
+    fn of_another_job(&mut self, head: &[u8; HEADER_BYTES], payload: &[u8]) {
+        let mut header = Header::decode(head);
+        match self.numberings.sender(header.token, header.src.number()) {
+            Some(from) if self.polling != LOOPBACK => {
+                header.src = from;
+                self.arrived(&header, head, payload);
+            }
+            _ => self.unauthenticated += 1,
+        }
+    }
+
+    /// A message of a process that may send to this one; its header names that by its index.
+    #[inline(always)]
+    fn arrived(&mut self, header: &Header, head: &[u8; HEADER_BYTES], payload: &[u8]) {
+        let half = self.windows[self.polling] / 2;
+        let peer = self.peers.meet(header.src);
+        if matches!(peer.link, Link::Lost(_)) {
+            return;
+        }
+        if header.seq != peer.next_in {
+            return self.out_of_turn(header, head, payload);
+        }
+        let more = !peer.held.is_empty();
+        let taken = Taken::by(peer, header, half);
+        self.deliver(header, payload, taken);
+        if more {
+            self.deliver_held(header.src);
+        }
+    }
+}
+
+/// What a message changes in what is known of its sender.
+#[derive(Clone, Copy)]
+struct Taken {
+    /// It says nothing new but how many messages the sender has taken, and nothing waits for that.
+    plain: bool,
+    /// So many messages have come that the sender is to be told.
+    owed: bool,
+}
+
+impl Taken {
+    /// A peer's next message is taken. `half`: of its window.
+    #[inline(always)]
+    fn by(peer: &mut Peer, header: &Header, half: u32) -> Taken {
+        peer.next_in = header.seq.wrapping_add(1);
+        let owed = !peer.flow.due && peer.next_in.wrapping_sub(peer.flow.told) >= half;
+        let taken = u32::from(header.ack.wrapping_sub(peer.flow.acked as u16));
+        let plain = !peer.flow.blocked
+            && (header.flags & FLAG_BACKPRESSURE != 0) == peer.flow.backpressure
+            && taken <= peer.next_out.wrapping_sub(peer.flow.acked);
+        if plain {
+            peer.flow.acked = peer.flow.acked.wrapping_add(taken);
+        }
+        Taken { plain, owed }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use crate::identity::JobId;
     use std::os::fd::RawFd;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::super::Parts;
     use super::*;
+    use crate::data::pieces::Piece;
     use crate::lane::loopback::Loopback;
-    use crate::lane::{Limits, Piece, Region, RemoteKey, Sent};
+    use crate::lane::{Limits, Region, RemoteKey, Sent};
 
     /// How often lane 2 is polled in so many calls, where lane 1 always has something and lane 2 as told.
     fn polls(calls: u32, one_in: u32, any: impl Fn(u32) -> bool) -> u32 {
@@ -457,7 +478,7 @@ mod tests {
         polls: Arc<AtomicU32>,
         any: bool,
         drained: bool,
-        exposed: bool,
+        registered: bool,
     }
 
     impl Lane for Counting {
@@ -470,21 +491,21 @@ mod tests {
         fn address(&self) -> Vec<u8> {
             Vec::new()
         }
-        fn connect(&mut self, _: ProcId, _: &[u8]) -> Result<()> {
+        fn connect(&mut self, _: PeerIndex, _: &[u8]) -> Result<()> {
             Ok(())
         }
-        unsafe fn send(&mut self, _: ProcId, _: &[u8], _: &[u8], _: u64) -> Result<Sent> {
+        unsafe fn send(&mut self, _: PeerIndex, _: &[u8], _: &[u8], _: u64) -> Result<Sent> {
             Ok(Sent::Again)
         }
         fn poll(&mut self, _: &mut dyn Sink) -> Result<bool> {
             self.polls.fetch_add(1, Ordering::Relaxed);
             Ok(self.any)
         }
-        unsafe fn expose(&mut self, _: &[Piece]) -> Result<(Region, RemoteKey)> {
-            Err(err!(Other, "no memory is exposed here"))
+        unsafe fn register(&mut self, _: &[Piece]) -> Result<(Region, RemoteKey)> {
+            Err(err!(Other, "no memory is registered here"))
         }
-        fn withdraw(&mut self, _: Region) {}
-        unsafe fn read(&mut self, _: ProcId, _: &RemoteKey, _: u64, _: &[Piece], _: u64) -> Result<Sent> {
+        fn deregister(&mut self, _: Region) {}
+        unsafe fn read(&mut self, _: PeerIndex, _: &RemoteKey, _: u64, _: &[Piece], _: u64) -> Result<Sent> {
             Ok(Sent::Again)
         }
         fn arm(&mut self) -> Option<RawFd> {
@@ -496,23 +517,26 @@ mod tests {
         fn is_drained(&self) -> bool {
             self.drained
         }
-        fn is_exposed(&self) -> bool {
-            self.exposed
+        fn is_registered(&self) -> bool {
+            self.registered
         }
     }
 
     /// How often a lane of which no poll tells anything is polled in so many calls, beside one that is busy.
-    fn polls_beside_a_busy_one(calls: u32, drained: bool, exposed: bool) -> u32 {
-        let lane = |any, drained, exposed| Counting {
+    fn polls_beside_a_busy_one(calls: u32, drained: bool, registered: bool) -> u32 {
+        let lane = |any, drained, registered| Counting {
             polls: Arc::default(),
             any,
             drained,
-            exposed,
+            registered,
         };
-        let (busy, quiet) = (lane(true, true, false), lane(false, drained, exposed));
+        let (busy, quiet) = (lane(true, true, false), lane(false, drained, registered));
         let polls = quiet.polls.clone();
         let mut engine = Engine::new(Parts {
-            me: ProcId(0),
+            me: ProcessName {
+                job: JobId(1),
+                rank: 0,
+            },
             size: 3,
             token: 1,
             lanes: vec![Box::new(Loopback::default()), Box::new(busy), Box::new(quiet)],
@@ -536,10 +560,10 @@ mod tests {
         assert_eq!(polls_beside_a_busy_one(CALLS, false, false), CALLS);
         assert_eq!(polls_beside_a_busy_one(CALLS, false, true), CALLS);
         // A peer may be reading; nothing tells whether one does.
-        let exposed = polls_beside_a_busy_one(CALLS, true, true);
+        let registered = polls_beside_a_busy_one(CALLS, true, true);
         assert!(
-            (CALLS / EXPOSED_ONE_IN..CALLS / 4).contains(&exposed),
-            "{exposed}"
+            (CALLS / REGISTERED_ONE_IN..CALLS / 4).contains(&registered),
+            "{registered}"
         );
     }
 

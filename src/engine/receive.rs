@@ -3,19 +3,19 @@
 use smallvec::SmallVec;
 
 use super::matching::{Envelope, Pattern};
-use super::memory::Memory;
-use super::peer::{Link, Outgoing, Payload};
+use super::peer::Link;
+use super::protocol::rendezvous::Rts;
 use super::request::{Fetch, Outcome, ReceiveStage, ReceiveWork, RequestId, Work};
-use super::send::Rts;
-use super::wire::{FLAG_PUSHED, FLAG_SYNC, Header, Kind};
-use super::{Engine, State};
+use super::wire::{FLAG_PIPELINED, FLAG_SYNC, Header, MessageKind};
+use super::{Engine, EngineState};
+use crate::base::error::{Error, Result};
+use crate::data::memory::Memory;
 use crate::err;
-use crate::error::{Error, Result};
-use crate::lane::ProcId;
+use crate::identity::{Context, PeerIndex};
 
 /// A message that no receive has taken yet.
 pub struct Message {
-    from: ProcId,
+    from: PeerIndex,
     seq: u32,
     body: Body,
 }
@@ -32,7 +32,7 @@ enum Body {
     /// It is still with the sender.
     Rendezvous(Rts),
     /// It comes in pieces: its place among those that do, and its length.
-    Pushed(u32, u64),
+    Pipelined(u32, u64),
 }
 
 impl Message {
@@ -41,17 +41,17 @@ impl Message {
         match &self.body {
             Body::Eager { bytes, .. } => bytes.len() as u64,
             Body::Rendezvous(rts) => rts.size,
-            Body::Pushed(_, size) => *size,
+            Body::Pipelined(_, size) => *size,
         }
     }
 
     /// Who sent it.
-    pub(super) fn from(&self) -> ProcId {
+    pub(super) fn from(&self) -> PeerIndex {
         self.from
     }
 
     /// Whether it is the message of this number from a peer.
-    pub(super) fn is(&self, from: ProcId, seq: u64) -> bool {
+    pub(super) fn is(&self, from: PeerIndex, seq: u64) -> bool {
         self.from == from && u64::from(self.seq) == seq
     }
 
@@ -60,7 +60,7 @@ impl Message {
         match &self.body {
             Body::Eager { bytes, .. } => bytes.len() as u64,
             Body::Rendezvous(_) => 0,
-            Body::Pushed(_, size) => *size,
+            Body::Pipelined(_, size) => *size,
         }
     }
 
@@ -89,10 +89,10 @@ pub enum Received {
 
 /// A receive for which there is no message yet.
 pub(super) struct Receive {
-    pattern: Pattern,
+    pub pattern: Pattern,
     /// The only process that can send it, if the source is given.
-    peer: Option<ProcId>,
-    memory: Memory,
+    pub peer: Option<PeerIndex>,
+    pub memory: Memory,
 }
 
 /// A receive that its caller stays with: see [`Engine::receive_attended`].
@@ -125,10 +125,10 @@ impl Engine {
     pub unsafe fn receive(
         &mut self,
         pattern: Pattern,
-        peer: Option<ProcId>,
+        peer: Option<PeerIndex>,
         memory: Memory,
     ) -> Result<Received> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
         if let Some(received) = unsafe { self.receive_unexpected(&pattern, peer, &memory) }? {
             return Ok(received);
         }
@@ -147,13 +147,13 @@ impl Engine {
     pub unsafe fn post_now(
         &mut self,
         pattern: Pattern,
-        peer: Option<ProcId>,
+        peer: Option<PeerIndex>,
         memory: Memory,
     ) -> Option<RequestId> {
         let state = &mut self.state;
-        let is_lost = |peer: ProcId| match state.peers.get(peer.0 as usize) {
-            Some(Some(known)) => matches!(known.link, Link::Lost(_)),
-            _ => false,
+        let is_lost = |peer: PeerIndex| match state.peers.get(peer) {
+            Some(known) => matches!(known.link, Link::Lost(_)),
+            None => false,
         };
         if peer.is_some_and(is_lost) || state.unexpected.find(&pattern).is_some() {
             return None;
@@ -174,11 +174,11 @@ impl Engine {
     pub unsafe fn receive_attended(
         &mut self,
         pattern: Pattern,
-        peer: Option<ProcId>,
+        peer: Option<PeerIndex>,
         memory: Memory,
         mut stays: impl FnMut(&Engine) -> bool,
     ) -> Result<Received> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
         if let Some(received) = unsafe { self.receive_unexpected(&pattern, peer, &memory) }? {
             return Ok(received);
         }
@@ -215,7 +215,7 @@ impl Engine {
     unsafe fn receive_unexpected(
         &mut self,
         pattern: &Pattern,
-        peer: Option<ProcId>,
+        peer: Option<PeerIndex>,
         memory: &Memory,
     ) -> Result<Option<Received>> {
         while let Some(found) = self.state.unexpected.find(pattern) {
@@ -227,11 +227,11 @@ impl Engine {
                 self.state.forget(message);
                 continue;
             }
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
             return Ok(Some(unsafe { self.accept(envelope, message, memory) }));
         }
         if let Some(peer) = peer
-            && let Some(Some(known)) = self.state.peers.get(peer.0 as usize)
+            && let Some(known) = self.state.peers.get(peer)
             && let Link::Lost(error) = &known.link
         {
             return Err(error.clone());
@@ -247,13 +247,13 @@ impl Engine {
         match message.body {
             Body::Eager { bytes, sync } => {
                 if let Some(sender) = sync {
-                    self.state.reply(message.from, Kind::Done, 0, sender, &[]);
+                    self.state.reply(message.from, MessageKind::DONE, 0, sender, &[]);
                     self.flush(message.from);
                 }
                 Received::Now(deliver(&envelope, memory, &bytes).outcome())
             }
-            // SAFETY: the caller's promise.
-            Body::Pushed(at, _) => unsafe { self.state.accept_arrival(at, envelope, memory) },
+            // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
+            Body::Pipelined(at, _) => unsafe { self.state.accept_arrival(at, envelope, memory) },
             Body::Rendezvous(rts) => {
                 let id = self.state.requests.insert(Work::None, envelope.context);
                 self.state.fetch(id, message.from, envelope, rts, memory.clone());
@@ -291,20 +291,20 @@ impl Engine {
 
 /// What a message with this header says of itself, if it can be. The largest number would be the wildcard.
 #[inline(always)]
-fn envelope(header: &Header) -> Option<Envelope> {
+pub(super) fn envelope(header: &Header) -> Option<Envelope> {
     (header.tag >= 0 && header.arg < u64::from(u32::MAX)).then_some(Envelope {
-        context: header.context,
+        context: Context::of_bits(header.context),
         source: header.arg as u32,
         tag: header.tag,
     })
 }
 
 #[cold]
-fn lies(from: ProcId, envelope: &Envelope) -> Error {
+fn lies(from: PeerIndex, envelope: &Envelope) -> Error {
     err!(
         Other,
         "process {} sent a message as rank {} of a communicator, which it is not; nothing it sends counts any more",
-        from.0,
+        from.number(),
         envelope.source
     )
 }
@@ -358,7 +358,7 @@ impl Arrived {
     }
 }
 
-impl State {
+impl EngineState {
     /// Puts a receive at the end of the posted queue.
     #[inline(always)]
     fn post(&mut self, receive: Receive) -> RequestId {
@@ -395,70 +395,32 @@ impl State {
         }
     }
 
-    /// An eager message, of no synchronous send, arrived.
-    #[inline]
-    pub(super) fn on_eager(&mut self, header: &Header, payload: &[u8]) -> bool {
-        let Some(envelope) = envelope(header) else {
-            return false;
-        };
-        if let Attended::Waits(receive) = &self.attended
-            && self.posted.is_empty()
-            && receive.pattern.takes(&envelope)
-        {
-            if receive.peer.is_some_and(|peer| peer != header.src) {
-                // It lies about its rank.
-                return false;
-            }
-            let arrived = deliver(&envelope, &receive.memory, payload);
-            self.attended = Attended::Ended(arrived);
-            self.events += 1;
-            return true;
-        }
-        self.post_attended();
-        if let Some((place, id)) = self.posted.find(&envelope)
-            && let Some(request) = self.requests.get_mut(id)
-            && !request.released
-            && let Work::Receive(work) = &request.work
-            && let ReceiveStage::Posted { peer, .. } = work.stage
-            && peer.is_none_or(|peer| peer == header.src)
-        {
-            let arrived = deliver(&envelope, &work.memory, payload);
-            if let Some(task) = request.end(arrived.outcome()) {
-                self.ready.push(task);
-            }
-            self.posted.remove(place);
-            self.happened();
-            return true;
-        }
-        self.on_user_message(header, payload)
-    }
-
     /// An eager message or request to send arrived.
     pub(super) fn on_user_message(&mut self, header: &Header, payload: &[u8]) -> bool {
         let Some(envelope) = envelope(header) else {
             return false;
         };
         let (sync, payload) = match (header.kind, header.flags & FLAG_SYNC != 0) {
-            (Kind::Eager, true) => match payload.split_first_chunk::<8>() {
+            (MessageKind::EAGER, true) => match payload.split_first_chunk::<8>() {
                 Some((sender, rest)) => (Some(u64::from_le_bytes(*sender)), rest),
                 None => return false,
             },
             _ => (None, payload),
         };
         let rts = match header.kind {
-            Kind::Rts => match Rts::decode(payload) {
+            MessageKind::RTS => match Rts::decode(payload) {
                 Some(rts) => Some(rts),
                 None => return false,
             },
             _ => None,
         };
-        let pushed = rts.is_some() && header.flags & FLAG_PUSHED != 0;
+        let pipelined = rts.is_some() && header.flags & FLAG_PIPELINED != 0;
         self.post_attended();
         let posted = self.posted.find(&envelope);
         let Some((place, id)) = posted else {
             let body = match rts {
-                Some(rts) if pushed => match self.begin_arrival(header.src, &rts, None) {
-                    Some(at) => Body::Pushed(at, rts.size),
+                Some(rts) if pipelined => match self.begin_arrival(header.src, &rts, None) {
+                    Some(at) => Body::Pipelined(at, rts.size),
                     None => return false,
                 },
                 Some(rts) => Body::Rendezvous(rts),
@@ -495,10 +457,10 @@ impl State {
                 self.posted.remove(place);
                 self.complete(id, arrived.outcome());
                 if let Some(sender) = sync {
-                    self.reply(header.src, Kind::Done, 0, sender, &[]);
+                    self.reply(header.src, MessageKind::DONE, 0, sender, &[]);
                 }
             }
-            Some(rts) if pushed => {
+            Some(rts) if pipelined => {
                 let memory = work.memory.clone();
                 if self.begin_arrival(header.src, &rts, Some(id)).is_none() {
                     return false;
@@ -517,38 +479,8 @@ impl State {
 
     /// No receive will take a message that was kept.
     pub(super) fn forget(&mut self, message: Message) {
-        if let Body::Pushed(at, _) = message.body {
+        if let Body::Pipelined(at, _) = message.body {
             self.forget_arrival(at);
         }
-    }
-
-    /// Queues a message of our own to a peer.
-    pub(super) fn reply(&mut self, to: ProcId, kind: Kind, context: u64, arg: u64, payload: &[u8]) {
-        self.reply_flagged(to, kind, 0, context, arg, payload);
-    }
-
-    pub(super) fn reply_flagged(
-        &mut self,
-        to: ProcId,
-        kind: Kind,
-        flags: u8,
-        context: u64,
-        arg: u64,
-        payload: &[u8],
-    ) {
-        if matches!(self.peer(to).link, Link::Lost(_)) {
-            return;
-        }
-        self.seek(to);
-        self.peer(to).queue.push_back(Outgoing {
-            kind,
-            flags,
-            tag: 0,
-            context,
-            arg,
-            payload: Payload::short(payload),
-            request: None,
-        });
-        self.list(to);
     }
 }

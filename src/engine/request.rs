@@ -2,10 +2,11 @@
 
 use super::buffered::Place;
 use super::matching::{Envelope, PostedId};
-use super::memory::Memory;
-use super::slab::Slab;
-use crate::error::Error;
-use crate::lane::{ProcId, Region, RemoteKey};
+use crate::base::error::Error;
+use crate::base::slab::Slab;
+use crate::data::memory::Memory;
+use crate::identity::{Context, PeerIndex};
+use crate::lane::{Region, RemoteKey};
 
 /// Names a request of one engine. A freed one is never mistaken for its successor.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -84,7 +85,7 @@ pub struct Request {
     /// Whom to wake.
     pub waiter: Option<TaskId>,
     /// The context of the communicator that it belongs to (its error handler gets the error); 0: none.
-    pub context: u64,
+    pub context: Context,
 }
 
 /// What a request does.
@@ -106,7 +107,7 @@ pub enum Work {
 /// A send.
 pub struct SendWork {
     /// To whom.
-    pub peer: ProcId,
+    pub peer: PeerIndex,
     /// What it says.
     pub envelope: Envelope,
     /// Whose bytes.
@@ -135,7 +136,7 @@ pub struct SendWork {
 #[derive(Clone, Copy)]
 pub struct SentWork {
     /// To whom.
-    pub peer: ProcId,
+    pub peer: PeerIndex,
     /// What it says.
     pub envelope: Envelope,
     /// Sequence number: the name by which a cancel calls it.
@@ -246,7 +247,7 @@ pub enum ReceiveStage {
         /// Its place there.
         id: PostedId,
         /// The only process that can send it, if the source is given.
-        peer: Option<ProcId>,
+        peer: Option<PeerIndex>,
     },
     /// A rendezvous message is being fetched.
     Fetching(Box<Fetch>),
@@ -255,7 +256,7 @@ pub enum ReceiveStage {
 /// A rendezvous message that is being fetched.
 pub struct Fetch {
     /// From whom.
-    pub peer: ProcId,
+    pub peer: PeerIndex,
     /// The sender's request.
     pub sender: u64,
     /// What the message says.
@@ -294,18 +295,18 @@ impl Requests {
 
     /// A new request.
     #[inline(always)]
-    pub fn insert(&mut self, work: Work, context: u64) -> RequestId {
+    pub fn insert(&mut self, work: Work, context: Context) -> RequestId {
         self.insert_with(work, context, None)
     }
 
     /// A new request that has ended.
     #[inline(always)]
-    pub fn insert_ended(&mut self, work: Work, context: u64, outcome: Outcome) -> RequestId {
+    pub fn insert_ended(&mut self, work: Work, context: Context, outcome: Outcome) -> RequestId {
         self.insert_with(work, context, Some(outcome))
     }
 
     #[inline(always)]
-    fn insert_with(&mut self, work: Work, context: u64, outcome: Option<Outcome>) -> RequestId {
+    fn insert_with(&mut self, work: Work, context: Context, outcome: Option<Outcome>) -> RequestId {
         let index = self.slab.insert_with(|| Request {
             work,
             outcome,

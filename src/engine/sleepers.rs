@@ -100,11 +100,11 @@ impl Sleepers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::memory::Memory;
     use crate::engine::matching::Envelope;
-    use crate::engine::memory::Memory;
     use crate::engine::request::Outcome;
     use crate::engine::{Engine, Parts, Send};
-    use crate::lane::ProcId;
+    use crate::identity::{Context, JobId, PeerIndex, ProcessName};
     use crate::lane::loopback::Loopback;
 
     fn is_readable(descriptor: RawFd) -> bool {
@@ -160,7 +160,10 @@ mod tests {
     #[test]
     fn what_one_thread_does_wakes_the_others() {
         let mut engine = Engine::new(Parts {
-            me: ProcId(0),
+            me: ProcessName {
+                job: JobId(1),
+                rank: 0,
+            },
             size: 1,
             token: 1,
             lanes: vec![Box::new(Loopback::default())],
@@ -173,9 +176,9 @@ mod tests {
         let request = engine.bare_request();
         let to_self = |engine: &mut Engine, sync| {
             let send = Send {
-                peer: ProcId(0),
+                peer: PeerIndex::new(0),
                 envelope: Envelope {
-                    context: 2,
+                    context: Context::of_bits(2),
                     source: 0,
                     tag: 0,
                 },

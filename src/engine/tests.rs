@@ -3,6 +3,8 @@
 
 mod endings;
 mod nonsense;
+mod numbering;
+mod queue;
 
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
@@ -10,23 +12,27 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::card::Card;
+use super::business_card::BusinessCard;
 use super::matching::{Envelope, Pattern};
-use super::memory::Memory;
 use super::peer::Link;
+use super::protocol::rendezvous::Rts;
+use super::protocol::rendezvous_data::Grant;
 use super::receive::Received;
 use super::request::{Outcome, RequestId};
-use super::send::{Grant, Rts};
-use super::wire::{FLAG_CANCELLED, FLAG_PRESSED, FLAG_PUSHED, Header, Kind};
+use super::wire::{FLAG_BACKPRESSURE, FLAG_CANCELLED, FLAG_PIPELINED, Header, MessageKind};
 use super::{Engine, Parts, Send};
-use crate::datatype::Datatype;
-use crate::error::{Class, Result};
+use crate::base::error::{Class, Result};
+use crate::data::datatype::Datatype;
+use crate::data::memory::Memory;
+use crate::data::pieces::{Piece, total};
+use crate::identity::{Context, JobId, PeerIndex, ProcessName};
 use crate::lane::loopback::Loopback;
-use crate::lane::{Lane, Limits, Piece, ProcId, Region, RemoteKey, Sent, Sink, total};
+use crate::lane::{Lane, Limits, Region, RemoteKey, Sent, Sink};
 
-const ME: ProcId = ProcId(0);
-pub(super) const PEER: ProcId = ProcId(1);
-const CONTEXT: u64 = 2;
+const ME: PeerIndex = PeerIndex::new(0);
+pub(super) const PEER: PeerIndex = PeerIndex::new(1);
+const CONTEXT: Context = Context::WORLD;
+const JOB: JobId = JobId(1);
 const TOKEN: u64 = 77;
 /// Data messages of a rendezvous that may be under way.
 const WINDOW: u32 = 2;
@@ -40,16 +46,18 @@ struct Wire {
     coming: VecDeque<Vec<u8>>,
     /// What the engine has sent.
     sent: Vec<Vec<u8>>,
-    /// What the peer has exposed.
-    exposed: Vec<u8>,
+    /// What the peer has registered.
+    registered: Vec<u8>,
     /// Offset and length of each read of that.
     reads: Vec<(u64, usize)>,
-    /// How many exposures of the engine's own memory there are.
+    /// How many registrations of the engine's own memory there are.
     regions: usize,
     /// It takes no message now.
     full: bool,
+    /// How many messages it was given, taken or not.
+    tries: u32,
     /// It takes no message of this kind now.
-    refuses: Option<Kind>,
+    refuses: Option<MessageKind>,
     /// What it was told of counting.
     counts: Vec<bool>,
     /// It keeps what it is given until it says that it is done.
@@ -81,12 +89,13 @@ impl Lane for Played {
         Vec::new()
     }
 
-    fn connect(&mut self, _: ProcId, _: &[u8]) -> Result<()> {
+    fn connect(&mut self, _: PeerIndex, _: &[u8]) -> Result<()> {
         Ok(())
     }
 
-    unsafe fn send(&mut self, _: ProcId, header: &[u8], payload: &[u8], token: u64) -> Result<Sent> {
+    unsafe fn send(&mut self, _: PeerIndex, header: &[u8], payload: &[u8], token: u64) -> Result<Sent> {
         let mut wire = self.wire.lock();
+        wire.tries += 1;
         let kind = Header::parse(header).map(|(header, _)| header.kind);
         if wire.full || wire.refuses.is_some() && kind == wire.refuses {
             return Ok(Sent::Again);
@@ -118,16 +127,23 @@ impl Lane for Played {
         Ok(any)
     }
 
-    unsafe fn expose(&mut self, _: &[Piece]) -> Result<(Region, RemoteKey)> {
+    unsafe fn register(&mut self, _: &[Piece]) -> Result<(Region, RemoteKey)> {
         self.wire.lock().regions += 1;
         Ok((Region(1), RemoteKey(vec![1])))
     }
 
-    fn withdraw(&mut self, _: Region) {
+    fn deregister(&mut self, _: Region) {
         self.wire.lock().regions -= 1;
     }
 
-    unsafe fn read(&mut self, _: ProcId, _: &RemoteKey, offset: u64, into: &[Piece], _: u64) -> Result<Sent> {
+    unsafe fn read(
+        &mut self,
+        _: PeerIndex,
+        _: &RemoteKey,
+        offset: u64,
+        into: &[Piece],
+        _: u64,
+    ) -> Result<Sent> {
         let mut wire = self.wire.lock();
         if wire.reads_nothing {
             return Ok(Sent::Again);
@@ -136,7 +152,7 @@ impl Lane for Played {
         wire.reads.push((offset, total(into)));
         assert!(wire.reads.len() < 1000, "it reads for ever");
         for piece in into {
-            let bytes = &wire.exposed[from..from + piece.len];
+            let bytes = &wire.registered[from..from + piece.len];
             // SAFETY: the engine's promise.
             unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), piece.address, piece.len) };
             from += piece.len;
@@ -179,12 +195,12 @@ impl Scene {
     }
 
     /// The peer's card is not known yet.
-    fn of_strangers() -> Scene {
+    fn of_intruders() -> Scene {
         Scene::unconnected(|_| ())
     }
 
     fn connect(&mut self) {
-        let card = Card {
+        let card = BusinessCard {
             token: TOKEN + 1,
             lanes: vec![("played".into(), Vec::new())],
         };
@@ -200,9 +216,9 @@ impl Scene {
             rma: true,
             rma_from: 0,
             read_run: 1,
-            expose_run: 1,
+            register_run: 1,
             eager: 500,
-            pushed: 0,
+            pipelined: 0,
             queue: 64,
         };
         adjust(&mut limits);
@@ -212,7 +228,7 @@ impl Scene {
             wire: wire.clone(),
         };
         let engine = Engine::new(Parts {
-            me: ME,
+            me: ProcessName { job: JOB, rank: 0 },
             size: 3,
             token: TOKEN,
             lanes: vec![Box::new(Loopback::default()), Box::new(played)],
@@ -230,8 +246,19 @@ impl Scene {
         }
     }
 
+    /// These bytes reach the engine.
+    fn gets(&mut self, bytes: Vec<u8>) {
+        self.wire.lock().coming.push_back(bytes);
+        // Where a read can't begin, the engine tries for ever.
+        for _ in 0..100 {
+            if !self.engine.progress(false) {
+                break;
+            }
+        }
+    }
+
     /// The peer sends a message of this number, and the engine gets it.
-    fn says_as(&mut self, seq: u32, kind: Kind, flags: u8, words: (i32, u64, u64), payload: &[u8]) {
+    fn says_as(&mut self, seq: u32, kind: MessageKind, flags: u8, words: (i32, u64, u64), payload: &[u8]) {
         let (tag, context, arg) = words;
         let header = Header {
             token: TOKEN,
@@ -244,18 +271,11 @@ impl Scene {
             context,
             arg,
         };
-        let bytes = [&header.encode(), payload].concat();
-        self.wire.lock().coming.push_back(bytes);
-        // Where a read can't begin, the engine tries for ever.
-        for _ in 0..100 {
-            if !self.engine.progress(false) {
-                break;
-            }
-        }
+        self.gets([&header.encode(), payload].concat());
     }
 
     /// The peer's next message.
-    pub fn says(&mut self, kind: Kind, flags: u8, words: (i32, u64, u64), payload: &[u8]) {
+    pub fn says(&mut self, kind: MessageKind, flags: u8, words: (i32, u64, u64), payload: &[u8]) {
         let seq = self.seq;
         self.seq += 1;
         self.says_as(seq, kind, flags, words, payload);
@@ -268,12 +288,22 @@ impl Scene {
             sender: 31,
             key: None,
         };
-        self.says(Kind::Rts, flags, (tag, CONTEXT, PEER.0.into()), &rts.encode());
+        self.says(
+            MessageKind::RTS,
+            flags,
+            (tag, CONTEXT.bits(), PEER.number().into()),
+            &rts.encode(),
+        );
     }
 
     /// An eager message of the peer with this tag.
     fn eager(&mut self, tag: i32, payload: &[u8]) {
-        self.says(Kind::Eager, 0, (tag, CONTEXT, PEER.0.into()), payload);
+        self.says(
+            MessageKind::EAGER,
+            0,
+            (tag, CONTEXT.bits(), PEER.number().into()),
+            payload,
+        );
     }
 
     /// What the engine has sent since it was last asked.
@@ -288,7 +318,7 @@ impl Scene {
     }
 
     /// The only message that it has sent.
-    fn hears(&mut self, kind: Kind) -> (Header, Vec<u8>) {
+    fn hears(&mut self, kind: MessageKind) -> (Header, Vec<u8>) {
         let heard = self.heard();
         assert!(
             matches!(&heard[..], [(header, _)] if header.kind == kind),
@@ -298,14 +328,14 @@ impl Scene {
     }
 
     fn is_lost(&self) -> bool {
-        let peer = self.engine.state.peers[PEER.0 as usize].as_ref();
+        let peer = self.engine.state.peers.get(PEER);
         matches!(peer.expect("known").link, Link::Lost(_))
     }
 
     fn receive(&mut self, tag: i32, memory: Memory) -> Received {
         let pattern = Pattern {
             context: CONTEXT,
-            source: Some(PEER.0),
+            source: Some(PEER.number()),
             tag: Some(tag),
         };
         // SAFETY: the tests keep the memory until the receive has ended.
@@ -336,7 +366,7 @@ impl Scene {
             peer: PEER,
             envelope: Envelope {
                 context: CONTEXT,
-                source: ME.0,
+                source: ME.number(),
                 tag,
             },
             memory,
@@ -362,13 +392,23 @@ fn a_cancel_takes_its_own_message_and_no_other_of_the_same_envelope() {
         scene.heard();
         let mut payload = [0; 16];
         payload[..8].copy_from_slice(&99u64.to_le_bytes());
-        payload[8..12].copy_from_slice(&PEER.0.to_le_bytes());
-        scene.says(Kind::Cancel, 0, (5, CONTEXT, wanted.into()), &payload);
-        let (reply, _) = scene.hears(Kind::CancelReply);
+        payload[8..12].copy_from_slice(&PEER.number().to_le_bytes());
+        scene.says(
+            MessageKind::CANCEL,
+            0,
+            (5, CONTEXT.bits(), wanted.into()),
+            &payload,
+        );
+        let (reply, _) = scene.hears(MessageKind::CANCEL_REPLY);
         assert_eq!((reply.flags & FLAG_CANCELLED, reply.arg), (FLAG_CANCELLED, 99));
         // It is gone, and a second cancel finds nothing.
-        scene.says(Kind::Cancel, 0, (5, CONTEXT, wanted.into()), &payload);
-        let (reply, _) = scene.hears(Kind::CancelReply);
+        scene.says(
+            MessageKind::CANCEL,
+            0,
+            (5, CONTEXT.bits(), wanted.into()),
+            &payload,
+        );
+        let (reply, _) = scene.hears(MessageKind::CANCEL_REPLY);
         assert_eq!((reply.flags & FLAG_CANCELLED, reply.arg), (0, 99));
         for number in (0..4).filter(|&number| u32::from(number) != wanted) {
             let mut buffer = [0xee];
@@ -395,23 +435,23 @@ fn a_truncated_receive_counts_what_has_fitted() {
         }
         .encode()
     };
-    let words = (5, CONTEXT, u64::from(PEER.0));
+    let words = (5, CONTEXT.bits(), u64::from(PEER.number()));
     let eager = |scene: &mut Scene| scene.eager(5, &pattern(700));
     let read = |scene: &mut Scene| {
-        scene.wire.lock().exposed = pattern(700);
-        scene.says(Kind::Rts, 0, words, &rts(&[1]));
+        scene.wire.lock().registered = pattern(700);
+        scene.says(MessageKind::RTS, 0, words, &rts(&[1]));
     };
-    let pushed = |scene: &mut Scene| {
-        scene.says(Kind::Rts, FLAG_PUSHED, words, &rts(&[]));
+    let pipelined = |scene: &mut Scene| {
+        scene.says(MessageKind::RTS, FLAG_PIPELINED, words, &rts(&[]));
         for (at, part) in pattern(700).chunks(300).enumerate() {
-            scene.says(Kind::Data, FLAG_PUSHED, (0, 31, at as u64 * 300), part);
+            scene.says(MessageKind::DATA, FLAG_PIPELINED, (0, 31, at as u64 * 300), part);
         }
     };
-    let asked_for = |scene: &mut Scene| scene.says(Kind::Rts, 0, words, &rts(&[]));
+    let asked_for = |scene: &mut Scene| scene.says(MessageKind::RTS, 0, words, &rts(&[]));
     let arrivals: [(&str, Arrive<'_>); 4] = [
         ("eager", &eager),
         ("read", &read),
-        ("pushed", &pushed),
+        ("pipelined", &pipelined),
         ("asked for", &asked_for),
     ];
     for (name, arrive) in arrivals {
@@ -431,17 +471,17 @@ fn a_truncated_receive_counts_what_has_fitted() {
                 };
                 let heard = scene.heard();
                 if let [(cts, grant)] = &heard[..]
-                    && cts.kind == Kind::Cts
+                    && cts.kind == MessageKind::CTS
                 {
                     let fitted = room.min(700);
                     assert_eq!(cts.arg, 31, "{what}");
                     assert_eq!(grant[..8], (fitted as u64).to_le_bytes(), "{what}");
-                    scene.says(Kind::Data, 0, (0, cts.context, 0), &data[..fitted]);
+                    scene.says(MessageKind::DATA, 0, (0, cts.context, 0), &data[..fitted]);
                 }
                 let outcome = scene.outcome(received);
                 let fitted = room.min(700);
                 assert_eq!(outcome.bytes, fitted as u64, "{what}");
-                assert_eq!((outcome.source, outcome.tag), (PEER.0 as i32, 5), "{what}");
+                assert_eq!((outcome.source, outcome.tag), (PEER.number() as i32, 5), "{what}");
                 let class = outcome.error.as_ref().map(|error| error.class);
                 assert_eq!(class, (room < 700).then_some(Class::Truncate), "{what}");
                 assert!(buffer[..fitted] == data[..fitted], "{what}");
@@ -462,15 +502,15 @@ fn a_message_too_far_ahead_of_its_turn_is_nonsense() {
         (true, 1, true),
     ] {
         let mut scene = Scene::new(|limits| limits.ordered = ordered);
-        let words = (5, CONTEXT, u64::from(PEER.0));
-        scene.says_as(ahead, Kind::Eager, 0, words, &[ahead as u8]);
+        let words = (5, CONTEXT.bits(), u64::from(PEER.number()));
+        scene.says_as(ahead, MessageKind::EAGER, 0, words, &[ahead as u8]);
         assert_eq!(scene.is_lost(), lost, "{ahead} ahead, ordered: {ordered}");
         assert!(scene.engine.state.unexpected.is_empty(), "its turn has not come");
         if ahead == 1 && !lost {
             // Its turn comes, and then no other can have its number.
-            scene.says_as(0, Kind::Eager, 0, words, &[0]);
+            scene.says_as(0, MessageKind::EAGER, 0, words, &[0]);
             assert_eq!(scene.engine.state.unexpected.len(), 2);
-            scene.says_as(1, Kind::Eager, 0, words, &[1]);
+            scene.says_as(1, MessageKind::EAGER, 0, words, &[1]);
             assert!(scene.is_lost());
         }
     }
@@ -493,17 +533,17 @@ fn data_beyond_what_was_granted_loses_the_peer() {
         let mut buffer = vec![0xee; size as usize];
         let id = scene.post(5, Memory::of_mut(&mut buffer));
         scene.announces(0, 5, size);
-        let (cts, grant) = scene.hears(Kind::Cts);
+        let (cts, grant) = scene.hears(MessageKind::CTS);
         assert_eq!(grant, Grant::new(size, granted).encode());
         let data = vec![1; len as usize];
-        scene.says(Kind::Data, 0, (0, cts.context, at), &data);
+        scene.says(MessageKind::DATA, 0, (0, cts.context, at), &data);
         assert_eq!(scene.is_lost(), !good, "{len} bytes at {at}");
         let written = buffer.iter().filter(|&&byte| byte == 1).count();
         assert_eq!(written as u64, if good { len } else { 0 }, "{len} bytes at {at}");
         assert_eq!(scene.engine.is_complete(id), Some(!good));
         if at == 0 && good {
             // Half a window more at a time.
-            let (_, grant) = scene.hears(Kind::Cts);
+            let (_, grant) = scene.hears(MessageKind::CTS);
             assert_eq!(grant, Grant::new(size, granted + granted / 2).encode());
         }
     }
@@ -512,20 +552,20 @@ fn data_beyond_what_was_granted_loses_the_peer() {
 #[test]
 fn a_peer_is_pressed_while_too_much_is_held_and_no_longer() {
     let mut scene = Scene::new(|_| ());
-    let pressed = |scene: &mut Scene| {
+    let backpressure = |scene: &mut Scene| {
         // Whatever is sent says it.
         let request = scene.send(9, Memory::empty());
         scene.engine.take(request).expect("it went at once");
         let (header, _) = scene.heard().pop().expect("it went");
-        header.flags & FLAG_PRESSED != 0
+        header.flags & FLAG_BACKPRESSURE != 0
     };
-    assert!(!pressed(&mut scene));
+    assert!(!backpressure(&mut scene));
     for _ in 0..2 {
         for number in 1..=5 {
             scene.eager(5, &[7; 250]);
             let most = UNEXPECTED_MAX / 250;
             assert_eq!(
-                pressed(&mut scene),
+                backpressure(&mut scene),
                 number > most,
                 "{number} of 250 bytes are held"
             );
@@ -537,12 +577,12 @@ fn a_peer_is_pressed_while_too_much_is_held_and_no_longer() {
             if left * 250 == UNEXPECTED_MAX / 2 {
                 // It is told by itself, where nothing else is sent.
                 while scene.engine.progress(false) {}
-                let (ack, _) = scene.hears(Kind::Ack);
-                assert_eq!(ack.flags & FLAG_PRESSED, 0);
+                let (ack, _) = scene.hears(MessageKind::ACK);
+                assert_eq!(ack.flags & FLAG_BACKPRESSURE, 0);
             }
             let half = UNEXPECTED_MAX / 2;
             assert_eq!(
-                pressed(&mut scene),
+                backpressure(&mut scene),
                 left * 250 > half,
                 "{left} of 250 bytes are left"
             );
@@ -552,10 +592,10 @@ fn a_peer_is_pressed_while_too_much_is_held_and_no_longer() {
 
 #[test]
 fn who_is_pressed_asks_first_and_sends_eagerly_again_after() {
-    for pushed in [0, 500] {
+    for pipelined in [0, 500] {
         let mut scene = Scene::new(|limits| {
             limits.eager = 100;
-            limits.pushed = pushed;
+            limits.pipelined = pipelined;
             limits.buffered = super::wire::HEADER_BYTES + 300;
         });
         let data = pattern(400);
@@ -569,29 +609,29 @@ fn who_is_pressed_asks_first_and_sends_eagerly_again_after() {
             for memory in [&short, &middle, &long] {
                 let id = scene.send(5, memory.clone());
                 let (header, _) = scene.heard().swap_remove(0);
-                kinds.push((header.kind, header.flags & FLAG_PUSHED));
+                kinds.push((header.kind, header.flags & FLAG_PIPELINED));
                 // The peer has it, so that nothing is left over.
-                if header.kind == Kind::Rts && header.flags & FLAG_PUSHED == 0 {
-                    let pressed = scene.engine.state.peer(PEER).flow.pressed;
-                    let flags = if pressed { FLAG_PRESSED } else { 0 };
-                    scene.says(Kind::Done, flags, (0, 0, id.to_u64()), &[]);
+                if header.kind == MessageKind::RTS && header.flags & FLAG_PIPELINED == 0 {
+                    let backpressure = scene.engine.state.peer(PEER).flow.backpressure;
+                    let flags = if backpressure { FLAG_BACKPRESSURE } else { 0 };
+                    scene.says(MessageKind::DONE, flags, (0, 0, id.to_u64()), &[]);
                 }
                 assert_eq!(scene.engine.take(id), Some(Outcome::EMPTY));
             }
             kinds
         };
-        let eager = (Kind::Eager, 0);
-        let asked = (Kind::Rts, 0);
+        let eager = (MessageKind::EAGER, 0);
+        let asked = (MessageKind::RTS, 0);
         let as_ever = [
             eager,
             eager,
-            (Kind::Rts, if pushed != 0 { FLAG_PUSHED } else { 0 }),
+            (MessageKind::RTS, if pipelined != 0 { FLAG_PIPELINED } else { 0 }),
         ];
         assert_eq!(kinds(&mut scene), as_ever);
         for _ in 0..2 {
-            scene.says(Kind::Ack, FLAG_PRESSED, (0, 0, 0), &[]);
+            scene.says(MessageKind::ACK, FLAG_BACKPRESSURE, (0, 0, 0), &[]);
             assert_eq!(kinds(&mut scene), [eager, asked, asked], "more than 64 bytes");
-            scene.says(Kind::Ack, 0, (0, 0, 0), &[]);
+            scene.says(MessageKind::ACK, 0, (0, 0, 0), &[]);
             assert_eq!(kinds(&mut scene), as_ever);
         }
         assert!(scene.engine.is_empty() && scene.wire.lock().regions == 0);
@@ -623,7 +663,7 @@ fn a_handle_names_one_request_and_not_the_next_in_its_place() {
 #[test]
 fn a_freed_receive_leaves_nothing_when_its_message_has_come() {
     let data = pattern(300);
-    let words = (5, CONTEXT, u64::from(PEER.0));
+    let words = (5, CONTEXT.bits(), u64::from(PEER.number()));
     let rts = |key: Option<RemoteKey>| {
         Rts {
             size: 300,
@@ -632,7 +672,7 @@ fn a_freed_receive_leaves_nothing_when_its_message_has_come() {
         }
         .encode()
     };
-    for kind in ["eager", "read", "asked for", "pushed"] {
+    for kind in ["eager", "read", "asked for", "pipelined"] {
         let mut scene = Scene::new(|_| ());
         let mut buffer = vec![0; 300];
         let id = scene.post(5, Memory::of_mut(&mut buffer));
@@ -640,17 +680,17 @@ fn a_freed_receive_leaves_nothing_when_its_message_has_come() {
         match kind {
             "eager" => scene.eager(5, &data),
             "read" => {
-                scene.wire.lock().exposed = data.clone();
-                scene.says(Kind::Rts, 0, words, &rts(Some(RemoteKey(vec![1]))));
+                scene.wire.lock().registered = data.clone();
+                scene.says(MessageKind::RTS, 0, words, &rts(Some(RemoteKey(vec![1]))));
             }
             "asked for" => {
-                scene.says(Kind::Rts, 0, words, &rts(None));
-                let (cts, _) = scene.hears(Kind::Cts);
-                scene.says(Kind::Data, 0, (0, cts.context, 0), &data);
+                scene.says(MessageKind::RTS, 0, words, &rts(None));
+                let (cts, _) = scene.hears(MessageKind::CTS);
+                scene.says(MessageKind::DATA, 0, (0, cts.context, 0), &data);
             }
             _ => {
-                scene.says(Kind::Rts, FLAG_PUSHED, words, &rts(None));
-                scene.says(Kind::Data, FLAG_PUSHED, (0, 31, 0), &data);
+                scene.says(MessageKind::RTS, FLAG_PIPELINED, words, &rts(None));
+                scene.says(MessageKind::DATA, FLAG_PIPELINED, (0, 31, 0), &data);
             }
         }
         assert!(buffer == data, "{kind}");
@@ -669,25 +709,33 @@ fn a_message_is_read_piece_after_piece_into_many_runs() {
     // There is room for more than comes.
     const ROOM: usize = RUNS + 1000;
     let datatype = Datatype::vector(ROOM as i64, 3, 5, Datatype::byte()).expect("a vector");
-    let exposed = pattern(3 * RUNS);
+    let registered = pattern(3 * RUNS);
     let mut buffer = vec![0xee; 5 * ROOM];
     let mut scene = Scene::new(|_| ());
     let memory = Memory::new(buffer.as_mut_ptr(), 1, &datatype);
     let id = scene.post(5, memory);
-    scene.wire.lock().exposed = exposed.clone();
+    scene.wire.lock().registered = registered.clone();
     let rts = Rts {
-        size: exposed.len() as u64,
+        size: registered.len() as u64,
         sender: 31,
         key: Some(RemoteKey(vec![1])),
     };
-    scene.says(Kind::Rts, 0, (5, CONTEXT, PEER.0.into()), &rts.encode());
-    let (done, _) = scene.hears(Kind::Done);
+    scene.says(
+        MessageKind::RTS,
+        0,
+        (5, CONTEXT.bits(), PEER.number().into()),
+        &rts.encode(),
+    );
+    let (done, _) = scene.hears(MessageKind::DONE);
     assert_eq!(done.arg, 31);
     let outcome = scene.engine.take(id).expect("all has been read");
-    assert_eq!((outcome.bytes, outcome.error), (exposed.len() as u64, None));
+    assert_eq!((outcome.bytes, outcome.error), (registered.len() as u64, None));
     // Each byte was asked for once, and in no more reads than are needed.
     let reads = scene.wire.lock().reads.clone();
-    assert_eq!(reads.len(), RUNS.div_ceil(super::fetch::READ_PIECES));
+    assert_eq!(
+        reads.len(),
+        RUNS.div_ceil(super::protocol::rendezvous_read::READ_PIECES)
+    );
     let mut next = 0;
     for (offset, len) in reads {
         assert_eq!(offset, next);
@@ -695,7 +743,7 @@ fn a_message_is_read_piece_after_piece_into_many_runs() {
     }
     let (filled, rest) = buffer.split_at(5 * RUNS);
     let got: Vec<u8> = filled.chunks(5).flat_map(|run| &run[..3]).copied().collect();
-    assert!(got == exposed, "the bytes lie elsewhere");
+    assert!(got == registered, "the bytes lie elsewhere");
     assert!(
         rest.iter().all(|&byte| byte == 0xee),
         "more was read than there is"

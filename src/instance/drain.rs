@@ -8,8 +8,9 @@ use std::task::Poll;
 use rustc_hash::FxHashSet;
 
 use super::Instance;
+use crate::base::error::Result;
 use crate::engine::Engine;
-use crate::error::Result;
+use crate::identity::Context;
 
 impl Instance {
     /// All that was handed to the engine has left this process.
@@ -24,13 +25,13 @@ impl Instance {
 
     /// No operation whose request was freed is under way in the contexts that `concerns`: the receivers have taken all
     /// sends.
-    pub async fn freed_ended(&self, concerns: impl Fn(u64) -> bool) {
+    pub async fn freed_ended(&self, concerns: impl Fn(Context) -> bool) {
         self.engine_is(|engine| !engine.has_freed(&concerns)).await;
     }
 
     /// The same where no process posts receives any more: sends that no receive has taken never will be taken, and are
     /// given up.
-    pub async fn settled(&self, concerns: impl Fn(u64) -> bool) {
+    pub async fn settled(&self, concerns: impl Fn(Context) -> bool) {
         // Each receiver is asked once; where it has taken the message, it will say so.
         let mut asked = FxHashSet::default();
         poll_fn(|_| {
@@ -49,7 +50,7 @@ impl Instance {
     }
 
     /// Of each send that was cancelled in a context that `concerns` it is known whether it was taken back.
-    pub async fn answered(&self, concerns: impl Fn(u64) -> bool) {
+    pub async fn answered(&self, concerns: impl Fn(Context) -> bool) {
         self.engine_is(|engine| !engine.awaits_answers(&concerns)).await;
     }
 

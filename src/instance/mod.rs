@@ -3,37 +3,40 @@
 //! - [`Instance`]: the engine behind its lock, the bootstrap, the tasks
 //! - `drain`: waiting until nothing is under way any more
 //! - `task`: operations of several steps, written as `async fn`s; the engine is their executor
-//! - [`Users`]: who uses it, and when it is closed
+//! - [`Lifetime`]: when it is made and closed; [`Users`]: who uses it
+//! - [`transports`]: which lane carried whose messages
 //! - `wait`: how a process waits
 
 mod drain;
+mod lifetime;
 mod task;
+pub mod transports;
 mod users;
 mod wait;
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::bootstrap::{Bootstrap, Job, Parting};
+use crate::base::error::{Error, Result};
+use crate::base::settings::Settings;
+use crate::base::slab::Slab;
+use crate::base::startup::{Ledger, Phase};
+use crate::data::memory::Memory;
 use crate::engine::buffered::Attachment;
-use crate::engine::card::Card;
+use crate::engine::business_card::BusinessCard;
 use crate::engine::describe::{Names, OwnNames, bare};
 use crate::engine::matching::Pattern;
-use crate::engine::memory::Memory;
 use crate::engine::request::{Outcome, RequestId};
-use crate::engine::slab::Slab;
 use crate::engine::{Engine, Received};
-use crate::error::{Error, Result};
-use crate::lane::ProcId;
-use crate::lock;
-use crate::output;
-use crate::settings::Settings;
-use crate::startup::{Ledger, Phase};
+use crate::identity::{Context, Contexts, Directory, PeerIndex};
+use crate::system::bootstrap::{AfterFinalize, Bootstrap, Job};
+use crate::system::lock;
+use crate::system::output;
 
+pub use lifetime::{Host, Lifetime};
 use task::Tasks;
 pub use task::{Completion, Operation};
 pub use users::{Then, User, Users};
@@ -43,17 +46,18 @@ pub use wait::Policy;
 pub struct Instance {
     engine: lock::Mutex<Engine>,
     bootstrap: Mutex<Box<dyn Bootstrap>>,
-    /// Address cards that were fetched before anybody needed them, as the launcher was about to be gone.
-    kept: Mutex<FxHashMap<ProcId, Vec<u8>>>,
+    /// Business cards that were fetched before anybody needed them, as the launcher was about to be gone.
+    kept: Mutex<FxHashMap<PeerIndex, Vec<u8>>>,
     tasks: Tasks,
     job: Job,
     settings: Settings,
     policy: Policy,
     incarnation: u32,
     ledger: Arc<Ledger>,
-    next_context: AtomicU32,
+    contexts: Contexts,
+    directory: Directory,
     /// Context ids of the communicators that sessions hold.
-    lent: Mutex<FxHashSet<u64>>,
+    lent: Mutex<FxHashSet<Context>>,
     attachment: Attachment,
     /// Names the procedure that the calling thread is in, for reports.
     label: OnceLock<fn() -> &'static str>,
@@ -94,11 +98,8 @@ pub type Explain = fn(&Instance, &Engine, Names) -> String;
 /// A blocking receive looks so often for its message before it is posted. One that waits longer is in no hurry.
 const ATTENDED_TURNS: u32 = 1000;
 
-/// Context ids below this are fixed: the world's, and that of the barrier inside finalize.
-const FIRST_CONTEXT: u32 = 8;
-
 impl Instance {
-    /// Puts the parts together and publishes this process's address card.
+    /// Puts the parts together and publishes this process's business card.
     pub fn new(
         engine: Engine,
         mut bootstrap: Box<dyn Bootstrap>,
@@ -115,6 +116,7 @@ impl Instance {
             Ok::<_, Error>(())
         })?;
         let job = bootstrap.job().clone();
+        let (me, size) = (job.name(), job.size);
         Ok(Arc::new(Instance {
             engine: lock::Mutex::new(engine),
             bootstrap: Mutex::new(bootstrap),
@@ -125,7 +127,8 @@ impl Instance {
             policy,
             incarnation,
             ledger,
-            next_context: AtomicU32::new(FIRST_CONTEXT),
+            contexts: Contexts::new(me, size),
+            directory: Directory::new(me, size),
             lent: Mutex::default(),
             attachment: Attachment::default(),
             label: OnceLock::new(),
@@ -168,14 +171,20 @@ impl Instance {
     }
 
     /// This process.
-    pub fn me(&self) -> ProcId {
-        ProcId(self.job.rank)
+    pub fn me(&self) -> PeerIndex {
+        self.directory.me()
     }
 
-    /// The node of a process: those of one node share memory. `WEFT_FAKE_NODES` makes several of one machine.
-    pub fn node_of(&self, process: ProcId) -> u64 {
-        let pretended = self.settings.fake_nodes.max(1);
-        u64::from(self.job.layout.node_of(process.0)) * pretended + u64::from(process.0) % pretended
+    /// The node of a process of the job: those of one node share memory. `WEFT_FAKE_NODES` makes several of one machine. Nothing is
+    /// known of processes of other jobs: each counts as alone.
+    pub fn node_of(&self, process: PeerIndex) -> u64 {
+        match process.number() {
+            rank if rank < self.job.size => {
+                let nodes = self.settings.fake_nodes;
+                self.job.layout.pretended_node_of(rank, nodes)
+            }
+            other => u64::MAX - u64::from(other),
+        }
     }
 
     /// Where the process's buffer for buffered mode is attached.
@@ -183,11 +192,15 @@ impl Instance {
         &self.attachment
     }
 
-    /// A context id that no process of the job has used or will use again. Its low bit is free: 0 for
-    /// point-to-point, 1 for collective messages of a communicator.
-    pub fn new_context(&self) -> u64 {
-        let counter = self.next_context.fetch_add(1, Ordering::Relaxed);
-        u64::from(self.job.rank) << 32 | u64::from(counter) << 1
+    /// The processes that this one knows of.
+    #[inline]
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// A context for a new communicator, which no other one has.
+    pub fn new_context(&self) -> Context {
+        self.contexts.make()
     }
 
     /// Reports say in which procedure a thread waits: this tells its name.
@@ -260,7 +273,10 @@ impl Instance {
             Err(error) => {
                 let size = self.job.size;
                 let mut engine = self.engine();
-                for peer in (0..size).map(ProcId).filter(|&peer| peer != self.me()) {
+                for peer in (0..size)
+                    .map(PeerIndex::of_rank)
+                    .filter(|&peer| peer != self.me())
+                {
                     engine.lose(peer, error.clone());
                 }
             }
@@ -331,7 +347,7 @@ impl Instance {
         }
     }
 
-    /// Progress of the engine, with the address cards that it wants.
+    /// Progress of the engine, with the business cards that it wants.
     #[inline]
     fn step_engine(&self, engine: &mut Engine, waits: bool) -> bool {
         let any = engine.progress(waits);
@@ -351,13 +367,13 @@ impl Instance {
         let mut kept = self.kept.lock();
         let mut lookup = |peer| match kept.remove(&peer) {
             Some(card) => Ok(Some(card)),
-            None => bootstrap.lookup(self.incarnation, peer),
+            None => bootstrap.lookup(self.incarnation, self.directory.name(peer)),
         };
         wanted.retain(|&peer| match lookup(peer) {
             Ok(None) => true,
             Ok(Some(bytes)) => {
                 any = true;
-                match Card::decode(&bytes) {
+                match BusinessCard::decode(&bytes) {
                     Ok(card) => engine.connect(peer, &card),
                     Err(error) => engine.lose(peer, error),
                 }
@@ -374,57 +390,57 @@ impl Instance {
     }
 
     /// Notes the context id of a communicator that a session holds: what happens there is no concern of the World Model.
-    pub fn lend_context(&self, context: u64) {
+    pub fn lend_context(&self, context: Context) {
         self.lent.lock().insert(context);
     }
 
     /// Takes that back: the communicator has been disconnected.
-    pub fn take_context_back(&self, context: u64) {
+    pub fn take_context_back(&self, context: Context) {
         self.lent.lock().remove(&context);
     }
 
     /// Whether the communicator of a context belongs to the World Model.
-    pub fn is_worlds(&self, context: u64) -> bool {
+    pub fn is_worlds(&self, context: Context) -> bool {
         !self.lent.lock().contains(&context)
     }
 
-    /// Tells the launcher that this process may exit. If that is the end of the launcher ([`Parting::Ends`]), all that a
-    /// later session may ask of it is fetched before: the address cards that are not known yet.
+    /// Tells the launcher that this process may exit. If that is the end of the launcher ([`AfterFinalize::Ends`]), all that a
+    /// later session may ask of it is fetched before: the business cards that are not known yet.
     pub fn take_leave(&self) -> Result<()> {
-        let unknown = match self.parting() == Parting::Ends && !self.bootstrap().is_over() {
-            true => self.strangers(),
+        let unknown = match self.after_finalize() == AfterFinalize::Ends && !self.bootstrap().is_over() {
+            true => self.unknown_cards(),
             false => Vec::new(),
         };
         let mut bootstrap = self.bootstrap();
         for peer in unknown {
-            let card = bootstrap.fetch(self.incarnation, peer)?;
+            let card = bootstrap.fetch(self.incarnation, self.directory.name(peer))?;
             self.kept.lock().insert(peer, card);
         }
         bootstrap.finalize()
     }
 
-    /// The processes whose address cards are not known here.
-    pub fn strangers(&self) -> Vec<ProcId> {
-        let mut strangers = self.engine().unconnected();
+    /// The processes whose business cards are not known here.
+    pub fn unknown_cards(&self) -> Vec<PeerIndex> {
+        let mut unknown_cards = self.engine().unconnected();
         let kept = self.kept.lock();
-        strangers.retain(|peer| !kept.contains_key(peer));
-        strangers
+        unknown_cards.retain(|peer| !kept.contains_key(peer));
+        unknown_cards
     }
 
-    /// Takes address cards that came from elsewhere than the launcher.
-    pub fn keep_cards(&self, cards: impl IntoIterator<Item = (ProcId, Vec<u8>)>) {
+    /// Takes business cards that came from elsewhere than the launcher.
+    pub fn keep_cards(&self, cards: impl IntoIterator<Item = (PeerIndex, Vec<u8>)>) {
         self.kept.lock().extend(cards);
     }
 
-    /// See [`Bootstrap::parting`].
-    pub fn parting(&self) -> Parting {
-        self.bootstrap().parting()
+    /// See [`Bootstrap::after_finalize`].
+    pub fn after_finalize(&self) -> AfterFinalize {
+        self.bootstrap().after_finalize()
     }
 
     /// Comes to the launcher again, after [`Instance::take_leave`]; `connect` makes a new connection, where there can be
     /// one.
     pub fn resume(&self, connect: impl FnOnce() -> Result<Box<dyn Bootstrap>>) -> Result<()> {
-        if self.parting() == Parting::Returns {
+        if self.after_finalize() == AfterFinalize::Returns {
             *self.bootstrap.lock() = connect()?;
         }
         Ok(())
@@ -439,7 +455,7 @@ impl Instance {
     pub unsafe fn receive_attended(
         &self,
         pattern: Pattern,
-        peer: Option<ProcId>,
+        peer: Option<PeerIndex>,
         memory: Memory,
         alone: impl Fn() -> bool,
     ) -> Result<Received> {
@@ -461,7 +477,7 @@ impl Instance {
             };
             true
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
         unsafe { engine.receive_attended(pattern, peer, memory, stays) }
     }
 

@@ -10,10 +10,10 @@ use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 use parking_lot::Mutex;
 
 use super::Instance;
+use crate::base::error::{Error, Result};
+use crate::base::slab::Slab;
 use crate::engine::request::{Outcome, RequestId, TaskId};
-use crate::engine::slab::Slab;
 use crate::err;
-use crate::error::{Error, Result};
 
 /// What a task runs: it ends with the outcome of its request.
 pub type Operation = Pin<Box<dyn Future<Output = Result<Outcome>> + Send>>;
@@ -89,7 +89,7 @@ impl Instance {
     /// No lane of this instance does anything any more.
     pub unsafe fn forsake(&self) {
         let gone = err!(Other, "this process is gone");
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller says that nothing moves any more.
         unsafe { self.engine().end_all(&gone) };
         let tasks = std::mem::take(&mut *self.tasks.slab.lock());
         drop(tasks);
@@ -142,10 +142,10 @@ impl Instance {
 /// The end of a request, to be awaited. Dropped before, it sees to it that the request touches no memory any more.
 pub struct Completion {
     instance: Arc<Instance>,
-    state: State,
+    state: TaskState,
 }
 
-enum State {
+enum TaskState {
     UnderWay(RequestId),
     Ended(Option<Outcome>),
 }
@@ -155,7 +155,7 @@ impl Completion {
     pub fn of(instance: &Arc<Instance>, request: RequestId) -> Completion {
         Completion {
             instance: instance.clone(),
-            state: State::UnderWay(request),
+            state: TaskState::UnderWay(request),
         }
     }
 
@@ -163,7 +163,7 @@ impl Completion {
     pub fn of_outcome(instance: &Arc<Instance>, outcome: Outcome) -> Completion {
         Completion {
             instance: instance.clone(),
-            state: State::Ended(Some(outcome)),
+            state: TaskState::Ended(Some(outcome)),
         }
     }
 
@@ -176,7 +176,7 @@ impl Completion {
     pub fn ended(instance: &Arc<Instance>, result: Result<Outcome>) -> Completion {
         Completion {
             instance: instance.clone(),
-            state: State::Ended(Some(result.unwrap_or_else(Outcome::failed))),
+            state: TaskState::Ended(Some(result.unwrap_or_else(Outcome::failed))),
         }
     }
 }
@@ -184,14 +184,14 @@ impl Completion {
 impl Completion {
     fn poll_outcome(&mut self, context: &Context<'_>) -> Poll<Outcome> {
         let id = match &mut self.state {
-            State::UnderWay(id) => *id,
-            State::Ended(outcome) => return Poll::Ready(outcome.take().expect("polled after its end")),
+            TaskState::UnderWay(id) => *id,
+            TaskState::Ended(outcome) => return Poll::Ready(outcome.take().expect("polled after its end")),
         };
         let mut engine = self.instance.engine();
         match engine.take(id) {
             Some(outcome) => {
                 drop(engine);
-                self.state = State::Ended(None);
+                self.state = TaskState::Ended(None);
                 Poll::Ready(outcome)
             }
             None => {
@@ -218,7 +218,7 @@ impl Future for Completion {
 
 impl Drop for Completion {
     fn drop(&mut self) {
-        if let State::UnderWay(id) = self.state {
+        if let TaskState::UnderWay(id) = self.state {
             let instance = self.instance.clone();
             instance.engine().abandon(id);
             instance.wait_for(|engine| engine.take(id));

@@ -3,7 +3,7 @@
 //! At the end of the World Model an instance is closed, and the next one has the next *incarnation*, unless a process of
 //! the job has had a session: that process may open another one at any time, and then finds its peers in the same
 //! incarnation only if nobody has closed his. All processes decide that together, but while they do, a further thread
-//! may open the first session of all. So they ask twice ([`Communicator::finalise_world`]):
+//! may open the first session of all. So they ask twice ([`Communicator::finalize_world`]):
 //!
 //! 1. with a vote that nobody waits in: sessions come and go meanwhile. When it is over, all processes have called
 //!    `MPI_Finalize`;
@@ -15,13 +15,13 @@
 //! `MPI_Finalize` and stay there until the vote is over. In the first vote it would be for calls of `MPI_Finalize`, which may
 //! themselves wait for that session.
 //!
-//! [`Communicator::finalise_world`]: crate::communicator::Communicator::finalise_world
+//! [`Communicator::finalize_world`]: crate::objects::communicator::Communicator::finalize_world
 
 /// The books. Whoever has them behind a lock lets sessions that have to wait try again after [`Users::leave`] and
 /// [`Users::go_on`].
 #[derive(Debug)]
 pub struct Users {
-    /// The World Model and the sessions that are initialised and not finalised.
+    /// The World Model and the sessions that are initialized and not finalized.
     count: u32,
     /// Whether there has been a session in this incarnation.
     had_sessions: bool,

@@ -7,13 +7,12 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use super::Instance;
-use crate::bootstrap::Job;
-use crate::communicator::Communicator;
+use crate::base::settings::Settings;
 use crate::engine::mismatch::View;
 use crate::engine::request::RequestId;
 use crate::engine::{Armed, Engine};
-use crate::lock::MutexGuard;
-use crate::settings::Settings;
+use crate::system::bootstrap::Job;
+use crate::system::lock::MutexGuard;
 
 /// For how long to spin and to yield.
 #[derive(Clone, Copy, Debug)]
@@ -195,8 +194,6 @@ impl Instance {
                 let mut descriptors = Vec::new();
                 engine.look_into_waits(&View {
                     now: Instant::now(),
-                    communicator: Communicator::of_collective,
-                    is_finalizing: Communicator::is_finalizing,
                     needs,
                 });
                 let armed = engine.arm(&mut descriptors);
@@ -252,8 +249,8 @@ fn sleep(descriptors: &[RawFd], longest: Duration) -> Vec<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bootstrap::Bootstrap;
-    use crate::bootstrap::singleton::Singleton;
+    use crate::system::bootstrap::Bootstrap;
+    use crate::system::bootstrap::singleton::Singleton;
 
     /// Whether waits spin, with so many ranks on a machine whose launcher shares out so many processors.
     fn spins(ranks: u32, processors: u32, spin_us: &str) -> bool {

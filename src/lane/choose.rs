@@ -3,15 +3,16 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
+use super::Lane;
 use super::loopback::Loopback;
 use super::ofi::{OfiLane, shm_room};
 use super::shm::{self, ShmLane};
-use super::{Lane, ProcId};
-use crate::bootstrap::Job;
-use crate::error::Result;
-use crate::fabric::select;
-use crate::settings::Settings;
-use crate::startup::Ledger;
+use crate::base::error::Result;
+use crate::base::settings::Settings;
+use crate::base::startup::Ledger;
+use crate::system::bootstrap::Job;
+use crate::system::fabric::select;
+use crate::system::locality::pretended_node;
 
 /// What the settings want.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,14 +71,13 @@ pub fn open(
     }
     let fi_provider = std::env::var("FI_PROVIDER").ok();
     let wanted = Wanted::of(settings, fi_provider.clone());
-    let nodes = settings.fake_nodes.max(1) as u32;
     let mut reaches_all = false;
     if wanted.shm && (job.local_ranks > 1 || !wanted.ofi) {
         let lane = ShmLane::open(shm::Options {
-            me: ProcId(job.rank),
+            me: job.name(),
             senders: job.local_ranks,
             token,
-            node: job.rank % nodes,
+            node: pretended_node(job.rank, settings.fake_nodes),
             cma: settings.cma,
             crowded: !spins,
             stores: shm::Allowed::of(&settings.stores),
@@ -85,7 +85,7 @@ pub fn open(
         match lane {
             Ok(lane) => {
                 lanes.push(Box::new(lane));
-                reaches_all = job.local_only && nodes == 1 && shares_pids_with_launcher(job);
+                reaches_all = job.local_only && settings.fake_nodes <= 1 && shares_pids_with_launcher(job);
             }
             // libfabric takes its place.
             Err(_) if wanted.ofi => {}
@@ -112,8 +112,8 @@ fn shares_pids_with_launcher(job: &Job) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bootstrap::Bootstrap;
-    use crate::bootstrap::singleton::Singleton;
+    use crate::system::bootstrap::Bootstrap;
+    use crate::system::bootstrap::singleton::Singleton;
 
     fn wanted(values: &[(&str, &str)], fi_provider: Option<&str>) -> (bool, bool) {
         let settings = Settings::read(|name| {

@@ -5,8 +5,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Lane, Piece, ProcId, RemoteKey, Sent, Sink};
-use crate::error::{Error, Result};
+use super::{Lane, RemoteKey, Sent, Sink};
+use crate::base::error::{Error, Result};
+use crate::data::pieces::Piece;
+use crate::identity::{PeerIndex, ProcessName};
 
 /// How long any single step may take.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -18,7 +20,7 @@ pub(crate) struct Log {
     /// How many have come, also of those that a test has taken out.
     pub arrived: usize,
     pub completed: Vec<(u64, Result<()>)>,
-    pub lost: Vec<(ProcId, Error)>,
+    pub lost: Vec<(PeerIndex, Error)>,
 }
 
 impl Sink for Log {
@@ -29,7 +31,10 @@ impl Sink for Log {
     fn completed(&mut self, token: u64, result: Result<()>) {
         self.completed.push((token, result));
     }
-    fn peer_lost(&mut self, peer: ProcId, error: Error) {
+    fn sender_lost(&mut self, sender: ProcessName, error: Error) {
+        self.lost.push((PeerIndex::of_rank(sender.rank), error));
+    }
+    fn peer_lost(&mut self, peer: PeerIndex, error: Error) {
         self.lost.push((peer, error));
     }
 }
@@ -55,10 +60,10 @@ impl<L: Lane> Pair<L> {
     pub(crate) fn new(mut lanes: [L; 2]) -> Pair<L> {
         let addresses = [lanes[0].address(), lanes[1].address()];
         lanes[0]
-            .connect(ProcId(1), &addresses[1])
+            .connect(PeerIndex::new(1), &addresses[1])
             .expect("the other lane's address is good");
         lanes[1]
-            .connect(ProcId(0), &addresses[0])
+            .connect(PeerIndex::new(0), &addresses[0])
             .expect("the other lane's address is good");
         Pair::unconnected(lanes)
     }
@@ -103,7 +108,7 @@ impl<L: Lane> Pair<L> {
             pair.sent[from] < pair.logs[to].arrived.saturating_add(most)
         });
         loop {
-            let to = ProcId(to as u32);
+            let to = PeerIndex::new(to as u32);
             // SAFETY: the tests keep payloads until their completion, or until the lanes are closed.
             match unsafe { self.lanes[from].send(to, &HEADER, payload, token) }.expect("sending works") {
                 Sent::Again => self.poll(),
@@ -128,7 +133,7 @@ impl<L: Lane> Pair<L> {
         let start = Instant::now();
         loop {
             // SAFETY: the tests keep targets until the completion.
-            let sent = unsafe { self.lanes[0].read(ProcId(1), key, offset, into, token) };
+            let sent = unsafe { self.lanes[0].read(PeerIndex::new(1), key, offset, into, token) };
             match sent.expect("reading works") {
                 Sent::Again => self.poll(),
                 other => return other,
@@ -157,7 +162,7 @@ pub(crate) fn run<L: Lane>(mut make: impl FnMut() -> [L; 2]) {
     if pair.lanes[0].limits().rma {
         reads(&mut pair);
         reads_into_pieces(&mut pair);
-        if pair.lanes[1].limits().expose_run < usize::MAX {
+        if pair.lanes[1].limits().register_run < usize::MAX {
             reads_from_pieces(&mut pair);
         }
         bad_keys(&mut pair);
@@ -214,7 +219,7 @@ fn packed<L: Lane>(pair: &mut Pair<L>) {
         let payload = pattern(number, sizes[number % sizes.len()].min(most));
         let start = Instant::now();
         loop {
-            let sent = pair.lanes[0].send_packed(ProcId(1), &HEADER, payload.len(), &mut |into| {
+            let sent = pair.lanes[0].send_packed(PeerIndex::new(1), &HEADER, payload.len(), &mut |into| {
                 assert_eq!(into.len(), payload.len());
                 into.copy_from_slice(&payload);
             });
@@ -337,8 +342,8 @@ fn completions<L: Lane>(pair: &mut Pair<L>) {
 /// Remote reads of many sizes and offsets.
 fn reads<L: Lane>(pair: &mut Pair<L>) {
     let source = pattern(77, 5 << 20);
-    // SAFETY: `source` outlives the exposure.
-    let (region, key) = unsafe { pair.lanes[1].expose(&[Piece::of(&source)]) }.expect("exposing works");
+    // SAFETY: `source` outlives the registration.
+    let (region, key) = unsafe { pair.lanes[1].register(&[Piece::of(&source)]) }.expect("registering works");
     assert!(key.0.len() <= RemoteKey::MAX);
     for (offset, len) in [
         (0, 0),
@@ -380,11 +385,12 @@ fn reads<L: Lane>(pair: &mut Pair<L>) {
     let len = source.len() as u64;
     for offset in [len - 15, len, u64::MAX - 3] {
         // SAFETY: `into` lives on; the call is refused anyway.
-        let sent = unsafe { pair.lanes[0].read(ProcId(1), &key, offset, &[Piece::of_mut(&mut into)], 1) };
+        let sent =
+            unsafe { pair.lanes[0].read(PeerIndex::new(1), &key, offset, &[Piece::of_mut(&mut into)], 1) };
         assert!(sent.is_err(), "a read at {offset} of {len} bytes is refused");
     }
-    pair.lanes[1].withdraw(region);
-    pair.lanes[1].withdraw(region);
+    pair.lanes[1].deregister(region);
+    pair.lanes[1].deregister(region);
     pair.drain();
 }
 
@@ -427,8 +433,8 @@ const PIECES: [(&[usize], usize); 7] = [
 /// One remote read into several pieces of memory; what lies between them is not touched.
 fn reads_into_pieces<L: Lane>(pair: &mut Pair<L>) {
     let source = pattern(78, 4 << 20);
-    // SAFETY: `source` outlives the exposure.
-    let (region, key) = unsafe { pair.lanes[1].expose(&[Piece::of(&source)]) }.expect("exposing works");
+    // SAFETY: `source` outlives the registration.
+    let (region, key) = unsafe { pair.lanes[1].register(&[Piece::of(&source)]) }.expect("registering works");
     for (lengths, count) in PIECES {
         for offset in [0, 4097] {
             let mut buffer = vec![0xee; 4 << 20];
@@ -474,20 +480,20 @@ fn reads_into_pieces<L: Lane>(pair: &mut Pair<L>) {
     let (one, two) = into.split_at_mut(8);
     let pieces = [Piece::of_mut(one), Piece::of_mut(two)];
     // SAFETY: `into` lives on; the call is refused anyway.
-    let sent = unsafe { pair.lanes[0].read(ProcId(1), &key, source.len() as u64 - 15, &pieces, 1) };
+    let sent = unsafe { pair.lanes[0].read(PeerIndex::new(1), &key, source.len() as u64 - 15, &pieces, 1) };
     assert!(sent.is_err(), "a read beyond the end is refused");
-    pair.lanes[1].withdraw(region);
+    pair.lanes[1].deregister(region);
     pair.drain();
 }
 
-/// Memory that is exposed in several pieces is read from any place to any other, into one piece and into several.
+/// Memory that is registered in several pieces is read from any place to any other, into one piece and into several.
 fn reads_from_pieces<L: Lane>(pair: &mut Pair<L>) {
     let mut source = pattern(79, 4 << 20);
     for (lengths, count) in PIECES {
-        let exposed = scattered(&mut source, lengths, count);
-        let data = gathered(&source, &exposed);
-        // SAFETY: `source` outlives the exposure.
-        let (region, key) = unsafe { pair.lanes[1].expose(&exposed) }.expect("exposing works");
+        let registered = scattered(&mut source, lengths, count);
+        let data = gathered(&source, &registered);
+        // SAFETY: `source` outlives the registration.
+        let (region, key) = unsafe { pair.lanes[1].register(&registered) }.expect("registering works");
         assert!(key.0.len() <= RemoteKey::MAX);
         let end = data.len();
         let quarter = end / 4;
@@ -537,10 +543,17 @@ fn reads_from_pieces<L: Lane>(pair: &mut Pair<L>) {
         }
         let mut into = [0u8; 2];
         // SAFETY: `into` lives on; the call is refused anyway.
-        let sent =
-            unsafe { pair.lanes[0].read(ProcId(1), &key, end as u64 - 1, &[Piece::of_mut(&mut into)], 1) };
+        let sent = unsafe {
+            pair.lanes[0].read(
+                PeerIndex::new(1),
+                &key,
+                end as u64 - 1,
+                &[Piece::of_mut(&mut into)],
+                1,
+            )
+        };
         assert!(sent.is_err(), "a read beyond the end is refused");
-        pair.lanes[1].withdraw(region);
+        pair.lanes[1].deregister(region);
         pair.drain();
     }
 }
@@ -552,7 +565,7 @@ fn bad_keys<L: Lane>(pair: &mut Pair<L>) {
         // SAFETY: `into` lives on; the call is refused.
         let sent = unsafe {
             pair.lanes[0].read(
-                ProcId(1),
+                PeerIndex::new(1),
                 &RemoteKey(bytes.clone()),
                 0,
                 &[Piece::of_mut(&mut into)],
@@ -577,7 +590,7 @@ fn bad_addresses<L: Lane>(pair: &mut Pair<L>) {
     }
     for bytes in broken {
         assert!(
-            pair.lanes[0].connect(ProcId(7), &bytes).is_err(),
+            pair.lanes[0].connect(PeerIndex::new(7), &bytes).is_err(),
             "the address {bytes:02x?} is refused"
         );
     }
@@ -594,7 +607,7 @@ fn unknown_peer<L: Lane>(pair: &mut Pair<L>) {
     for len in [0, 900, pair.lanes[0].limits().message - HEADER.len()] {
         let payload = vec![0; len];
         // SAFETY: `payload` lives on; the call is refused.
-        assert!(unsafe { pair.lanes[0].send(ProcId(99), &HEADER, &payload, 1) }.is_err());
+        assert!(unsafe { pair.lanes[0].send(PeerIndex::new(99), &HEADER, &payload, 1) }.is_err());
     }
 }
 
@@ -606,16 +619,16 @@ fn close_while_busy<L: Lane>(mut pair: Pair<L>) {
     pair.poll_until("a first message", |pair| !pair.logs[1].messages.is_empty());
     for token in 0..50 {
         // SAFETY: the payload outlives the lanes.
-        let _ = unsafe { pair.lanes[0].send(ProcId(1), &HEADER, &payload, token) };
+        let _ = unsafe { pair.lanes[0].send(PeerIndex::new(1), &HEADER, &payload, token) };
     }
     if pair.lanes[0].limits().rma {
         // SAFETY: both buffers outlive the lanes.
         unsafe {
             let (_, key) = pair.lanes[1]
-                .expose(&[Piece::of(&payload)])
-                .expect("exposing works");
+                .register(&[Piece::of(&payload)])
+                .expect("registering works");
             let some = &mut target[..payload.len()];
-            let _ = pair.lanes[0].read(ProcId(1), &key, 0, &[Piece::of_mut(some)], 1);
+            let _ = pair.lanes[0].read(PeerIndex::new(1), &key, 0, &[Piece::of_mut(some)], 1);
         }
     }
     drop(pair);

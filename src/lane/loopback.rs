@@ -3,9 +3,11 @@
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
 
-use super::{Lane, Limits, Piece, ProcId, Region, RemoteKey, Sent, Sink};
+use super::{Lane, Limits, Region, RemoteKey, Sent, Sink};
+use crate::base::error::Result;
+use crate::data::pieces::Piece;
 use crate::err;
-use crate::error::Result;
+use crate::identity::PeerIndex;
 
 /// Messages wait in a queue until the next poll; remote reads are copies.
 #[derive(Default)]
@@ -28,9 +30,9 @@ const LIMITS: Limits = Limits {
     rma_from: 0,
     // What is read comes from the other buffer straight into the runs; a message is copied twice.
     read_run: 64,
-    expose_run: usize::MAX,
+    register_run: usize::MAX,
     eager: 64 << 10,
-    pushed: 0,
+    pipelined: 0,
     queue: usize::MAX,
 };
 
@@ -47,11 +49,11 @@ impl Lane for Loopback {
         Vec::new()
     }
 
-    fn connect(&mut self, _: ProcId, _: &[u8]) -> Result<()> {
+    fn connect(&mut self, _: PeerIndex, _: &[u8]) -> Result<()> {
         Ok(())
     }
 
-    unsafe fn send(&mut self, _: ProcId, header: &[u8], payload: &[u8], _: u64) -> Result<Sent> {
+    unsafe fn send(&mut self, _: PeerIndex, header: &[u8], payload: &[u8], _: u64) -> Result<Sent> {
         let mut message = self.spare.pop().unwrap_or_default();
         message.extend_from_slice(header);
         message.extend_from_slice(payload);
@@ -61,7 +63,7 @@ impl Lane for Loopback {
 
     fn send_packed(
         &mut self,
-        _: ProcId,
+        _: PeerIndex,
         header: &[u8],
         len: usize,
         fill: &mut dyn FnMut(&mut [u8]),
@@ -90,19 +92,19 @@ impl Lane for Loopback {
         Ok(true)
     }
 
-    unsafe fn expose(&mut self, pieces: &[Piece]) -> Result<(Region, RemoteKey)> {
+    unsafe fn register(&mut self, pieces: &[Piece]) -> Result<(Region, RemoteKey)> {
         let &[Piece { address, .. }] = pieces else {
-            return Err(err!(Intern, "the lane loopback exposes one piece at a time"));
+            return Err(err!(Intern, "the lane loopback registers one piece at a time"));
         };
         let address = address.expose_provenance() as u64;
         Ok((Region(0), RemoteKey(address.to_le_bytes().to_vec())))
     }
 
-    fn withdraw(&mut self, _: Region) {}
+    fn deregister(&mut self, _: Region) {}
 
     unsafe fn read(
         &mut self,
-        _: ProcId,
+        _: PeerIndex,
         key: &RemoteKey,
         offset: u64,
         into: &[Piece],
@@ -118,7 +120,7 @@ impl Lane for Loopback {
         let mut from: *const u8 =
             std::ptr::with_exposed_provenance((u64::from_le_bytes(address) + offset) as usize);
         for piece in into {
-            // SAFETY: the address was made by `expose` of this process and is still exposed; `into` is the caller's
+            // SAFETY: the address was made by `register` of this process and is still registered; `into` is the caller's
             // promise. A send to oneself may overlap its receive only in an erroneous program; `copy` bears it.
             unsafe {
                 std::ptr::copy(from, piece.address, piece.len);
@@ -149,11 +151,15 @@ mod tests {
     fn it_is_there_at_once_and_never_sleeps_on_what_it_has() {
         let mut lane = Loopback::default();
         assert_eq!((lane.name().as_str(), lane.address().len()), ("loopback", 0));
-        assert_eq!((lane.place(ProcId(0)), lane.late(ProcId(0))), (None, None));
+        assert_eq!(
+            (lane.place(PeerIndex::new(0)), lane.late(PeerIndex::new(0))),
+            (None, None)
+        );
         assert!(lane.can_sleep() && lane.arm().is_none() && lane.is_drained());
-        assert!(!lane.is_exposed() && !lane.rings_for_room(ProcId(0)) && !lane.sleeps_early());
+        assert!(!lane.is_registered() && !lane.rings_for_room(PeerIndex::new(0)) && !lane.sleeps_early());
         // SAFETY: the message is copied.
-        assert_eq!(unsafe { lane.send(ProcId(0), &[1], &[2], 0) }, Ok(Sent::Done));
+        let sent = unsafe { lane.send(PeerIndex::new(0), &[1], &[2], 0) };
+        assert_eq!(sent, Ok(Sent::Done));
         assert!(!lane.can_sleep() && !lane.is_drained());
     }
 }

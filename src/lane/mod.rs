@@ -8,20 +8,15 @@ pub mod choose;
 pub(crate) mod conformance;
 pub mod loopback;
 pub mod ofi;
-mod pieces;
 pub mod shm;
 #[cfg(feature = "sim")]
 pub mod sim;
 
 use std::os::fd::RawFd;
 
-use crate::error::{Error, Result};
-
-pub use pieces::{Cursor, Piece, Pieces, total};
-
-/// A process of the job: its rank in the world. Processes that join later get the numbers after.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct ProcId(pub u32);
+use crate::base::error::{Error, Result};
+use crate::data::pieces::Piece;
+use crate::identity::{PeerIndex, ProcessName};
 
 /// Bytes of the header that stands in front of each message.
 pub const HEADER_BYTES: usize = 40;
@@ -39,20 +34,20 @@ pub struct Limits {
     /// Whether messages of one peer arrive in the order in which they were sent. Where not, the engine puts them
     /// in order by their sequence number.
     pub ordered: bool,
-    /// Whether [`Lane::expose`] and [`Lane::read`] work.
+    /// Whether [`Lane::register`] and [`Lane::read`] work.
     pub rma: bool,
     /// From this message size on a rendezvous reads remote memory rather than receiving `Data` messages (bytes).
     pub rma_from: usize,
     /// Memory that is not one run is read into directly where its runs have so many bytes on average: the price of a further
     /// piece is what it costs to copy about so many (`usize::MAX`: it is never worth while).
     pub read_run: usize,
-    /// Likewise, memory that is not one run is exposed.
-    pub expose_run: usize,
+    /// Likewise, memory that is not one run is registered.
+    pub register_run: usize,
     /// Up to this many payload bytes a message is sent eagerly.
     pub eager: usize,
-    /// Up to this many payload bytes a message that is too long for that is pushed: sent in pieces of at most `message`, without
+    /// Up to this many payload bytes a message that is too long for that is pipelined: sent in pieces of at most `message`, without
     /// waiting for its receive. 0: none is.
-    pub pushed: usize,
+    pub pipelined: usize,
     /// About how many messages from all peers together may wait for this process to poll. The engine keeps each peer to
     /// its share.
     pub queue: usize,
@@ -69,7 +64,7 @@ pub enum Sent {
     Again,
 }
 
-/// Names remote memory that a peer has exposed: opaque to the engine, at most [`RemoteKey::MAX`] bytes.
+/// Names remote memory that a peer has registered: opaque to the engine, at most [`RemoteKey::MAX`] bytes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RemoteKey(pub Vec<u8>);
 
@@ -78,7 +73,7 @@ impl RemoteKey {
     pub const MAX: usize = 64;
 }
 
-/// Memory exposed by this process, to be handed to [`Lane::withdraw`].
+/// Memory registered by this process, to be handed to [`Lane::deregister`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Region(pub u64);
 
@@ -93,7 +88,9 @@ pub trait Sink {
     /// A pending send or read came to its end.
     fn completed(&mut self, token: u64, result: Result<()>);
     /// The peer can't be reached any more. Pending operations to it are still completed, with errors.
-    fn peer_lost(&mut self, peer: ProcId, error: Error);
+    fn peer_lost(&mut self, peer: PeerIndex, error: Error);
+    /// The same of a process that this one need not be connected to, by its name.
+    fn sender_lost(&mut self, sender: ProcessName, error: Error);
 }
 
 /// A way to carry active messages.
@@ -104,25 +101,25 @@ pub trait Lane: Send {
     /// What it can carry; constant.
     fn limits(&self) -> Limits;
 
-    /// Where peers find this process; part of its address card.
+    /// Where peers find this process; part of its business card.
     fn address(&self) -> Vec<u8>;
 
     /// Makes `peer` known by the bytes of its [`Lane::address`], which come from outside and are checked. Does not
     /// wait for the peer.
-    fn connect(&mut self, peer: ProcId, address: &[u8]) -> Result<()>;
+    fn connect(&mut self, peer: PeerIndex, address: &[u8]) -> Result<()>;
 
     /// Sends header and payload as one message to a connected peer.
     ///
     /// # Safety
     /// After [`Sent::Pending`], `payload` stays valid and unchanged until [`Sink::completed`] is called with `token`.
-    unsafe fn send(&mut self, peer: ProcId, header: &[u8], payload: &[u8], token: u64) -> Result<Sent>;
+    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: &[u8], token: u64) -> Result<Sent>;
 
     /// As [`Lane::send`], of a payload of `len` bytes that `fill` writes to where the lane wants them, so that the copy which
     /// the lane makes is the only one. With the header they are no more than [`Limits::buffered`]. `fill` writes all of
     /// them; it may be called though nothing is sent then.
     fn send_packed(
         &mut self,
-        peer: ProcId,
+        peer: PeerIndex,
         header: &[u8],
         len: usize,
         fill: &mut dyn FnMut(&mut [u8]),
@@ -136,16 +133,16 @@ pub trait Lane: Send {
     /// Delivers what arrived and what completed. `true`: there was something.
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<bool>;
 
-    /// Lets peers read these bytes until [`Lane::withdraw`]. A lane may be able to do so with one piece only.
+    /// Lets peers read these bytes until [`Lane::deregister`]. A lane may be able to do so with one piece only.
     ///
     /// # Safety
     /// The memory stays valid until then.
-    unsafe fn expose(&mut self, pieces: &[Piece]) -> Result<(Region, RemoteKey)>;
+    unsafe fn register(&mut self, pieces: &[Piece]) -> Result<(Region, RemoteKey)>;
 
-    /// Ends the exposure.
-    fn withdraw(&mut self, region: Region);
+    /// Ends the registration.
+    fn deregister(&mut self, region: Region);
 
-    /// Reads what `peer` exposed as `key`, from its byte `offset` on, into these pieces, one after the other. The lane splits
+    /// Reads what `peer` registered as `key`, from its byte `offset` on, into these pieces, one after the other. The lane splits
     /// what is too much for one operation, and completes once for all.
     ///
     /// # Safety
@@ -153,7 +150,7 @@ pub trait Lane: Send {
     /// `token`.
     unsafe fn read(
         &mut self,
-        peer: ProcId,
+        peer: PeerIndex,
         key: &RemoteKey,
         offset: u64,
         into: &[Piece],
@@ -169,13 +166,13 @@ pub trait Lane: Send {
 
     /// Whether the latest message to `peer` was refused ([`Sent::Again`]) and the descriptor of the next [`Lane::arm`] becomes
     /// readable as soon as it is worth trying again. Where not, whoever sleeps has to look by the clock.
-    fn rings_for_room(&self, peer: ProcId) -> bool {
+    fn rings_for_room(&self, peer: PeerIndex) -> bool {
         let _ = peer;
         false
     }
 
     /// Where a connected peer is, for reports: an address, and over what.
-    fn place(&self, peer: ProcId) -> Option<String> {
+    fn place(&self, peer: PeerIndex) -> Option<String> {
         let _ = peer;
         None
     }
@@ -183,7 +180,7 @@ pub trait Lane: Send {
     /// Asked when a message to a connected peer, or a read of its memory, was refused ([`Sent::Again`]): what to tell the user,
     /// once, where none has been taken for so long that the peer may be out of reach. It need not be: one that computes or is
     /// stopped takes none either. So nothing is lost by that, and the same is tried again.
-    fn late(&mut self, peer: ProcId) -> Option<String> {
+    fn late(&mut self, peer: PeerIndex) -> Option<String> {
         let _ = peer;
         None
     }
@@ -192,7 +189,7 @@ pub trait Lane: Send {
     fn is_drained(&self) -> bool;
 
     /// Whether a peer may be reading memory of this process by way of this lane's polls.
-    fn is_exposed(&self) -> bool {
+    fn is_registered(&self) -> bool {
         false
     }
 

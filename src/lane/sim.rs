@@ -6,7 +6,7 @@
 //! at another before time has advanced.
 //!
 //! It is a strict lane. Bytes that must not change while a message is pending are compared when it completes; memory
-//! that is being read into is filled with rubbish first; a region can be read only until it is withdrawn.
+//! that is being read into is filled with rubbish first; a region can be read only until it is deregistered.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -17,9 +17,11 @@ use fastrand::Rng;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
-use super::{Lane, Limits, Piece, Pieces, ProcId, Region, RemoteKey, Sent, Sink, total};
+use super::{Lane, Limits, Region, RemoteKey, Sent, Sink};
+use crate::base::error::{Error, Result};
+use crate::data::pieces::{Piece, Pieces, total};
 use crate::err;
-use crate::error::{Error, Result};
+use crate::identity::PeerIndex;
 
 /// How a network behaves.
 #[derive(Clone, Debug)]
@@ -37,14 +39,14 @@ pub struct Conditions {
     /// Of a thousand messages of the process [`Conditions::rogue`], how many have some bytes changed or are cut.
     pub mangled_permille: u32,
     /// Whose messages are mangled.
-    pub rogue: Option<ProcId>,
+    pub rogue: Option<PeerIndex>,
 }
 
 /// A network of processes, shared by their lanes and the simulation.
 #[derive(Clone)]
-pub struct Network(Arc<Mutex<State>>);
+pub struct Network(Arc<Mutex<NetworkState>>);
 
-struct State {
+struct NetworkState {
     conditions: Conditions,
     rng: Rng,
     now_ns: u64,
@@ -52,22 +54,22 @@ struct State {
     events: u64,
     nodes: Vec<Node>,
     /// When the last message of a pair is due, which the next one must not precede in an ordered network.
-    last_due_ns: FxHashMap<(ProcId, ProcId), u64>,
+    last_due_ns: FxHashMap<(PeerIndex, PeerIndex), u64>,
     /// Of each pair: the number of each message, and when it is out of its sender's hands.
-    left_ns: FxHashMap<(ProcId, ProcId), Vec<(u64, u64)>>,
+    left_ns: FxHashMap<(PeerIndex, PeerIndex), Vec<(u64, u64)>>,
 }
 
 #[derive(Default)]
 struct Node {
     dead: bool,
     coming: BinaryHeap<Reverse<Event>>,
-    regions: FxHashMap<u64, Exposed>,
+    regions: FxHashMap<u64, Registered>,
     next_region: u64,
     /// Completions to come.
     pending: usize,
 }
 
-struct Exposed(Pieces);
+struct Registered(Pieces);
 
 struct Event {
     due_ns: u64,
@@ -77,14 +79,14 @@ struct Event {
 
 enum What {
     Message {
-        from: ProcId,
+        from: PeerIndex,
         bytes: Vec<u8>,
     },
     /// A short message is out of our hands, where all are counted.
     Counted,
     /// A message's memory is free again, if it still holds `copy`.
     Left {
-        peer: ProcId,
+        peer: PeerIndex,
         token: u64,
         address: *const u8,
         copy: Vec<u8>,
@@ -98,13 +100,13 @@ enum What {
         result: Result<()>,
         copy: Vec<u8>,
     },
-    Lost(ProcId, Error),
+    Lost(PeerIndex, Error),
     /// Somebody wants to be polled at this time.
     Wake,
 }
 
 struct Reading {
-    peer: ProcId,
+    peer: PeerIndex,
     region: u64,
     offset: u64,
     into: Pieces,
@@ -112,10 +114,10 @@ struct Reading {
 }
 
 // SAFETY: the pointers are those that the engine gave with the promise to keep them valid until completion or
-// withdrawal, from whichever thread.
+// deregistration, from whichever thread.
 unsafe impl Send for What {}
 // SAFETY: as above.
-unsafe impl Send for Exposed {}
+unsafe impl Send for Registered {}
 
 impl PartialEq for Event {
     fn eq(&self, other: &Self) -> bool {
@@ -140,7 +142,7 @@ impl Ord for Event {
 impl Network {
     /// A network of `size` processes at time 0.
     pub fn new(seed: u64, size: u32, conditions: Conditions) -> Network {
-        Network(Arc::new(Mutex::new(State {
+        Network(Arc::new(Mutex::new(NetworkState {
             conditions,
             rng: Rng::with_seed(seed),
             now_ns: 0,
@@ -152,7 +154,7 @@ impl Network {
     }
 
     /// The lane of a process.
-    pub fn lane(&self, me: ProcId) -> SimLane {
+    pub fn lane(&self, me: PeerIndex) -> SimLane {
         SimLane {
             me,
             limits: self.0.lock().conditions.limits,
@@ -193,44 +195,49 @@ impl Network {
     }
 
     /// Whether something has reached this process that its lane has not handed over.
-    pub fn has_due(&self, process: ProcId) -> bool {
+    pub fn has_due(&self, process: PeerIndex) -> bool {
         let state = self.0.lock();
-        let node = &state.nodes[process.0 as usize];
+        let node = &state.nodes[process.index()];
         node.coming
             .peek()
             .is_some_and(|Reverse(event)| event.due_ns <= state.now_ns)
     }
 
     /// Makes the next poll of this process at or after that time find something.
-    pub fn wake_at(&self, process: ProcId, due_ns: u64) {
+    pub fn wake_at(&self, process: PeerIndex, due_ns: u64) {
         self.0.lock().push(process, due_ns, What::Wake);
     }
 
     /// Ends a process without a word. What it has sent may or may not arrive; then the others are told.
-    pub fn kill(&self, process: ProcId) {
+    pub fn kill(&self, process: PeerIndex) {
         let state = &mut *self.0.lock();
-        let node = &mut state.nodes[process.0 as usize];
+        let node = &mut state.nodes[process.index()];
         node.dead = true;
         node.regions.clear();
         node.coming.clear();
         for at in 0..state.nodes.len() {
-            state.announce(process, ProcId(at as u32), state.now_ns, death_of(process));
+            state.announce(
+                process,
+                PeerIndex::new(at as u32),
+                state.now_ns,
+                death_of(process),
+            );
         }
     }
 
     /// A process closes its lane and exits. Of its messages under way those are lost that were not out of its hands,
     /// which only [`Lane::is_drained`] tells of; to each peer they leave in their order. Then the others see its
     /// connections close.
-    pub fn leave(&self, process: ProcId) {
+    pub fn leave(&self, process: PeerIndex) {
         let state = &mut *self.0.lock();
-        let node = &mut state.nodes[process.0 as usize];
+        let node = &mut state.nodes[process.index()];
         node.dead = true;
         node.regions.clear();
         node.coming.clear();
         let now_ns = state.now_ns;
         for at in 0..state.nodes.len() {
             let mut last_ns = now_ns;
-            let pair = (process, ProcId(at as u32));
+            let pair = (process, PeerIndex::new(at as u32));
             let left = state.left_ns.get(&pair).and_then(|messages| {
                 let mut latest_first = messages.iter().rev();
                 latest_first.find(|&&(_, left_ns)| left_ns <= now_ns)
@@ -250,20 +257,20 @@ impl Network {
             // A connection closes behind what was sent over it.
             state.announce(
                 process,
-                ProcId(at as u32),
+                PeerIndex::new(at as u32),
                 last_ns,
-                err!(Other, "process {} has exited", process.0),
+                err!(Other, "process {} has exited", process.number()),
             );
         }
     }
 
     /// Whether it has been killed, or has left.
-    pub fn is_dead(&self, process: ProcId) -> bool {
-        self.0.lock().nodes[process.0 as usize].dead
+    pub fn is_dead(&self, process: PeerIndex) -> bool {
+        self.0.lock().nodes[process.index()].dead
     }
 
     /// Lets any bytes arrive at a process as a message.
-    pub fn inject(&self, to: ProcId, bytes: &[u8]) {
+    pub fn inject(&self, to: PeerIndex, bytes: &[u8]) {
         let mut state = self.0.lock();
         let due_ns = state.now_ns + 1;
         let (from, bytes) = (to, bytes.to_vec());
@@ -271,11 +278,11 @@ impl Network {
     }
 
     /// What is to come for a process, in words.
-    pub fn describe(&self, process: ProcId) -> String {
+    pub fn describe(&self, process: PeerIndex) -> String {
         let state = self.0.lock();
-        let node = &state.nodes[process.0 as usize];
+        let node = &state.nodes[process.index()];
         format!(
-            "network: {} events to come at time {} ns, {} completions among them, {} regions exposed{}",
+            "network: {} events to come at time {} ns, {} completions among them, {} regions registered{}",
             node.coming.len(),
             state.now_ns,
             node.pending,
@@ -285,15 +292,15 @@ impl Network {
     }
 }
 
-fn death_of(process: ProcId) -> Error {
-    err!(ProcAborted, "process {} is dead", process.0)
+fn death_of(process: PeerIndex) -> Error {
+    err!(ProcAborted, "process {} is dead", process.number())
 }
 
-impl State {
-    fn push(&mut self, to: ProcId, due_ns: u64, what: What) {
+impl NetworkState {
+    fn push(&mut self, to: PeerIndex, due_ns: u64, what: What) {
         let number = self.events;
         self.events += 1;
-        let node = &mut self.nodes[to.0 as usize];
+        let node = &mut self.nodes[to.index()];
         if !node.dead {
             node.coming.push(Reverse(Event { due_ns, number, what }));
         }
@@ -304,16 +311,16 @@ impl State {
     }
 
     /// Lets a process know, some time after `from_ns`, that another can't be reached any more.
-    fn announce(&mut self, gone: ProcId, to: ProcId, from_ns: u64, error: Error) {
-        if !self.nodes[to.0 as usize].dead {
+    fn announce(&mut self, gone: PeerIndex, to: PeerIndex, from_ns: u64, error: Error) {
+        if !self.nodes[to.index()].dead {
             let due_ns = from_ns + 1 + self.rng.u64(..=2 * self.conditions.delay_ns_max);
             self.push(to, due_ns, What::Lost(gone, error));
         }
     }
 
     /// Puts a message on its way.
-    fn post(&mut self, from: ProcId, to: ProcId, mut bytes: Vec<u8>, left_ns: u64) {
-        if self.nodes[to.0 as usize].dead {
+    fn post(&mut self, from: PeerIndex, to: PeerIndex, mut bytes: Vec<u8>, left_ns: u64) {
+        if self.nodes[to.index()].dead {
             return;
         }
         if self.conditions.rogue == Some(from) && self.chance(self.conditions.mangled_permille) {
@@ -337,10 +344,10 @@ impl State {
     }
 
     /// Does what is due at a process and hands on what its engine has to know. `false`: nothing is due.
-    fn next_due(&mut self, me: ProcId) -> Option<What> {
+    fn next_due(&mut self, me: PeerIndex) -> Option<What> {
         loop {
             let now_ns = self.now_ns;
-            let node = &mut self.nodes[me.0 as usize];
+            let node = &mut self.nodes[me.index()];
             let due = node
                 .coming
                 .peek()
@@ -365,19 +372,19 @@ impl State {
         }
     }
 
-    /// Copies the bytes of a read from the exposed memory.
+    /// Copies the bytes of a read from the registered memory.
     fn read(&mut self, reading: &Reading) -> (Result<()>, Vec<u8>) {
         let fails = self.chance(self.conditions.failed_reads_permille);
         let len = total(&reading.into);
-        let exposed = self.nodes[reading.peer.0 as usize].regions.get(&reading.region);
-        let within = exposed.filter(|exposed| {
+        let registered = self.nodes[reading.peer.index()].regions.get(&reading.region);
+        let within = registered.filter(|registered| {
             let end = reading.offset.checked_add(len as u64);
-            end.is_some_and(|end| end <= total(&exposed.0) as u64)
+            end.is_some_and(|end| end <= total(&registered.0) as u64)
         });
         let result = match within {
-            Some(exposed) if !fails => {
-                // SAFETY: the exposed memory is valid until it is withdrawn, which it has not been.
-                let from = unsafe { gather(&exposed.0) };
+            Some(registered) if !fails => {
+                // SAFETY: the registered memory is valid until it is deregistered, which it has not been.
+                let from = unsafe { gather(&registered.0) };
                 let start = reading.offset as usize;
                 // SAFETY: the pieces are valid until the completion, as the engine promised.
                 unsafe { scatter(&from[start..start + len], &reading.into) };
@@ -390,7 +397,7 @@ impl State {
                     Other,
                     "region {} of process {} can't be read at {} for {} bytes",
                     reading.region,
-                    reading.peer.0,
+                    reading.peer.number(),
                     reading.offset,
                     len
                 ))
@@ -406,7 +413,7 @@ impl State {
 /// # Safety
 /// They are valid for reading.
 unsafe fn gather(pieces: &[Piece]) -> Vec<u8> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's pieces are valid.
     let slice = |piece: &Piece| unsafe { std::slice::from_raw_parts(piece.address, piece.len) };
     pieces
         .iter()
@@ -423,7 +430,7 @@ unsafe fn gather(pieces: &[Piece]) -> Vec<u8> {
 unsafe fn scatter(mut bytes: &[u8], pieces: &[Piece]) {
     for piece in pieces.iter().filter(|piece| piece.len > 0) {
         let (some, rest) = bytes.split_at(piece.len);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's pieces are valid.
         unsafe { std::slice::from_raw_parts_mut(piece.address, piece.len) }.copy_from_slice(some);
         bytes = rest;
     }
@@ -457,7 +464,7 @@ const SENDER: std::ops::Range<usize> = 12..16;
 
 /// One process's way into a [`Network`].
 pub struct SimLane {
-    me: ProcId,
+    me: PeerIndex,
     limits: Limits,
     network: Network,
     /// What is being handed over, outside of the network's lock.
@@ -475,22 +482,22 @@ impl Lane for SimLane {
     }
 
     fn address(&self) -> Vec<u8> {
-        self.me.0.to_le_bytes().to_vec()
+        self.me.number().to_le_bytes().to_vec()
     }
 
-    fn connect(&mut self, peer: ProcId, address: &[u8]) -> Result<()> {
-        if address == peer.0.to_le_bytes() {
+    fn connect(&mut self, peer: PeerIndex, address: &[u8]) -> Result<()> {
+        if address == peer.number().to_le_bytes() {
             Ok(())
         } else {
             Err(err!(
                 Other,
                 "process {} has an address that makes no sense",
-                peer.0
+                peer.number()
             ))
         }
     }
 
-    unsafe fn send(&mut self, peer: ProcId, header: &[u8], payload: &[u8], token: u64) -> Result<Sent> {
+    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: &[u8], token: u64) -> Result<Sent> {
         let state = &mut *self.network.0.lock();
         let len = header.len() + payload.len();
         assert!(
@@ -502,12 +509,12 @@ impl Lane for SimLane {
             return Ok(Sent::Again);
         }
         let message = [header, payload].concat();
-        let dead = state.nodes[peer.0 as usize].dead;
+        let dead = state.nodes[peer.index()].dead;
         let left_ns = state.completion_time();
         state.post(self.me, peer, message, left_ns);
         if len <= self.limits.buffered || state.rng.u32(..8) == 0 {
             if self.counts_all {
-                state.nodes[self.me.0 as usize].pending += 1;
+                state.nodes[self.me.index()].pending += 1;
                 state.push(self.me, left_ns, What::Counted);
             }
             return Ok(Sent::Done);
@@ -524,7 +531,7 @@ impl Lane for SimLane {
             copy: payload.to_vec(),
             result,
         };
-        state.nodes[self.me.0 as usize].pending += 1;
+        state.nodes[self.me.index()].pending += 1;
         state.push(self.me, left_ns, left);
         Ok(Sent::Pending)
     }
@@ -533,7 +540,7 @@ impl Lane for SimLane {
         let mut state = self.network.0.lock();
         while let Some(what) = state.next_due(self.me) {
             if let What::Left { .. } | What::HasRead { .. } | What::Counted = &what {
-                state.nodes[self.me.0 as usize].pending -= 1;
+                state.nodes[self.me.index()].pending -= 1;
             }
             self.due.push_back(what);
         }
@@ -556,8 +563,8 @@ impl Lane for SimLane {
                         bytes == copy,
                         "{} bytes on their way from {} to {} were changed before the lane was done with them",
                         copy.len(),
-                        self.me.0,
-                        peer.0
+                        self.me.number(),
+                        peer.number()
                     );
                     sink.completed(token, result);
                 }
@@ -572,8 +579,8 @@ impl Lane for SimLane {
                         bytes == copy,
                         "{} bytes being read by {} from {} were touched before the lane was done with them",
                         copy.len(),
-                        self.me.0,
-                        reading.peer.0
+                        self.me.number(),
+                        reading.peer.number()
                     );
                     sink.completed(reading.token, result);
                 }
@@ -585,30 +592,30 @@ impl Lane for SimLane {
         Ok(any)
     }
 
-    unsafe fn expose(&mut self, pieces: &[Piece]) -> Result<(Region, RemoteKey)> {
+    unsafe fn register(&mut self, pieces: &[Piece]) -> Result<(Region, RemoteKey)> {
         let state = &mut *self.network.0.lock();
-        let node = &mut state.nodes[self.me.0 as usize];
+        let node = &mut state.nodes[self.me.index()];
         let region = node.next_region;
         node.next_region += 1;
-        node.regions.insert(region, Exposed(pieces.into()));
+        node.regions.insert(region, Registered(pieces.into()));
         Ok((Region(region), RemoteKey(region.to_le_bytes().to_vec())))
     }
 
-    fn withdraw(&mut self, region: Region) {
+    fn deregister(&mut self, region: Region) {
         let state = &mut *self.network.0.lock();
-        let node = &mut state.nodes[self.me.0 as usize];
+        let node = &mut state.nodes[self.me.index()];
         let known = node.regions.remove(&region.0).is_some();
         assert!(
             known || node.dead,
-            "region {} of process {} is not exposed",
+            "region {} of process {} is not registered",
             region.0,
-            self.me.0
+            self.me.number()
         );
     }
 
     unsafe fn read(
         &mut self,
-        peer: ProcId,
+        peer: PeerIndex,
         key: &RemoteKey,
         offset: u64,
         into: &[Piece],
@@ -618,7 +625,7 @@ impl Lane for SimLane {
             return Err(err!(
                 Other,
                 "process {} sent a memory key that makes no sense",
-                peer.0
+                peer.number()
             ));
         };
         let state = &mut *self.network.0.lock();
@@ -635,10 +642,10 @@ impl Lane for SimLane {
         if state.rng.u32(..8) == 0 {
             return state.read(&reading).0.map(|()| Sent::Done);
         }
-        // SAFETY: the caller's promise. Rubbish until the bytes come.
+        // SAFETY: the caller's pieces are valid. Rubbish until the bytes come.
         unsafe { scatter(&vec![0xee; total(into)], into) };
         let due_ns = state.now_ns + 1 + state.rng.u64(..=state.conditions.delay_ns_max);
-        state.nodes[self.me.0 as usize].pending += 1;
+        state.nodes[self.me.index()].pending += 1;
         state.push(self.me, due_ns, What::Read(reading));
         Ok(Sent::Pending)
     }
@@ -652,7 +659,7 @@ impl Lane for SimLane {
     }
 
     fn is_drained(&self) -> bool {
-        self.network.0.lock().nodes[self.me.0 as usize].pending == 0
+        self.network.0.lock().nodes[self.me.index()].pending == 0
     }
 
     fn count_all(&mut self, on: bool) {

@@ -6,12 +6,16 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
-use crate::bootstrap::{Bootstrap, Job, Layout, Parting};
-use crate::error::Result;
-use crate::lane::ProcId;
+use crate::base::error::Result;
+use crate::identity::{PeerIndex, ProcessName};
 use crate::lane::sim::Network;
+use crate::system::bootstrap::{AfterFinalize, Bootstrap, Job};
+use crate::system::locality::Layout;
 
-/// The address cards of all ranks.
+/// The name of the job.
+pub(super) const JOB: &str = "sim";
+
+/// The business cards of all ranks.
 #[derive(Clone, Default)]
 pub(super) struct Cards(Arc<Mutex<FxHashMap<u32, Vec<u8>>>>);
 
@@ -23,9 +27,9 @@ impl Cards {
 
 /// The launcher's fences: each is over for a process some time after the last one has come.
 #[derive(Clone)]
-pub(super) struct Fences(Arc<Mutex<State>>);
+pub(super) struct Fences(Arc<Mutex<FenceState>>);
 
-struct State {
+struct FenceState {
     /// To how many fences each rank has come.
     come: Vec<u32>,
     /// When each rank hears of the end of each fence.
@@ -34,7 +38,7 @@ struct State {
 
 impl Fences {
     pub(super) fn new(size: u32) -> Fences {
-        Fences(Arc::new(Mutex::new(State {
+        Fences(Arc::new(Mutex::new(FenceState {
             come: vec![0; size as usize],
             over_ns: Vec::new(),
         })))
@@ -50,7 +54,7 @@ pub(super) struct Launcher {
     lookup_ns_max: u64,
     /// When the answers come that were asked for.
     answers_ns: FxHashMap<u32, u64>,
-    parting: Parting,
+    after_finalize: AfterFinalize,
     over: bool,
 }
 
@@ -63,7 +67,7 @@ impl Launcher {
         network: &Network,
         lookup_ns_max: u64,
         processors: Option<u32>,
-        parting: Parting,
+        after_finalize: AfterFinalize,
     ) -> Launcher {
         Launcher {
             job: Job {
@@ -78,7 +82,7 @@ impl Launcher {
                 launcher_pids: None,
                 layout: Layout::one_node(size),
                 layout_unknown: None,
-                id: "sim".into(),
+                id: JOB.into(),
                 memory_alloc_kinds: None,
                 initial_errhandler: None,
                 process_sets: Vec::new(),
@@ -88,7 +92,7 @@ impl Launcher {
             network: network.clone(),
             lookup_ns_max,
             answers_ns: FxHashMap::default(),
-            parting,
+            after_finalize,
             over: false,
         }
     }
@@ -112,8 +116,8 @@ impl Bootstrap for Launcher {
         false
     }
 
-    fn parting(&self) -> Parting {
-        self.parting
+    fn after_finalize(&self) -> AfterFinalize {
+        self.after_finalize
     }
 
     fn is_over(&self) -> bool {
@@ -128,7 +132,7 @@ impl Bootstrap for Launcher {
         while state.over_ns.len() < all {
             let over_ns = (0..self.job.size).map(|rank| {
                 let over_ns = self.network.now_ns() + 1 + self.network.random(self.lookup_ns_max + 1);
-                self.network.wake_at(ProcId(rank), over_ns);
+                self.network.wake_at(PeerIndex::new(rank), over_ns);
                 over_ns
             });
             state.over_ns.push(over_ns.collect());
@@ -147,24 +151,24 @@ impl Bootstrap for Launcher {
         Ok(false)
     }
 
-    fn lookup(&mut self, _: u32, peer: ProcId) -> Result<Option<Vec<u8>>> {
+    fn lookup(&mut self, _: u32, peer: ProcessName) -> Result<Option<Vec<u8>>> {
         assert!(!self.over, "the launcher is gone, and somebody wants a card");
         let now_ns = self.network.now_ns();
-        let answer_ns = *self.answers_ns.entry(peer.0).or_insert_with(|| {
+        let answer_ns = *self.answers_ns.entry(peer.rank).or_insert_with(|| {
             let answer_ns = now_ns + self.network.random(self.lookup_ns_max + 1);
-            self.network.wake_at(ProcId(self.job.rank), answer_ns);
+            self.network.wake_at(PeerIndex::new(self.job.rank), answer_ns);
             answer_ns
         });
         if now_ns < answer_ns {
             return Ok(None);
         }
-        Ok(self.cards.of(peer.0))
+        Ok(self.cards.of(peer.rank))
     }
 
     /// At once, for nobody waits here.
-    fn fetch(&mut self, _: u32, peer: ProcId) -> Result<Vec<u8>> {
+    fn fetch(&mut self, _: u32, peer: ProcessName) -> Result<Vec<u8>> {
         assert!(!self.over, "the launcher is gone, and somebody wants a card");
-        Ok(self.cards.of(peer.0).expect("all have published"))
+        Ok(self.cards.of(peer.rank).expect("all have published"))
     }
 
     fn descriptor(&self) -> Option<RawFd> {
@@ -176,7 +180,7 @@ impl Bootstrap for Launcher {
     }
 
     fn finalize(&mut self) -> Result<()> {
-        self.over = self.parting == Parting::Ends;
+        self.over = self.after_finalize == AfterFinalize::Ends;
         Ok(())
     }
 }

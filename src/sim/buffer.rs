@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::datatype::Datatype;
+use crate::data::datatype::Datatype;
+use crate::data::memory::Memory;
 use crate::engine::buffered::SendBuffer;
-use crate::engine::memory::Memory;
 
 const GUARD: usize = 16;
 const GUARD_BYTE: u8 = 0xa5;
@@ -56,7 +56,7 @@ impl Buffer {
 
     /// As an argument of a send or receive.
     pub fn memory(&self) -> Memory {
-        Memory::Flat {
+        Memory::Contiguous {
             address: self.base.wrapping_add(GUARD),
             len: self.len,
         }

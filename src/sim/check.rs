@@ -67,7 +67,7 @@ pub fn check(test: &str, seeds: u64, run: impl Fn(u64) + Sync) {
         let number = text.parse::<f64>().ok().filter(|number| *number >= 0.0);
         Some(number.unwrap_or_else(|| panic!("{name} is '{text}', which is no number")))
     };
-    let random = crate::random::number().expect("random numbers");
+    let random = crate::base::random::number().expect("random numbers");
     let Seeds { first, last, time } = Seeds::choose(number, seeds, random);
     let begin = Instant::now();
     let next = AtomicU64::new(first);

@@ -9,7 +9,6 @@
 //! - [`Rank`]: what a program is given
 //! - `check`: many runs; a failure names its seed
 //! - `bootstrap`: a launcher that answers late, and may be gone after a goodbye
-//! - [`skip`]: a test that can't run here says so, or fails
 //!
 //! A program must not drop an unfinished [`crate::instance::Completion`] and must not call what blocks.
 
@@ -18,7 +17,6 @@ mod buffer;
 mod check;
 mod join;
 mod rank;
-mod skip;
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,20 +26,21 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use crate::bootstrap::Parting;
+use crate::base::settings::Settings;
 use crate::engine::describe;
 use crate::engine::{Engine, Parts};
+use crate::identity::{JobId, PeerIndex, ProcessName};
 use crate::instance::{Instance, Policy};
+use crate::lane::Limits;
 use crate::lane::loopback::Loopback;
 use crate::lane::sim::{Conditions, Network};
-use crate::lane::{Limits, ProcId};
-use crate::settings::Settings;
+use crate::system::bootstrap::AfterFinalize;
 
+pub use crate::base::skip::skip;
 pub use buffer::Buffer;
 pub use check::check;
 pub use join::join_all;
 pub use rank::Rank;
-pub use skip::skip;
 
 use bootstrap::{Cards, Fences, Launcher};
 use buffer::Graveyard;
@@ -61,7 +60,7 @@ pub struct Options {
     /// How many processors the launcher says that the ranks share.
     pub processors: Option<u32>,
     /// What becomes of the launcher when it is told goodbye.
-    pub parting: Parting,
+    pub after_finalize: AfterFinalize,
     /// A run of more steps has failed.
     pub steps_max: u64,
 }
@@ -79,9 +78,9 @@ impl Options {
             rma: rng.u32(..3) != 0,
             rma_from: rng.u32(..3000) as usize,
             read_run: [0, 8, usize::MAX][rng.u32(..3) as usize],
-            expose_run: [0, 8, usize::MAX][rng.u32(..3) as usize],
+            register_run: [0, 8, usize::MAX][rng.u32(..3) as usize],
             eager: rng.u32(..1000) as usize,
-            pushed: [0, rng.u32(..8000) as usize][rng.u32(..2) as usize],
+            pipelined: [0, rng.u32(..8000) as usize][rng.u32(..2) as usize],
             queue: skewed(rng, 12) as usize,
         };
         Options {
@@ -98,7 +97,8 @@ impl Options {
             rma: rng.u32(..8) != 0,
             lookup_ns_max: 1 << rng.u32(..16),
             processors: [None, Some(1), Some(2), Some(3)][rng.u32(..4) as usize],
-            parting: [Parting::Returns, Parting::Stays, Parting::Ends][rng.u32(..3) as usize],
+            after_finalize: [AfterFinalize::Returns, AfterFinalize::Stays, AfterFinalize::Ends]
+                [rng.u32(..3) as usize],
             steps_max: 20_000_000,
         }
     }
@@ -136,7 +136,7 @@ struct Program<F: Future> {
 }
 
 impl Simulation {
-    /// `size` processes that have initialised MPI.
+    /// `size` processes that have initialized MPI.
     pub fn new(seed: u64, size: u32, options: Options) -> Simulation {
         let mut rng = Rng::with_seed(seed);
         let network = Network::new(rng.u64(..), size, options.conditions);
@@ -144,9 +144,12 @@ impl Simulation {
         let fences = Fences::new(size);
         let instances = (0..size)
             .map(|rank| {
-                let me = ProcId(rank);
+                let me = PeerIndex::new(rank);
                 let engine = Engine::new(Parts {
-                    me,
+                    me: ProcessName {
+                        job: JobId::of(bootstrap::JOB),
+                        rank,
+                    },
                     size,
                     token: rng.u64(..),
                     lanes: vec![Box::new(Loopback::default()), Box::new(network.lane(me))],
@@ -164,7 +167,7 @@ impl Simulation {
                     &network,
                     options.lookup_ns_max,
                     options.processors,
-                    options.parting,
+                    options.after_finalize,
                 );
                 let settings = Settings::read(|_| None).expect("the defaults are valid");
                 // Nobody waits in a simulation.
@@ -199,7 +202,7 @@ impl Simulation {
         &self.instances[rank as usize]
     }
 
-    /// The address card that a rank has published.
+    /// The business card that a rank has published.
     pub fn card(&self, rank: u32) -> Option<Vec<u8>> {
         self.cards.of(rank)
     }
@@ -232,7 +235,7 @@ impl Simulation {
             }
             let place = self.rng.u64(..running.len() as u64) as usize;
             let at = running[place];
-            if self.network.is_dead(ProcId(at as u32)) {
+            if self.network.is_dead(PeerIndex::new(at as u32)) {
                 running.swap_remove(place);
                 continue;
             }
@@ -250,7 +253,7 @@ impl Simulation {
             }
         }
         for (at, program) in programs.iter().enumerate() {
-            if self.network.is_dead(ProcId(at as u32)) {
+            if self.network.is_dead(PeerIndex::new(at as u32)) {
                 continue;
             }
             if program.result.is_none() {
@@ -287,17 +290,19 @@ impl Simulation {
             program.its_turn |= program.rank.takes_turn();
         }
         let backlog = |at: usize| self.instances[at].engine().has_backlog();
-        let alive = |at: &usize| !self.network.is_dead(ProcId(*at as u32));
+        let alive = |at: &usize| !self.network.is_dead(PeerIndex::new(*at as u32));
         (0..programs.len())
             .filter(alive)
-            .filter(|&at| self.network.has_due(ProcId(at as u32)) || programs[at].its_turn || backlog(at))
+            .filter(|&at| {
+                self.network.has_due(PeerIndex::new(at as u32)) || programs[at].its_turn || backlog(at)
+            })
             .collect()
     }
 
     fn fail<F: Future>(&self, programs: &[Program<F>], what: &str) -> ! {
         let mut report = format!("seed {}, time {} ns: {what}", self.seed, self.network.now_ns());
         for (at, program) in programs.iter().enumerate() {
-            let me = ProcId(at as u32);
+            let me = PeerIndex::new(at as u32);
             let state = match (&program.result, self.network.is_dead(me)) {
                 (_, true) => "dead",
                 (Some(_), _) => "ended",

@@ -7,12 +7,12 @@ use std::task::Poll;
 
 use super::buffer::{Buffer, Graveyard};
 use super::join::Kept;
-use crate::communicator::Communicator;
 use crate::engine::Received;
 use crate::engine::request::{Outcome, RequestId};
+use crate::identity::PeerIndex;
 use crate::instance::Instance;
-use crate::lane::ProcId;
 use crate::lane::sim::Network;
+use crate::objects::communicator::Communicator;
 
 /// See the module.
 #[derive(Clone)]
@@ -52,7 +52,7 @@ impl Rank {
     }
 
     /// Its process, which is its rank in the world.
-    pub fn me(&self) -> ProcId {
+    pub fn me(&self) -> PeerIndex {
         self.instance.me()
     }
 

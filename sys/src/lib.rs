@@ -5,6 +5,8 @@
 //!
 //! Declarations differ between versions of libfabric only by fields and enumerators added at the end, so code that
 //! compiles against 1.17 compiles against 2.x. Whoever fills a struct starts from `Default::default()`.
+//!
+//! [`hwloc`] is the same of hwloc 2.
 
 #[allow(
     missing_docs,
@@ -19,6 +21,7 @@
 mod bindings {
     include!(concat!(env!("OUT_DIR"), "/bindings.rs"));
 }
+pub mod hwloc;
 mod library;
 pub mod ops;
 

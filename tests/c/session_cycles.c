@@ -119,11 +119,11 @@ int main(void)
     /* A leak of 20 bytes a cycle would be seen. */
     CHECK(after.heap_bytes <= before.heap_bytes + 20 * (cycles - WARM), "%ld bytes of heap after %d cycles, %ld after %d",
           after.heap_bytes, cycles, before.heap_bytes, WARM);
-    /* Where the address space and the heap stay as they are, more pages are those of libfabric's pools that are written
-     * to for the first time: they end, but not with a tenth of the cycles. */
-    CHECK(after.resident_pages <= before.resident_pages + 64 + before.resident_pages / 100,
+    /* libfabric's pools grow at some time, by one or two pieces of 544 pages, and are written to for the first time bit by bit:
+     * both end, but not with a tenth of the cycles. A page in four cycles would be seen, and three pages of address space a cycle. */
+    CHECK(after.resident_pages <= before.resident_pages + (cycles - WARM) / 4,
           "%ld pages after %d cycles, %ld after %d", after.resident_pages, cycles, before.resident_pages, WARM);
-    CHECK(after.virtual_pages <= before.virtual_pages + 64, "%ld virtual pages after %d cycles, %ld after %d",
+    CHECK(after.virtual_pages <= before.virtual_pages + 3 * (cycles - WARM), "%ld virtual pages after %d cycles, %ld after %d",
           after.virtual_pages, cycles, before.virtual_pages, WARM);
     if (me == 0)
         printf("session_cycles: ok with %d ranks\n", ranks);

@@ -4,9 +4,9 @@ use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::sync::Arc;
 
-use weft::collective::{Address, Buffer};
-use weft::datatype::Datatype;
-use weft::op::{Lender, Op, UserFunction};
+use weft::data::datatype::Datatype;
+use weft::data::op::{Lender, Op, UserFunction};
+use weft::objects::collective::{Address, Buffer};
 
 /// A 2 × 2 matrix.
 pub type Element = [u32; 4];
@@ -123,12 +123,13 @@ impl Area {
 
     pub fn address(&mut self) -> Address {
         let at = self.origin as usize;
-        Address::new(self.bytes[at..].as_mut_ptr()).at(0)
+        // SAFETY: tests keep an area until the operation has ended.
+        unsafe { Address::new(self.bytes[at..].as_mut_ptr()) }
     }
 
     /// As an argument with this count.
     pub fn buffer(&mut self, count: u64) -> Buffer {
-        Buffer::new(self.address().get(), count, self.layout.datatype.clone())
+        Buffer::new(self.address(), count, self.layout.datatype.clone())
     }
 
     /// Compares every byte.

@@ -1,9 +1,9 @@
 //! Counts that do not match, and several operations at once.
 
 use weft::Class;
-use weft::collective::{self, Address, Buffer};
-use weft::datatype::Datatype;
+use weft::data::datatype::Datatype;
 use weft::engine::request::Outcome;
+use weft::objects::collective::{self, Address, Buffer};
 use weft::sim::{Options, Simulation, check};
 
 use crate::SIZES;
@@ -12,7 +12,9 @@ use crate::SIZES;
 const BXOR: usize = 42;
 
 fn bytes(bytes: &mut [u8], count: u64) -> Buffer {
-    Buffer::new(bytes.as_mut_ptr(), count, Datatype::byte().clone())
+    // SAFETY: the callers keep the bytes until the operation has ended.
+    let address = unsafe { Address::new(bytes.as_mut_ptr()) };
+    Buffer::new(address, count, Datatype::byte().clone())
 }
 
 /// A rank that expects less than it gets has an error, everybody's call returns, and nothing lies beyond its buffer.
@@ -24,7 +26,7 @@ fn too_long() {
             return;
         }
         let results = Simulation::new(seed, size, Options::random(seed)).run(|rank| async move {
-            let me = rank.me().0;
+            let me = rank.me().number();
             let short = me == size - 1;
             let count = if short { 40 } else { 60 };
             let mut message = vec![me as u8 + 1; 64];
@@ -40,13 +42,15 @@ fn too_long() {
             .await;
             assert!(!short || all.iter().all(|&byte| byte == 0));
             let mut elements = [3; 8];
+            // SAFETY: the elements outlive the operation.
+            let address = unsafe { Address::new(elements.as_mut_ptr()) };
             let reduce = collective::allreduce(
                 &rank.world().collective(),
                 None,
-                Address::new(elements.as_mut_ptr()),
+                address,
                 if short { 2 } else { 4 },
                 Datatype::byte().clone(),
-                weft::op::Op::predefined(BXOR).unwrap().clone(),
+                weft::data::op::Op::predefined(BXOR).unwrap().clone(),
             )
             .await;
             assert!(elements[4..].iter().all(|&byte| byte == 3));
@@ -67,7 +71,7 @@ fn no_duplicate_for_some_only() {
         let size = SIZES[seed as usize % SIZES.len()];
         let (one, other) = (seed as u32 % size, (seed as u32 / 3) % size);
         let results = Simulation::new(seed, size, Options::random(seed)).run(|rank| async move {
-            let me = rank.me().0;
+            let me = rank.me().number();
             let failed = rank.world().clone().duplicate(me != one && me != other).await;
             let made = rank.world().clone().duplicate(true).await.expect("all are ready");
             assert_eq!(made.size(), size);
@@ -93,7 +97,7 @@ fn several_at_once() {
     check("several_at_once", 3 * SIZES.len() as u64, |seed| {
         let size = SIZES[seed as usize % SIZES.len()];
         Simulation::new(seed, size, Options::random(seed)).run(|rank| async move {
-            let me = rank.me().0;
+            let me = rank.me().number();
             let world = rank.world();
             let mut broadcasts: Vec<Vec<u8>> = (0..5).map(|at| vec![(me as u8) << 3 | at; 700]).collect();
             let mut sums: Vec<[u8; 3]> = (0..5).map(|at| [me as u8, at, 1]).collect();
@@ -105,8 +109,10 @@ fn several_at_once() {
                     Ok(Outcome::EMPTY)
                 })));
                 let operation = world.collective();
-                let (address, datatype) = (Address::new(sum.as_mut_ptr()), Datatype::byte().clone());
-                let op = weft::op::Op::predefined(BXOR).unwrap().clone();
+                // SAFETY: the sum outlives the operation.
+                let address = unsafe { Address::new(sum.as_mut_ptr()) };
+                let datatype = Datatype::byte().clone();
+                let op = weft::data::op::Op::predefined(BXOR).unwrap().clone();
                 requests.push(rank.instance().spawn(Box::pin(async move {
                     collective::allreduce(&operation, None, address, 3, datatype, op).await?;
                     Ok(Outcome::EMPTY)

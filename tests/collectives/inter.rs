@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use weft::collective::{self, Buffer, Root, VBuffer, WBuffer};
-use weft::communicator::{Bridge, Communicator};
+use weft::objects::collective::{self, Buffer, Root, VBuffer, WBuffer};
+use weft::objects::communicator::Communicator;
+use weft::objects::management::Bridge;
 use weft::sim::Rank;
 
 use crate::data::{Area, Element, LAYOUTS, Layout, element, operation};
@@ -31,7 +32,7 @@ impl Pair {
         let mut processes: Vec<u32> = (0..case.size).collect();
         rng.shuffle(&mut processes);
         let there = processes.split_off(rng.usize(1..processes.len()));
-        let me = rank.me().0;
+        let me = rank.me().number();
         let color = i32::from(there.contains(&me));
         let [here, there] = match color {
             0 => [processes, there],
@@ -121,7 +122,7 @@ fn even(layout: &Layout, ranks: usize, count: u64, of: impl Fn(usize, u64) -> El
 }
 
 fn described(area: &mut Area, count: u64, layout: &Layout) -> Buffer {
-    Buffer::new(area.address().get(), count, layout.datatype.clone())
+    Buffer::new(area.address(), count, layout.datatype.clone())
 }
 
 async fn rooted_case(rank: Rank, case: Case) {

@@ -11,9 +11,9 @@ use std::future::Future;
 use std::sync::Arc;
 
 use fastrand::Rng;
-use weft::communicator::Collective;
+use weft::base::error::Result;
 use weft::engine::request::Outcome;
-use weft::error::Result;
+use weft::objects::communicator::Collective;
 use weft::sim::{Options, Rank, Simulation, check};
 
 /// Powers of two, their neighbours, and others.
@@ -146,7 +146,7 @@ where
     F: Future<Output = Result<()>> + Send + 'static,
 {
     let future = operation(messages);
-    if case.own(rank.me().0).bool() {
+    if case.own(rank.me().number()).bool() {
         return future.await;
     }
     let instance: &Arc<_> = rank.instance();

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use weft::collective::{self, Buffer, VBuffer, WBuffer};
-use weft::engine::memory::Memory;
+use weft::data::memory::Memory;
+use weft::objects::collective::{self, Buffer, VBuffer, WBuffer};
 use weft::sim::Rank;
 
 use crate::data::{Area, LAYOUTS, Layout, element};
@@ -27,7 +27,7 @@ fn barrier() {
 }
 
 async fn bcast_case(rank: Rank, case: Case) {
-    let me = rank.me().0;
+    let me = rank.me().number();
     let layout = layout(&case, me, 0);
     let expected = Area::of(&layout, case.root, case.count);
     let mut area = if me == case.root {
@@ -56,7 +56,7 @@ fn bcast_long() {
 }
 
 async fn gather_case(rank: Rank, case: Case) {
-    let (me, root, count) = (rank.me().0, case.root, case.count);
+    let (me, root, count) = (rank.me().number(), case.root, case.count);
     let mut own = Area::of(&layout(&case, me, 0), me, count);
     let before = own.clone();
     let mut all = Area::new(&layout(&case, me, 1), 0..(count * u64::from(case.size)) as i64);
@@ -91,7 +91,7 @@ fn gather() {
 }
 
 async fn scatter_case(rank: Rank, case: Case) {
-    let (me, root, count) = (rank.me().0, case.root, case.count);
+    let (me, root, count) = (rank.me().number(), case.root, case.count);
     let mut all = Area::of(&layout(&case, me, 0), root, count * u64::from(case.size));
     let before = all.clone();
     let mut own = Area::new(&layout(&case, me, 1), 0..count as i64);
@@ -147,7 +147,7 @@ fn area(layout: &Layout, end: i64) -> Area {
 }
 
 async fn gatherv_case(rank: Rank, case: Case) {
-    let (me, root) = (rank.me().0, case.root);
+    let (me, root) = (rank.me().number(), case.root);
     let counts = counts(&case);
     let mine = counts[me as usize];
     let (displs, end) = uneven(&case, &counts);
@@ -190,7 +190,7 @@ fn gatherv() {
 }
 
 async fn scatterv_case(rank: Rank, case: Case) {
-    let (me, root) = (rank.me().0, case.root);
+    let (me, root) = (rank.me().number(), case.root);
     let counts = counts(&case);
     let mine = counts[me as usize];
     let (displs, end) = uneven(&case, &counts);
@@ -231,7 +231,7 @@ fn scatterv() {
 }
 
 async fn allgather_case(rank: Rank, case: Case) {
-    let (me, count) = (rank.me().0, case.count);
+    let (me, count) = (rank.me().number(), case.count);
     let mut own = Area::of(&layout(&case, me, 0), me, count);
     let before = own.clone();
     let mut all = Area::new(&layout(&case, me, 1), 0..(count * u64::from(case.size)) as i64);
@@ -269,7 +269,7 @@ fn allgather_long() {
 }
 
 async fn allgatherv_case(rank: Rank, case: Case) {
-    let me = rank.me().0;
+    let me = rank.me().number();
     let counts = counts(&case);
     let mine = counts[me as usize];
     let (displs, end) = uneven(&case, &counts);
@@ -320,7 +320,7 @@ fn crossing(from: u32, to: u32, index: u64) -> [u32; 4] {
 }
 
 async fn alltoall_case(rank: Rank, case: Case) {
-    let (me, count) = (rank.me().0, case.count);
+    let (me, count) = (rank.me().number(), case.count);
     let elements = 0..(count * u64::from(case.size)) as i64;
     let mut send = Area::new(&layout(&case, me, 0), elements.clone());
     let mut receive = Area::new(&layout(&case, me, 1), elements);
@@ -360,7 +360,7 @@ fn crossings(case: &Case, from: u32, to: u32) -> u64 {
 }
 
 async fn alltoallv_case(rank: Rank, case: Case) {
-    let me = rank.me().0;
+    let me = rank.me().number();
     let out: Vec<u64> = (0..case.size).map(|to| crossings(&case, me, to)).collect();
     let into: Vec<u64> = (0..case.size).map(|from| crossings(&case, from, me)).collect();
     let (out_displs, out_end) = uneven(&case, &out);
@@ -411,7 +411,7 @@ fn alltoallv() {
 
 /// Every block is an area of its own, addressed in bytes from the first one.
 async fn alltoallw_case(rank: Rank, case: Case) {
-    let me = rank.me().0;
+    let me = rank.me().number();
     let prepare = |which: u64, counts: &[u64], content: &dyn Fn(u32, u64) -> Option<[u32; 4]>| {
         let mut rng = case.own(me);
         let mut areas = Vec::new();
@@ -476,7 +476,7 @@ fn alltoall_long() {
 #[test]
 fn bytes() {
     rooted_cases("bytes", |rank, case| async move {
-        let me = rank.me().0;
+        let me = rank.me().number();
         let content = |from: u32| vec![from as u8; case.count as usize];
         let mut bytes = content(me);
         collective::bcast_bytes(&rank.world().collective(), case.root, &mut bytes)

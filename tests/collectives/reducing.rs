@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use weft::collective;
-use weft::datatype::Datatype;
-use weft::op::Op;
+use weft::data::datatype::Datatype;
+use weft::data::op::Op;
+use weft::objects::collective;
 use weft::sim::Rank;
 
 use crate::data::{Area, Element, LAYOUTS, Layout, element, operation};
@@ -23,7 +23,7 @@ fn setup(rank: &Rank, case: &Case) -> Setup {
     let layout = Layout::new(rng.usize(..LAYOUTS));
     let (op, combine) = operation(rng.bool());
     Setup {
-        me: rank.me().0,
+        me: rank.me().number(),
         layout,
         op,
         combine,
@@ -216,7 +216,7 @@ fn locations() {
     const MAXLOC: usize = 57;
     const DOUBLE_INT: usize = 553;
     cases("locations", |rank, case| async move {
-        let (me, count) = (rank.me().0, case.count as usize);
+        let (me, count) = (rank.me().number(), case.count as usize);
         let value = |rank: u32, index: usize| (rank + index as u32) as u8 % 3;
         let mut pairs = vec![(0.0f64, 0i32); count];
         let mut bytes = vec![0u8; 16 * count];
@@ -228,7 +228,8 @@ fn locations() {
                 .expect("one rank at least");
             pairs[index] = (value(best, index).into(), best as i32);
         }
-        let address = collective::Address::new(bytes.as_mut_ptr());
+        // SAFETY: the bytes outlive the operation.
+        let address = unsafe { collective::Address::new(bytes.as_mut_ptr()) };
         let datatype = Datatype::predefined(DOUBLE_INT).unwrap().clone();
         let op = Op::predefined(MAXLOC).unwrap().clone();
         call(&rank, &case, move |operation| async move {

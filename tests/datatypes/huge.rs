@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use weft::Result;
-use weft::datatype::{Datatype, Order};
+use weft::data::datatype::{Datatype, Order};
 
 use crate::model::{Map, trees};
 use crate::runner;

@@ -11,7 +11,7 @@ use std::cell::Cell;
 use model::{DEPTH_MAX, Map, trees};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use weft::datatype::{Category, Datatype, Representation};
+use weft::data::datatype::{Category, Datatype, Representation};
 
 /// How many cases of each test: as many as a second or two allows, unless `PROPTEST_CASES` sets another number.
 fn cases() -> u32 {

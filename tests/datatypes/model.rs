@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use std::sync::Arc;
-use weft::datatype::{Basic, Datatype, Element, Order};
+use weft::data::datatype::{Basic, Datatype, Element, Order};
 
 /// Type maps of more entries, or that reach over more bytes, are not worth a test's time.
 pub(super) const ENTRIES_MAX: usize = 1000;

@@ -1,7 +1,7 @@
 //! What ranks are started with: environment, directory, input, processors, and the PMI service.
 
 use weft::sim::skip;
-use weft::topology::Processors;
+use weft::system::locality::Processors;
 
 use super::*;
 use crate::rank::{mpich, play};

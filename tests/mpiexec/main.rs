@@ -1,4 +1,4 @@
-//! `mpiexec` from outside, with shell commands as ranks, and with ranks that speak PMI by `weft::bootstrap` ([`rank`]).
+//! `mpiexec` from outside, with shell commands as ranks, and with ranks that speak PMI by `weft::system::bootstrap` ([`rank`]).
 
 mod command_line;
 mod ends;

@@ -124,7 +124,7 @@ fn what_a_slow_reader_has_held_up_goes_on() {
 }
 
 #[test]
-fn a_stranger_that_holds_a_ranks_pipe_holds_up_nothing_for_long() {
+fn a_intruder_that_holds_a_ranks_pipe_holds_up_nothing_for_long() {
     let folder = tempfile::tempdir().unwrap();
     let go = folder.path().join("go");
     let script = format!("echo $$; while [ ! -e {} ]; do sleep 0.02; done", go.display());

@@ -4,9 +4,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use weft::bootstrap::{Bootstrap, connect};
-use weft::lane::ProcId;
 use weft::sim::skip;
+use weft::system::bootstrap::{Bootstrap, connect};
 
 use super::*;
 
@@ -246,7 +245,7 @@ fn card(incarnation: u32, rank: u32, length: usize) -> Vec<u8> {
 fn find(pmi: &mut dyn Bootstrap, incarnation: u32, peer: u32) -> Vec<u8> {
     let start = Instant::now();
     loop {
-        if let Some(card) = pmi.lookup(incarnation, ProcId(peer)).expect("a card") {
+        if let Some(card) = pmi.lookup(incarnation, pmi.job().process(peer)).expect("a card") {
             return card;
         }
         assert!(start.elapsed() < Duration::from_secs(30), "no card of {peer}");
@@ -271,7 +270,7 @@ fn ring(pmi: &mut dyn Bootstrap) {
         }
         // All are asked for before the first is waited for.
         for peer in 0..size {
-            if let Some(found) = pmi.lookup(incarnation, ProcId(peer)).expect("a card") {
+            if let Some(found) = pmi.lookup(incarnation, pmi.job().process(peer)).expect("a card") {
                 assert_eq!(found, card(incarnation, peer, length));
             }
         }
@@ -279,7 +278,8 @@ fn ring(pmi: &mut dyn Bootstrap) {
             assert_eq!(find(pmi, incarnation, peer), card(incarnation, peer, length));
         }
     }
-    pmi.lookup(0, ProcId(size)).expect_err("outside of the job");
+    pmi.lookup(0, pmi.job().process(size))
+        .expect_err("outside of the job");
     pmi.fence().expect("all are done");
 }
 
@@ -293,9 +293,9 @@ fn late(pmi: &mut dyn Bootstrap) {
             pmi.publish(0, &card).expect("published");
         }
         1 => {
-            assert_eq!(pmi.lookup(0, ProcId(0)).expect("no error"), None);
+            assert_eq!(pmi.lookup(0, pmi.job().process(0)).expect("no error"), None);
             find(pmi, 0, 2);
-            assert_eq!(pmi.lookup(0, ProcId(0)).expect("no error"), None);
+            assert_eq!(pmi.lookup(0, pmi.job().process(0)).expect("no error"), None);
             println!("\nfound 2 before 0");
             pmi.publish(0, &card).expect("published");
             find(pmi, 0, 0);

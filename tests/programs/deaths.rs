@@ -288,7 +288,7 @@ impl Waiting {
         }
         ended?;
         gone.map_err(|failed| format!("{}\n{text}", failed.message().unwrap_or("")))?;
-        // The keeper of a killed launcher works a little longer than the ranks live.
+        // The watchdog of a killed launcher works a little longer than the ranks live.
         until("no file is left", || !files.iter().any(|path| path.exists())).map_err(|failed| {
             let left: Vec<&PathBuf> = files.iter().filter(|path| path.exists()).collect();
             format!("{}: {left:?}\n{text}", failed.message().unwrap_or(""))

@@ -3,7 +3,7 @@
 
 use libtest_mimic::Trial;
 use weft::sim::skip;
-use weft::topology::{Processors, Topology};
+use weft::system::locality::{Processors, Topology};
 
 use crate::Outcome;
 use crate::build;

@@ -21,7 +21,7 @@ mod misuse;
 mod profiler;
 mod semantics;
 mod sessions;
-mod strangers;
+mod unauthenticated;
 mod waiting;
 
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -41,7 +41,7 @@ fn main() {
     trials.extend(kills::trials());
     trials.extend(confined::trials());
     trials.extend(finalizing::trials());
-    trials.extend(strangers::trials());
+    trials.extend(unauthenticated::trials());
     trials.extend(profiler::trials());
     trials.extend(cross::trials());
     trials.extend(sessions::trials());

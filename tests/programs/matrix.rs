@@ -244,8 +244,9 @@ const PROVIDERS: &[&[&str]] = &[
 fn offered() -> &'static [String] {
     static OFFERED: OnceLock<Vec<String>> = OnceLock::new();
     OFFERED.get_or_init(|| {
-        let settings = weft::settings::Settings::read(|_| None).expect("defaults are valid");
-        let survey = weft::fabric::select::survey(&settings, true).expect("libfabric lists its providers");
+        let settings = weft::base::settings::Settings::read(|_| None).expect("defaults are valid");
+        let survey =
+            weft::system::fabric::select::survey(&settings, true).expect("libfabric lists its providers");
         survey.into_iter().map(|candidate| candidate.provider).collect()
     })
 }

@@ -76,7 +76,7 @@ const FOR_EVER_MS: &str = "80000000";
 
 /// Usually a wake-up that is lost is made good after 20 ms, when a sleeper looks for itself, and no test would see it. Here nobody
 /// looks, and the job hangs. Not over libfabric: what it has read from a socket and not delivered yet wakes nobody
-/// (`src/fabric/sockets.rs`), so there a sleeper has to look.
+/// (`src/system/fabric/sockets.rs`), so there a sleeper has to look.
 fn woken(spin_us: &str) -> Outcome {
     // Short messages and long ones, other ranks and oneself; threads that sleep in every procedure while others work.
     for program in ["ring", "blocked", "idle"] {

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use parking_lot::Mutex;
-use weft::collective::barrier;
 use weft::engine::Received;
 use weft::engine::buffered::SendBuffer;
 use weft::engine::matching::Envelope;
 use weft::engine::request::RequestId;
+use weft::identity::Context;
+use weft::objects::collective::barrier;
 use weft::sim::{Options, Rank, Simulation, check, join_all, skewed};
 
 /// What is known of one message. Both sides look at it, so that one that waits in vain can give up.
@@ -134,15 +135,15 @@ fn run(seed: u64, ordered: bool) {
         let fates = fates.clone();
         async move {
             let mut common = Rng::with_seed(seed);
-            let mut own = Rng::with_seed(seed ^ u64::from(rank.me().0 + 1) << 40);
+            let mut own = Rng::with_seed(seed ^ u64::from(rank.me().number() + 1) << 40);
             let sizes: Vec<usize> = (0..MESSAGES).map(|_| skewed(&mut common, 12) as usize).collect();
             let messages = sizes.into_iter().enumerate();
             // More than all messages with their alignment.
             let room = rank.blank(MESSAGES * ((1 << 12) + 16));
-            let (address, len) = room.memory().flat().expect("a run of bytes");
+            let (address, len) = room.memory().contiguous().expect("a run of bytes");
             // SAFETY: flushed before it is dropped.
             let room_for = unsafe { SendBuffer::of_user(address, len) };
-            if rank.me().0 == 0 {
+            if rank.me().number() == 0 {
                 join_all(messages.map(|(tag, bytes)| {
                     let (rank, room) = (rank.clone(), room_for.clone());
                     sender(rank, room, own.fork(), fates.clone(), tag, bytes)
@@ -156,7 +157,10 @@ fn run(seed: u64, ordered: bool) {
                 .await;
             }
             barrier(&rank.world().collective()).await.expect("a barrier");
-            let flush = rank.instance().engine().flush_buffer(&room_for, 0);
+            let flush = rank
+                .instance()
+                .engine()
+                .flush_buffer(&room_for, Context::of_bits(0));
             sweep(&rank, &fates).await;
             assert_eq!(rank.wait(flush).await.error, None);
             // Scribbled over: nobody needs it any more.
@@ -187,7 +191,7 @@ fn run_alike(seed: u64, ordered: bool) {
             let sizes: Vec<usize> = (0..MESSAGES)
                 .map(|_| 1 + skewed(&mut common, 11) as usize)
                 .collect();
-            if rank.me().0 == 0 {
+            if rank.me().number() == 0 {
                 let mut sends = Vec::new();
                 for (number, &bytes) in sizes.iter().enumerate() {
                     let buffer = rank.buffer(&content(number, bytes));
@@ -236,7 +240,7 @@ fn run_alike(seed: u64, ordered: bool) {
                 got.lock().push(number);
                 true
             };
-            if rank.me().0 == 1 {
+            if rank.me().number() == 1 {
                 while ends.lock().is_none() {
                     rank.pause(skewed(&mut common, 14)).await;
                     take().await;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use fastrand::Rng;
+use weft::base::error::Result;
 use weft::engine::Received;
 use weft::engine::request::Outcome;
-use weft::error::Result;
-use weft::lane::ProcId;
+use weft::identity::PeerIndex;
 use weft::sim::{Options, Rank, Simulation, check, join_all, skewed};
 
 const RANKS: u32 = 6;
@@ -23,7 +23,7 @@ fn content(seed: u64, source: u32, destination: u32, number: u32) -> Vec<u8> {
 }
 
 async fn send(rank: Rank, seed: u64, mut rng: Rng, to: u32, number: u32) -> Result<Outcome> {
-    let buffer = rank.buffer(&content(seed, rank.me().0, to, number));
+    let buffer = rank.buffer(&content(seed, rank.me().number(), to, number));
     let (sync, wanted) = (rng.u32(..4) == 0, rng.bool());
     // SAFETY: the buffer is kept until the send has ended.
     let request = unsafe {
@@ -51,7 +51,7 @@ async fn receive(rank: Rank, seed: u64, honest: bool, from: u32, number: u32) ->
     if honest {
         assert_eq!(
             buffer.bytes()[..outcome.bytes as usize],
-            content(seed, from, rank.me().0, number)
+            content(seed, from, rank.me().number(), number)
         );
     }
     Ok(outcome)
@@ -66,7 +66,7 @@ fn into_result(mut outcome: Outcome) -> Result<Outcome> {
 
 /// Everybody sends to everybody; `doomed` dies in the midst of it.
 async fn exchange(rank: Rank, seed: u64, doomed: u32, mangled: bool) {
-    let me = rank.me().0;
+    let me = rank.me().number();
     let mut rng = Rng::with_seed(seed ^ u64::from(me + 1) << 40);
     let mut jobs = Vec::new();
     for peer in 0..RANKS {
@@ -172,7 +172,7 @@ fn mangled_messages() {
     check("mangled_messages", 125, |seed| {
         let rogue = RANKS - 1;
         let mut options = Options::random(seed);
-        options.conditions.rogue = Some(ProcId(rogue));
+        options.conditions.rogue = Some(PeerIndex::new(rogue));
         options.conditions.mangled_permille = [5, 50, 500][(seed % 3) as usize];
         Simulation::new(seed, RANKS, options).run(|rank| exchange(rank, seed, rogue, true));
     });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weft::Class;
 use weft::err;
-use weft::file::{Amode, File, Part};
+use weft::objects::file::{Amode, File, Part};
 use weft::sim::{Options, Simulation, check};
 
 fn part(path: &Path, bits: i32) -> Part {
@@ -43,7 +43,7 @@ fn for_all_or_none() {
             let (path, next) = (first.clone(), next.clone());
             async move {
                 let mine = match wrong {
-                    _ if rank.me().0 != at => Ok(part(&path, create)),
+                    _ if rank.me().number() != at => Ok(part(&path, create)),
                     Wrong::Nothing => Ok(part(&path, create)),
                     Wrong::Arguments => Err(err!(Amode, "amode is 0")),
                     Wrong::Mode => Ok(part(&path, create | Amode::APPEND)),
@@ -58,7 +58,7 @@ fn for_all_or_none() {
                     .expect("all are well");
                 file.set_size(seed as i64).await.expect("all want the same");
                 assert_eq!(file.size().expect("a size"), seed);
-                let other = file.set_size(i64::from(rank.me().0 == at)).await;
+                let other = file.set_size(i64::from(rank.me().number() == at)).await;
                 file.close().await.expect("all is well");
                 (opened, left, other.err().map(|error| error.class))
             }

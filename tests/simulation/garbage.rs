@@ -6,29 +6,29 @@ use std::sync::Arc;
 use fastrand::Rng;
 use parking_lot::Mutex;
 use proptest::prelude::*;
-use weft::engine::card::Card;
+use weft::engine::business_card::BusinessCard;
 use weft::engine::matching::Pattern;
-use weft::engine::wire::{HEADER_BYTES, Header, Kind};
-use weft::lane::ProcId;
+use weft::engine::wire::{HEADER_BYTES, Header, MessageKind};
+use weft::identity::{Context, PeerIndex};
 use weft::sim::{Options, Rank, Simulation, check};
 
-const KINDS: [Kind; 9] = [
-    Kind::Eager,
-    Kind::Rts,
-    Kind::Cts,
-    Kind::Data,
-    Kind::Done,
-    Kind::Cancel,
-    Kind::CancelReply,
-    Kind::Ack,
-    Kind::Waits,
+const KINDS: [MessageKind; 9] = [
+    MessageKind::EAGER,
+    MessageKind::RTS,
+    MessageKind::CTS,
+    MessageKind::DATA,
+    MessageKind::DONE,
+    MessageKind::CANCEL,
+    MessageKind::CANCEL_REPLY,
+    MessageKind::ACK,
+    MessageKind::WAITS,
 ];
 
 proptest! {
     #[test]
     fn a_header_comes_back(token: u64, kind in 0..KINDS.len(), flags: u8, ack: u16, src: u32, seq: u32, tag: i32, context: u64,
                            arg: u64, payload in prop::collection::vec(any::<u8>(), 0..50)) {
-        let header = Header { token, kind: KINDS[kind], flags, ack, src: ProcId(src), seq, tag, context, arg };
+        let header = Header { token, kind: KINDS[kind], flags, ack, src: PeerIndex::new(src), seq, tag, context, arg };
         let mut bytes = header.encode().to_vec();
         bytes.extend_from_slice(&payload);
         prop_assert_eq!(Header::parse(&bytes), Some((header, payload.as_slice())));
@@ -71,23 +71,23 @@ fn forge(rng: &mut Rng, known: &Knowledge, seq: u32) -> Vec<u8> {
     };
     let kind = KINDS[rng.u32(..KINDS.len() as u32) as usize];
     let mut arg = number(rng);
-    if matches!(kind, Kind::Eager | Kind::Rts) && rng.u32(..4) != 0 {
+    if matches!(kind, MessageKind::EAGER | MessageKind::RTS) && rng.u32(..4) != 0 {
         arg = ATTACKER.into();
     }
-    if matches!(kind, Kind::Data) && rng.bool() {
+    if matches!(kind, MessageKind::DATA) && rng.bool() {
         arg = [0, rng.u64(..3000)][rng.u32(..2) as usize];
     }
     let mut context = number(rng);
-    if matches!(kind, Kind::Eager | Kind::Rts | Kind::Cancel) || rng.u32(..8) == 0 {
+    if matches!(kind, MessageKind::EAGER | MessageKind::RTS | MessageKind::CANCEL) || rng.u32(..8) == 0 {
         context = CONTEXTS[rng.u32(..4) as usize];
     }
-    let stranger = rng.u32(..10) == 0;
+    let intruder = rng.u32(..10) == 0;
     let header = Header {
-        token: if stranger { rng.u64(..) } else { known.token },
+        token: if intruder { rng.u64(..) } else { known.token },
         kind,
         flags: if rng.bool() { 0 } else { rng.u8(..) },
         ack: if rng.u32(..200) == 0 { rng.u16(..) } else { 0 },
-        src: ProcId(if stranger { rng.u32(..5) } else { ATTACKER }),
+        src: PeerIndex::new(if intruder { rng.u32(..5) } else { ATTACKER }),
         seq: if rng.u32(..200) == 0 { rng.u32(..) } else { seq },
         tag: if rng.u32(..100) == 0 {
             rng.i32(..)
@@ -116,9 +116,9 @@ async fn attack(rank: Rank, mut rng: Rng, known: Knowledge) {
     let mut seq = 0;
     for _ in 0..200 {
         let bytes = forge(&mut rng, &known, seq);
-        rank.network().inject(ProcId(VICTIM), &bytes);
+        rank.network().inject(PeerIndex::new(VICTIM), &bytes);
         let counts = Header::parse(&bytes).is_some_and(|(header, _)| {
-            (header.token, header.src.0, header.seq) == (known.token, ATTACKER, seq)
+            (header.token, header.src.number(), header.seq) == (known.token, ATTACKER, seq)
         });
         seq += u32::from(counts);
         if rng.u32(..3) == 0 {
@@ -188,7 +188,7 @@ async fn defend(rank: Rank, mut rng: Rng, known: Knowledge) {
     // The attacker is dead by now: what is left of it can be taken, and fails where it has to be fetched.
     for context in CONTEXTS {
         let all = Pattern {
-            context,
+            context: Context::of_bits(context),
             source: None,
             tag: None,
         };
@@ -229,16 +229,16 @@ async fn befriend(rank: Rank) {
 fn only_the_attacker_fails() {
     check("only_the_attacker_fails", 500, |seed| {
         let simulation = Simulation::new(seed, 3, Options::random(seed));
-        let card = Card::decode(&simulation.card(VICTIM).expect("published")).expect("a card");
+        let card = BusinessCard::decode(&simulation.card(VICTIM).expect("published")).expect("a card");
         let known = Knowledge {
             token: card.token,
             requests: Arc::default(),
         };
         simulation.run(|rank| {
             let known = known.clone();
-            let rng = Rng::with_seed(seed ^ u64::from(rank.me().0 + 1) << 40);
+            let rng = Rng::with_seed(seed ^ u64::from(rank.me().number() + 1) << 40);
             async move {
-                match rank.me().0 {
+                match rank.me().number() {
                     VICTIM => defend(rank, rng, known).await,
                     ATTACKER => attack(rank, rng, known).await,
                     _ => befriend(rank).await,

@@ -4,14 +4,14 @@
 use std::pin::Pin;
 
 use fastrand::Rng;
-use weft::bootstrap::Parting;
-use weft::collective::{allgather_bytes, barrier};
-use weft::communicator::Communicator;
+use weft::objects::collective::{allgather_bytes, barrier};
+use weft::objects::communicator::Communicator;
 use weft::sim::{Options, Rank, Simulation, check, join_all, skewed};
+use weft::system::bootstrap::AfterFinalize;
 
 async fn program(rank: Rank, seed: u64) {
     let mut common = Rng::with_seed(seed);
-    let mut own = Rng::with_seed(seed ^ u64::from(rank.me().0 + 1) << 40);
+    let mut own = Rng::with_seed(seed ^ u64::from(rank.me().number() + 1) << 40);
     let instance = rank.instance();
     // Some have talked before, and know some of the others.
     if common.bool() {
@@ -24,16 +24,16 @@ async fn program(rank: Rank, seed: u64) {
     rank.pause(skewed(&mut own, 16)).await;
     let check = None::<fn(Vec<String>)>;
     let had_sessions = || rested;
-    let ending = Communicator::finalise_world(instance, had_sessions, had_sessions, check, None);
+    let ending = Communicator::finalize_world(instance, had_sessions, had_sessions, check, None);
     rank.each_turn(ending).await.expect("nobody dies");
     // Nobody has to ask the launcher, which has better things to do than to answer each process about each other one.
-    assert_eq!(instance.strangers(), []);
+    assert_eq!(instance.unknown_cards(), []);
     rank.pause(skewed(&mut own, 16)).await;
     instance.take_leave().expect("this launcher takes all");
     assert!(instance.bootstrap().is_over());
     // As in a later session: each with each other one.
     let world = Communicator::world(instance);
-    let (me, size) = (rank.me().0, instance.job().size);
+    let (me, size) = (rank.me().number(), instance.job().size);
     for distance in 1..size {
         let operation = world.collective();
         let (to, from) = ((me + distance) % size, (me + size - distance) % size);
@@ -58,7 +58,7 @@ fn sessions_after_a_goodbye() {
     check("sessions_after_a_goodbye", 40, |seed| {
         let ranks = [1, 2, 3, 5, 8, 13][(seed % 6) as usize];
         let options = Options {
-            parting: Parting::Ends,
+            after_finalize: AfterFinalize::Ends,
             ..Options::random(seed)
         };
         Simulation::new(seed, ranks, options).run(|rank| program(rank, seed));

@@ -4,25 +4,26 @@
 use std::sync::Arc;
 
 use fastrand::Rng;
-use weft::abi::constants::MPI_SUM;
-use weft::collective::{self, Address, Buffer, Root, VBuffer};
-use weft::communicator::group::Group;
-use weft::communicator::{Bridge, Collective, Communicator};
-use weft::datatype::Datatype;
+use weft::abi::common::constants::MPI_SUM;
+use weft::base::error::{Class, Result};
+use weft::data::datatype::Datatype;
+use weft::data::op::Op;
 use weft::engine::request::{Outcome, RequestId};
-use weft::error::{Class, Result};
-use weft::lane::ProcId;
-use weft::op::Op;
+use weft::identity::PeerIndex;
+use weft::objects::collective::{self, Address, Buffer, Root, VBuffer};
+use weft::objects::communicator::{Collective, Communicator};
+use weft::objects::group::Group;
+use weft::objects::management::Bridge;
 use weft::sim::{Options, Rank, Simulation, check};
 
 /// Two groups of processes, by rank; whoever is in neither looks on.
 #[derive(Clone, Debug)]
-struct Sides([Vec<ProcId>; 2]);
+struct Sides([Vec<PeerIndex>; 2]);
 
 impl Sides {
     /// Two that are not empty, in any order.
     fn random(rng: &mut Rng, size: u32) -> Sides {
-        let mut processes: Vec<ProcId> = (0..size).map(ProcId).collect();
+        let mut processes: Vec<PeerIndex> = (0..size).map(PeerIndex::new).collect();
         rng.shuffle(&mut processes);
         let first = rng.usize(1..processes.len());
         let second = rng.usize(first + 1..=processes.len());
@@ -30,7 +31,7 @@ impl Sides {
     }
 
     /// Side and rank of a process.
-    fn place(&self, process: ProcId) -> Option<(usize, usize)> {
+    fn place(&self, process: PeerIndex) -> Option<(usize, usize)> {
         (0..2).find_map(|side| {
             let rank = self.0[side].iter().position(|&member| member == process)?;
             Some((side, rank))
@@ -38,7 +39,7 @@ impl Sides {
     }
 
     /// What a communicator between them is like at this process.
-    fn hold(&self, communicator: &Communicator, me: ProcId) {
+    fn hold(&self, communicator: &Communicator, me: PeerIndex) {
         let (side, rank) = self.place(me).expect("a member has it");
         assert!(communicator.is_inter());
         assert_eq!(communicator.rank() as usize, rank);
@@ -47,7 +48,7 @@ impl Sides {
     }
 
     /// Those of these places in each side, in this order; `None`: one side has none.
-    fn only(&self, mut chosen: impl FnMut(usize, &[ProcId]) -> Vec<ProcId>) -> Option<Sides> {
+    fn only(&self, mut chosen: impl FnMut(usize, &[PeerIndex]) -> Vec<PeerIndex>) -> Option<Sides> {
         let sides = [chosen(0, &self.0[0]), chosen(1, &self.0[1])];
         sides.iter().all(|side| !side.is_empty()).then_some(Sides(sides))
     }
@@ -77,22 +78,22 @@ async fn make(rank: &Rank, rng: &mut Rng, sides: &Sides, number: i32) -> Option<
     };
     let local = rank.world().clone().split(color, key).await.unwrap()?;
     let (side, at) = place.expect("it has a color");
-    let leader = sides.0[1 - side][leaders[1 - side]].0 as i32;
+    let leader = sides.0[1 - side][leaders[1 - side]].number() as i32;
     let bridge = (at == leaders[side]).then(|| Bridge::over(rank.world(), leader, number));
     Some(local.connect(leaders[side] as u32, bridge).await.unwrap())
 }
 
 /// What process `process` has at `index` in operation `number`.
-fn value(number: usize, process: ProcId, index: usize) -> i32 {
-    (number * 7919 + process.0 as usize * 104_729 + index * 31) as i32
+fn value(number: usize, process: PeerIndex, index: usize) -> i32 {
+    (number * 7919 + process.index() * 104_729 + index * 31) as i32
 }
 
-fn values(number: usize, process: ProcId, range: std::ops::Range<usize>) -> Vec<i32> {
+fn values(number: usize, process: PeerIndex, range: std::ops::Range<usize>) -> Vec<i32> {
     range.map(|index| value(number, process, index)).collect()
 }
 
 /// The values of processes added up.
-fn sums(number: usize, processes: &[ProcId], range: std::ops::Range<usize>) -> Vec<i32> {
+fn sums(number: usize, processes: &[PeerIndex], range: std::ops::Range<usize>) -> Vec<i32> {
     let sum = |index| {
         processes.iter().fold(0i32, |sum, &process| {
             sum.wrapping_add(value(number, process, index))
@@ -101,12 +102,13 @@ fn sums(number: usize, processes: &[ProcId], range: std::ops::Range<usize>) -> V
     range.map(sum).collect()
 }
 
+fn address(values: &mut [i32]) -> Address {
+    // SAFETY: the callers keep the values until the operation has ended.
+    unsafe { Address::new(values.as_mut_ptr().cast()) }
+}
+
 fn buffer(values: &mut [i32], count: usize) -> Buffer {
-    Buffer::new(
-        values.as_mut_ptr().cast(),
-        count as u64,
-        Datatype::int32().clone(),
-    )
+    Buffer::new(address(values), count as u64, Datatype::int32().clone())
 }
 
 fn vbuffer(values: &mut [i32], counts: &[usize]) -> VBuffer {
@@ -117,7 +119,7 @@ fn vbuffer(values: &mut [i32], counts: &[usize]) -> VBuffer {
     });
     VBuffer {
         displs: displs.collect(),
-        address: Address::new(values.as_mut_ptr().cast()),
+        address: address(values),
         counts: counts.iter().map(|&count| count as u64).collect(),
         datatype: Datatype::int32().clone(),
     }
@@ -127,15 +129,15 @@ fn vbuffer(values: &mut [i32], counts: &[usize]) -> VBuffer {
 struct Call {
     operation: Collective,
     number: usize,
-    me: ProcId,
+    me: PeerIndex,
     /// This process's group, its rank there, and the other group.
-    mine: Vec<ProcId>,
+    mine: Vec<PeerIndex>,
     rank: usize,
-    theirs: Vec<ProcId>,
+    theirs: Vec<PeerIndex>,
     /// The root's part, where there is one.
     root: Option<Root>,
     /// The root process.
-    from: ProcId,
+    from: PeerIndex,
     count: usize,
 }
 
@@ -202,8 +204,8 @@ impl Call {
                 let mut own = values(number, self.me, 0..count);
                 let mut all = vec![-1; count];
                 let (op, datatype) = sum();
-                let send = (!at_root).then(|| Address::new(own.as_mut_ptr().cast()));
-                let receive = at_root.then(|| Address::new(all.as_mut_ptr().cast()));
+                let send = (!at_root).then(|| address(&mut own));
+                let receive = at_root.then(|| address(&mut all));
                 collective::reduce(operation, root, send, receive, count as u64, datatype, op).await?;
                 if at_root {
                     assert_eq!(all, sums(number, &self.theirs, 0..count));
@@ -258,7 +260,7 @@ impl Call {
         let mut own = values(number, self.me, 0..count);
         let mut all = vec![-1; count];
         let (op, datatype) = sum();
-        let [send, receive] = [&mut own, &mut all].map(|values| Address::new(values.as_mut_ptr().cast()));
+        let [send, receive] = [&mut own, &mut all].map(|values| address(values));
         collective::allreduce(&self.operation, Some(send), receive, count as u64, datatype, op).await?;
         assert_eq!(all, sums(number, &self.theirs, 0..count));
         Ok(())
@@ -270,7 +272,7 @@ impl Call {
         let mut own = values(number, self.me, 0..block * self.mine.len());
         let mut all = vec![-1; block];
         let (op, datatype) = sum();
-        let [send, receive] = [&mut own, &mut all].map(|values| Address::new(values.as_mut_ptr().cast()));
+        let [send, receive] = [&mut own, &mut all].map(|values| address(values));
         let block64 = block as u64;
         collective::reduce_scatter_block(&self.operation, Some(send), receive, block64, datatype, op).await?;
         let first = self.rank * block;
@@ -332,7 +334,7 @@ async fn traffic(
     let mut under_way = Vec::new();
     let texts: Vec<_> = theirs
         .iter()
-        .map(|_| rank.buffer(&rank.me().0.to_le_bytes()))
+        .map(|_| rank.buffer(&rank.me().number().to_le_bytes()))
         .collect();
     for number in 0..operations {
         under_way.push(start(rank, common, inter, sides, number));
@@ -361,7 +363,7 @@ async fn traffic(
         assert_eq!(outcome.error, None);
         let source = outcome.source as usize;
         assert_eq!(outcome.tag, source as i32);
-        assert_eq!(room.bytes(), theirs[source].0.to_le_bytes());
+        assert_eq!(room.bytes(), theirs[source].number().to_le_bytes());
         assert!(!std::mem::replace(&mut seen[source], true), "rank {source} twice");
     }
     own.shuffle(&mut under_way);
@@ -400,14 +402,14 @@ async fn derive(
             let said: Vec<(i32, i32)> = (0..rank.world().size())
                 .map(|_| (common.i32(..3), common.i32(-2..3)))
                 .collect();
-            let of = |process: ProcId| match said[process.0 as usize] {
+            let of = |process: PeerIndex| match said[process.index()] {
                 (2, key) => (-32766, key),
                 other => other,
             };
             let (color, key) = of(me);
             let made = inter.clone().split(color, key).await.unwrap();
             let expected = sides.only(|_, members| {
-                let mut same: Vec<ProcId> = members
+                let mut same: Vec<PeerIndex> = members
                     .iter()
                     .copied()
                     .filter(|&member| of(member).0 == color)
@@ -477,7 +479,7 @@ async fn merge(rank: &Rank, common: &mut Rng, inter: &Arc<Communicator>, sides: 
 
 async fn program(rank: Rank, seed: u64) {
     let mut common = Rng::with_seed(seed);
-    let mut own = Rng::with_seed(seed ^ u64::from(rank.me().0 + 1) << 40);
+    let mut own = Rng::with_seed(seed ^ u64::from(rank.me().number() + 1) << 40);
     for number in 0..3 {
         // Members and lookers-on go on with the same numbers.
         let mut round = common.fork();
@@ -492,9 +494,9 @@ async fn program(rank: Rank, seed: u64) {
         if let Some((derived, sides)) = derive(&rank, &mut round, &inter, &sides).await {
             sides.hold(&derived, rank.me());
             traffic(&rank, &mut later, &mut own, &derived, &sides, 4).await;
-            collective::barrier(&derived.parting()).await.unwrap();
+            collective::barrier(&derived.disconnect_barrier()).await.unwrap();
         }
-        collective::barrier(&inter.parting()).await.unwrap();
+        collective::barrier(&inter.disconnect_barrier()).await.unwrap();
     }
 }
 
@@ -514,7 +516,7 @@ fn no_process_waits_for_a_leader_that_has_failed() {
         Simulation::new(seed, ranks, Options::random(seed)).run(|rank| async move {
             let leader = seed as u32 % ranks;
             let world = rank.world();
-            let is_leader = rank.me().0 == leader;
+            let is_leader = rank.me().number() == leader;
             for (to, class) in [
                 (leader as i32, Class::Comm),
                 (ranks as i32, Class::Rank),
@@ -526,7 +528,8 @@ fn no_process_waits_for_a_leader_that_has_failed() {
             }
             let all = Group::first(ranks);
             let instance = rank.instance().clone();
-            let failed = Communicator::between_groups(instance, all, leader, Ok(ProcId(leader)), "us").await;
+            let failed =
+                Communicator::between_groups(instance, all, leader, Ok(PeerIndex::new(leader)), "us").await;
             assert_eq!(failed.err().map(|error| error.class), Some(Class::Comm));
         });
     });

@@ -9,8 +9,8 @@ use std::rc::Rc;
 use fastrand::Rng;
 use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
-use weft::communicator::Communicator;
 use weft::instance::{User, Users};
+use weft::objects::communicator::Communicator;
 use weft::sim::{Options, Rank, Simulation, check, join_all, skewed};
 
 /// What must have happened in some runs, or they prove little.
@@ -55,7 +55,7 @@ async fn program(rank: Rank, mut rng: Rng, job: Rc<RefCell<Job>>, firm: bool) {
     let users = Rc::new(RefCell::new(Users::new()));
     users.borrow_mut().come(User::World);
     let late = rng.u32(..3) != 0;
-    let mut parts: Vec<Part> = vec![Box::pin(finalises(
+    let mut parts: Vec<Part> = vec![Box::pin(finalizes(
         rank.clone(),
         rng.fork(),
         job.clone(),
@@ -70,7 +70,7 @@ async fn program(rank: Rank, mut rng: Rng, job: Rc<RefCell<Job>>, firm: bool) {
     rank.leave();
 }
 
-async fn finalises(rank: Rank, mut rng: Rng, job: Rc<RefCell<Job>>, users: Rc<RefCell<Users>>, firm: bool) {
+async fn finalizes(rank: Rank, mut rng: Rng, job: Rc<RefCell<Job>>, users: Rc<RefCell<Users>>, firm: bool) {
     rank.pause(skewed(&mut rng, 16)).await;
     let first_word = || {
         let had = users.borrow().had_sessions();
@@ -86,7 +86,7 @@ async fn finalises(rank: Rank, mut rng: Rng, job: Rc<RefCell<Job>>, users: Rc<Re
         had
     };
     let check = None::<fn(Vec<String>)>;
-    let ending = Communicator::finalise_world(rank.instance(), first_word, last_word, check, None);
+    let ending = Communicator::finalize_world(rank.instance(), first_word, last_word, check, None);
     let ended = rank.each_turn(ending).await.expect("nobody dies");
     users.borrow_mut().leave(!ended.sessions_left);
 }
@@ -134,7 +134,7 @@ fn run(seed: u64, firm: bool) -> Option<FxHashSet<Rare>> {
         ..Job::default()
     }));
     Simulation::new(seed, ranks, Options::random(seed)).run(|rank| {
-        let rng = Rng::with_seed(seed ^ u64::from(rank.me().0 + 1) << 40);
+        let rng = Rng::with_seed(seed ^ u64::from(rank.me().number() + 1) << 40);
         program(rank, rng, job.clone(), firm)
     });
     let mut job = job.borrow_mut();

@@ -10,12 +10,13 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use parking_lot::Mutex;
-use weft::collective::barrier;
-use weft::communicator::Communicator;
 use weft::engine::buffered::SendBuffer;
 use weft::engine::matching::{Envelope, Pattern};
 use weft::engine::request::{Outcome, RequestId};
 use weft::engine::{Message, Received};
+use weft::identity::Context;
+use weft::objects::collective::barrier;
+use weft::objects::communicator::Communicator;
 use weft::sim::{Buffer, Options, Rank, Simulation, check, join_all, skewed};
 
 /// What is known of one message, to both sides.
@@ -345,7 +346,7 @@ fn in_order(log: &Log, model: &[Known]) {
 /// Ready sends: their receives are posted, so each goes straight to its own, whatever else is under way.
 async fn ready(rank: Rank, mut rng: Rng, posted: Arc<Mutex<Vec<bool>>>) {
     let group = rank.world().group().clone();
-    let world = Communicator::new(rank.instance(), READY, group).expect("a member");
+    let world = Communicator::new(rank.instance(), Context::of_bits(READY), group).expect("a member");
     let (me, size) = (world.rank(), world.size());
     let from = (me + size - 1) % size;
     for round in 0..4 {
@@ -387,7 +388,7 @@ fn run(seed: u64, ordered: bool) {
     let logs = Simulation::new(seed, size, options).run(|rank| {
         let (model, posted, senders_left) = (model.clone(), posted.clone(), senders_left.clone());
         async move {
-            let mut rng = Rng::with_seed(seed ^ u64::from(rank.me().0 + 1) << 40);
+            let mut rng = Rng::with_seed(seed ^ u64::from(rank.me().number() + 1) << 40);
             let attached = rank
                 .instance()
                 .attachment()
@@ -418,7 +419,7 @@ fn run(seed: u64, ordered: bool) {
             join_all(all).await;
             barrier(&rank.world().collective()).await.expect("a barrier");
             let room = rank.instance().attachment().take().expect("attached above");
-            let flush = rank.instance().engine().flush_buffer(&room, 0);
+            let flush = rank.instance().engine().flush_buffer(&room, Context::of_bits(0));
             assert_eq!(rank.wait(flush).await, Outcome::EMPTY);
             std::mem::take(&mut *log.lock())
         }

@@ -5,11 +5,11 @@
 use std::sync::Arc;
 
 use fastrand::Rng;
-use weft::collective::barrier;
-use weft::communicator::partitioned::{PartitionedReceive, PartitionedSend};
+use weft::base::error::Class;
 use weft::engine::Received;
 use weft::engine::request::Outcome;
-use weft::error::Class;
+use weft::objects::collective::barrier;
+use weft::objects::partitioned::{PartitionedReceive, PartitionedSend};
 use weft::sim::{Buffer, Options, Rank, Simulation, check, join_all, skewed};
 
 /// A send and the receive that it is to meet.
@@ -167,7 +167,7 @@ fn run(seed: u64, ordered: bool) {
     Simulation::new(seed, size, options).run(|rank| {
         let pairs = pairs.clone();
         async move {
-            let mut rng = Rng::with_seed(seed ^ u64::from(rank.me().0 + 1) << 40);
+            let mut rng = Rng::with_seed(seed ^ u64::from(rank.me().number() + 1) << 40);
             let world = rank.world().clone();
             let me = world.rank();
             let mut sides = Vec::new();

@@ -10,13 +10,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use fastrand::Rng;
-use weft::collective::{allgather_bytes, barrier, bcast_bytes};
-use weft::communicator::Communicator;
-use weft::datatype::Datatype;
+use weft::data::datatype::Datatype;
 use weft::engine::Received;
 use weft::engine::buffered::SendBuffer;
 use weft::engine::matching::{Envelope, Pattern};
 use weft::engine::request::{Outcome, RequestId};
+use weft::identity::Context;
+use weft::objects::collective::{allgather_bytes, barrier, bcast_bytes};
+use weft::objects::communicator::Communicator;
 use weft::sim::{Buffer, Options, Rank, Simulation, check};
 
 /// A message of the plan; ranks are those in its communicator.
@@ -391,7 +392,7 @@ async fn between(rank: &Rank, communicator: &mut Arc<Communicator>, kind: u32, c
             assert!(
                 part.group()
                     .iter()
-                    .all(|process| process.0 as i32 % colors == me % colors)
+                    .all(|process| process.number() as i32 % colors == me % colors)
             );
             *communicator = part;
         }
@@ -405,7 +406,7 @@ fn run(seed: u64, size: u32, phases: u32, per_rank: u32, adjust: impl Fn(&mut Op
     Simulation::new(seed, size, options).run(|rank| async move {
         // What all ranks decide alike, and what each decides for itself.
         let mut common = Rng::with_seed(seed);
-        let mut own = Rng::with_seed(seed ^ u64::from(rank.me().0) << 40);
+        let mut own = Rng::with_seed(seed ^ u64::from(rank.me().number()) << 40);
         let mut communicator = rank.world().clone();
         let attached = rank
             .instance()
@@ -421,7 +422,7 @@ fn run(seed: u64, size: u32, phases: u32, per_rank: u32, adjust: impl Fn(&mut Op
             }
         }
         let room = rank.instance().attachment().take().expect("attached above");
-        let flush = rank.instance().engine().flush_buffer(&room, 0);
+        let flush = rank.instance().engine().flush_buffer(&room, Context::of_bits(0));
         assert_eq!(rank.wait(flush).await, Outcome::EMPTY);
     });
 }
@@ -446,7 +447,7 @@ fn run_many_runs(seed: u64) {
     let limits = &mut options.conditions.limits;
     // Mostly read, as far as that does not fail; sometimes sent as data.
     (options.rma, limits.rma, limits.rma_from) = (!seed.is_multiple_of(8), true, 0);
-    (limits.read_run, limits.expose_run) = (0, 0);
+    (limits.read_run, limits.register_run) = (0, 0);
     options.conditions.failed_reads_permille = if seed.is_multiple_of(5) { 200 } else { 0 };
     Simulation::new(seed, 2, options).run(|rank| async move {
         let mut rng = Rng::with_seed(seed);
@@ -457,7 +458,7 @@ fn run_many_runs(seed: u64) {
         let spread = spread.expect("a vector");
         let data: Vec<u8> = (0..run * runs).map(|_| rng.u8(..)).collect();
         let (sender_spread, bytes) = (rng.bool(), runs * extent);
-        if rank.me().0 == 0 {
+        if rank.me().number() == 0 {
             let buffer = match sender_spread {
                 true => {
                     let mut bytes = vec![0x66; bytes];

@@ -1,9 +1,9 @@
 //! Operations of several steps as tasks: many at a time, waited for in any order.
 
 use fastrand::Rng;
-use weft::collective::{allgather_bytes, barrier, bcast_bytes};
 use weft::engine::request::{Outcome, RequestId};
 use weft::instance::Operation;
+use weft::objects::collective::{allgather_bytes, barrier, bcast_bytes};
 use weft::sim::{Options, Rank, Simulation, check};
 
 fn operation(rank: &Rank, kind: u32, number: usize) -> Operation {
@@ -41,7 +41,7 @@ fn operation(rank: &Rank, kind: u32, number: usize) -> Operation {
 
 async fn program(rank: Rank, seed: u64) {
     let mut common = Rng::with_seed(seed);
-    let mut own = Rng::with_seed(seed ^ u64::from(rank.me().0 + 1) << 40);
+    let mut own = Rng::with_seed(seed ^ u64::from(rank.me().number() + 1) << 40);
     let mut under_way: Vec<(usize, RequestId)> = Vec::new();
     for number in 0..40 {
         let kind = common.u32(..3);

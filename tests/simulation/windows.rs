@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use weft::collective;
 use weft::err;
+use weft::identity::Context;
+use weft::objects::collective;
+use weft::objects::window::{Attached, Exposed, Part, SharedPart, Window};
 use weft::sim::{Options, Simulation, check};
-use weft::window::{Attached, Exposed, Part, SharedPart, Window};
 use weft::{Class, Result};
 
 /// Somebody's arguments may be wrong; then that process says why, the others say where, and the next window is made.
@@ -16,7 +17,7 @@ fn for_all_or_none() {
         let wrong = (seed % 4 != 0).then_some(seed as u32 / 6 % size);
         let shared = seed / 36 % 2 == 0;
         let results = Simulation::new(seed, size, Options::random(seed)).run(|rank| async move {
-            let me = rank.me().0;
+            let me = rank.me().number();
             let create = |good: bool| {
                 let world = rank.world().clone();
                 let ready = match good {
@@ -39,7 +40,7 @@ fn for_all_or_none() {
         });
         let mut contexts = Vec::new();
         for (rank, result) in results.into_iter().enumerate() {
-            let (first, second): (Result<u64>, Result<u64>) = result.expect("it lived");
+            let (first, second): (Result<Context>, Result<Context>) = result.expect("it lived");
             match (first, wrong) {
                 (Ok(context), None) => contexts.push(context),
                 (Err(error), Some(wrong)) if wrong as usize == rank => {
@@ -83,7 +84,7 @@ fn shared_memory_is_shared() {
         let size = 1 + seed as u32 % 6;
         let bytes = |rank: u32| (seed as u32 / 6 * 7 + rank * 5) % 40;
         let results = Simulation::new(seed, size, Options::random(seed)).run(|rank| async move {
-            let me = rank.me().0;
+            let me = rank.me().number();
             let part = Ok(shared_part(bytes(me) as usize));
             let window: Arc<Window> = Window::allocate_shared(rank.world().clone(), part)
                 .await

@@ -6,11 +6,12 @@ use super::{
     BUFFER, How, Part, RECEIVE, SEND, apart, buffer, collectives, in_place, nothing, operand_in_place, part,
     vbuffer, wbuffer,
 };
-use crate::abi::objects::{Integer, communicator};
-use crate::abi::procedure::mpi;
-use crate::abi::types::*;
-use crate::collective;
-use crate::error::Result;
+use crate::abi::common::arguments::Integer;
+use crate::abi::common::objects::communicator;
+use crate::abi::common::procedure::mpi;
+use crate::abi::common::types::*;
+use crate::base::error::Result;
+use crate::objects::collective;
 
 collectives! {
     /// Section 6.3.
@@ -91,7 +92,7 @@ unsafe fn bcast(
     let how = how.of_root(root, &comm);
     let buffer = self::buffer(buffer, count.wide(), datatype, 1, BUFFER)?;
     let run = move |operation| async move { collective::bcast(&operation, root, buffer).await };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
     unsafe { how.run(&comm, run) }
 }
 
@@ -133,12 +134,12 @@ unsafe fn gather(
         )?),
         false => None,
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's buffers are valid, and nobody else uses them during the call.
     let (send, refused) = unsafe { apart((send, 1), (receive.as_ref(), comm.peers().size())) }?;
     let run = move |operation| async move {
         collective::refuse(refused, collective::gather(&operation, root, send, receive).await)
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
     unsafe { how.run(&comm, run) }
 }
 
@@ -172,7 +173,7 @@ unsafe fn gatherv<C: Integer>(
         false => Some(buffer(sendbuf, sendcount.wide(), sendtype, 1, SEND)?),
     };
     let receive = match at_root {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's arrays have an element for each process.
         true => Some(unsafe {
             vbuffer(
                 recvbuf,
@@ -185,7 +186,7 @@ unsafe fn gatherv<C: Integer>(
         }?),
         false => None,
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's buffers are valid, and nobody else uses them during the call.
     let (send, refused) = unsafe { apart((send, 1), (receive.as_ref(), comm.peers().size())) }?;
     let run = move |operation| async move {
         collective::refuse(
@@ -193,7 +194,7 @@ unsafe fn gatherv<C: Integer>(
             collective::gatherv(&operation, root, send, receive).await,
         )
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
     unsafe { how.run(&comm, run) }
 }
 
@@ -235,7 +236,7 @@ unsafe fn scatter(
         true => None,
         false => Some(buffer(recvbuf, recvcount.wide(), recvtype, 1, RECEIVE)?),
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's buffers are valid, and nobody else uses them during the call.
     let (send, refused) = unsafe { apart((send, comm.peers().size()), (receive.as_ref(), 1)) }?;
     let run = move |operation| async move {
         collective::refuse(
@@ -243,7 +244,7 @@ unsafe fn scatter(
             collective::scatter(&operation, root, send, receive).await,
         )
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
     unsafe { how.run(&comm, run) }
 }
 
@@ -273,7 +274,7 @@ unsafe fn scatterv<C: Integer>(
     };
     let how = how.of_root(root, &comm);
     let send = match at_root {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's arrays have an element for each process.
         true => Some(unsafe {
             vbuffer(
                 sendbuf,
@@ -290,7 +291,7 @@ unsafe fn scatterv<C: Integer>(
         true => None,
         false => Some(buffer(recvbuf, recvcount.wide(), recvtype, 1, RECEIVE)?),
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's buffers are valid, and nobody else uses them during the call.
     let (send, refused) = unsafe { apart((send, comm.peers().size()), (receive.as_ref(), 1)) }?;
     let run = move |operation| async move {
         collective::refuse(
@@ -298,7 +299,7 @@ unsafe fn scatterv<C: Integer>(
             collective::scatterv(&operation, root, send, receive).await,
         )
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
     unsafe { how.run(&comm, run) }
 }
 
@@ -320,12 +321,12 @@ unsafe fn allgather(
         false => Some(buffer(sendbuf, sendcount.wide(), sendtype, 1, SEND)?),
     };
     let receive = buffer(recvbuf, recvcount.wide(), recvtype, comm.peers().size(), RECEIVE)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's buffers are valid, and nobody else uses them during the call.
     let (send, refused) = unsafe { apart((send, 1), (Some(&receive), comm.peers().size())) }?;
     let run = move |operation| async move {
         collective::refuse(refused, collective::allgather(&operation, send, receive).await)
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
     unsafe { how.run(&comm, run) }
 }
 
@@ -347,7 +348,7 @@ unsafe fn allgatherv<C: Integer>(
         true => None,
         false => Some(buffer(sendbuf, sendcount.wide(), sendtype, 1, SEND)?),
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's arrays have an element for each process.
     let receive = unsafe {
         vbuffer(
             recvbuf,
@@ -358,12 +359,12 @@ unsafe fn allgatherv<C: Integer>(
             RECEIVE.with_displs(),
         )
     }?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's buffers are valid, and nobody else uses them during the call.
     let (send, refused) = unsafe { apart((send, 1), (Some(&receive), comm.peers().size())) }?;
     let run = move |operation| async move {
         collective::refuse(refused, collective::allgatherv(&operation, send, receive).await)
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
     unsafe { how.run(&comm, run) }
 }
 
@@ -386,12 +387,12 @@ unsafe fn alltoall(
         false => Some(buffer(sendbuf, sendcount.wide(), sendtype, size, SEND)?),
     };
     let receive = buffer(recvbuf, recvcount.wide(), recvtype, size, RECEIVE)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's buffers are valid, and nobody else uses them during the call.
     let (send, refused) = unsafe { apart((send, size), (Some(&receive), size)) }?;
     let run = move |operation| async move {
         collective::refuse(refused, collective::alltoall(&operation, send, receive).await)
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
     unsafe { how.run(&comm, run) }
 }
 
@@ -411,7 +412,7 @@ unsafe fn alltoallv<C: Integer, D: Integer>(
 ) -> Result<()> {
     let comm = communicator(comm)?;
     let size = comm.peers().size();
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's arrays have an element for each process.
     let (send, receive) = unsafe {
         let send = match operand_in_place(sendbuf, SEND.buffer, &comm)? {
             true => None,
@@ -422,12 +423,12 @@ unsafe fn alltoallv<C: Integer, D: Integer>(
             vbuffer(recvbuf, recvcounts, rdispls, recvtype, size, RECEIVE)?,
         )
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's buffers are valid, and nobody else uses them during the call.
     let (send, refused) = unsafe { apart((send, size), (Some(&receive), size)) }?;
     let run = move |operation| async move {
         collective::refuse(refused, collective::alltoallv(&operation, send, receive).await)
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
     unsafe { how.run(&comm, run) }
 }
 
@@ -447,7 +448,7 @@ unsafe fn alltoallw<C: Integer, D: Integer>(
 ) -> Result<()> {
     let comm = communicator(comm)?;
     let size = comm.peers().size();
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's arrays have an element for each process.
     let (send, receive) = unsafe {
         let send = match operand_in_place(sendbuf, SEND.buffer, &comm)? {
             true => None,
@@ -458,11 +459,11 @@ unsafe fn alltoallw<C: Integer, D: Integer>(
             wbuffer(recvbuf, recvcounts, rdispls, recvtypes, size, RECEIVE)?,
         )
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's buffers are valid, and nobody else uses them during the call.
     let (send, refused) = unsafe { apart((send, size), (Some(&receive), size)) }?;
     let run = move |operation| async move {
         collective::refuse(refused, collective::alltoallw(&operation, send, receive).await)
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
     unsafe { how.run(&comm, run) }
 }

@@ -5,23 +5,26 @@
 //! - `reduction`: reductions and scans
 
 mod data;
+mod op;
 mod reduction;
 
 use std::ffi::{c_int, c_void};
 use std::future::Future;
 use std::sync::Arc;
 
-use super::constants::*;
-use super::objects::{self, Found, Integer, array, committed, count, give};
-use super::request;
-use super::types::*;
-use crate::collective::{self, Address, Blocked, Buffer, Refused, Root, VBuffer, WBuffer};
-use crate::communicator::{Collective, Communicator};
-use crate::datatype::Datatype;
+use crate::abi::common::arguments;
+use crate::abi::common::arguments::{Integer, array, count, give};
+use crate::abi::common::constants::*;
+use crate::abi::common::objects::{Found, committed};
+use crate::abi::common::types::*;
+use crate::abi::point_to_point::request;
+use crate::base::error::{Error, Result};
+use crate::data::datatype::Datatype;
 use crate::engine::mismatch::Operation;
 use crate::engine::request::Outcome;
 use crate::err;
-use crate::error::{Error, Result};
+use crate::objects::collective::{self, Address, Blocked, Buffer, Refused, Root, VBuffer, WBuffer};
+use crate::objects::communicator::{Collective, Communicator};
 
 /// How an operation is run.
 trait How: Sized {
@@ -148,7 +151,8 @@ fn hold<T>(found: Found<T>) -> Arc<T> {
 }
 
 fn address(buffer: *const c_void) -> Address {
-    Address::new(buffer.cast_mut().cast())
+    // SAFETY: the user keeps the buffers of an operation valid until it has ended (section 6.12).
+    unsafe { Address::new(buffer.cast_mut().cast()) }
 }
 
 fn in_place(buffer: *const c_void) -> bool {
@@ -183,7 +187,7 @@ fn part(root: c_int, comm: &Communicator) -> Result<Option<Part>> {
             beside: false,
         }),
         _ => {
-            let root = objects::root(root, comm)?;
+            let root = arguments::root(root, comm)?;
             Some(Part {
                 root: Root::Rank(root),
                 at_root: !comm.is_inter() && comm.rank() == root,
@@ -209,7 +213,7 @@ unsafe fn apart<S: Blocked>(
 ) -> Result<(Option<S>, Option<Refused>)> {
     match (send, receive) {
         (Some(send), Some(receive)) => {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller's buffers are valid, and nobody else uses them during the call.
             let (send, refused) = unsafe { collective::apart((send, sent), (receive, received)) }?;
             Ok((Some(send), refused))
         }
@@ -288,7 +292,7 @@ fn elements(
             datatype.size()
         ));
     }
-    objects::memory(placed(buffer, name)?, number, datatype, name)?;
+    arguments::memory(placed(buffer, name)?, number, datatype, name)?;
     Ok(number)
 }
 
@@ -320,7 +324,7 @@ fn about(buffer: &str, error: Error) -> Error {
 /// # Safety
 /// The pointer is null or valid for `size` counts.
 unsafe fn counts<C: Integer>(from: *const C, size: u32, name: &str) -> Result<Arc<[u64]>> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's array is null or has so many elements.
     let counts = unsafe { array(from, size as usize, name) }?;
     counts
         .iter()
@@ -342,7 +346,7 @@ unsafe fn counts<C: Integer>(from: *const C, size: u32, name: &str) -> Result<Ar
 /// # Safety
 /// The pointer is null or valid for `size` displacements.
 unsafe fn displacements<D: Integer>(from: *const D, size: u32, name: &str) -> Result<Arc<[i64]>> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's array is null or has so many elements.
     let displacements = unsafe { array(from, size as usize, name) }?;
     Ok(displacements
         .iter()
@@ -363,7 +367,7 @@ unsafe fn vbuffer<C: Integer, D: Integer>(
     names: Names,
 ) -> Result<VBuffer> {
     let datatype = committed(datatype).map_err(|error| about(names.buffer, error))?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's arrays have so many elements.
     let (counts, displs) = unsafe {
         (
             self::counts(counts, size, names.counts)?,
@@ -398,7 +402,7 @@ unsafe fn wbuffer<C: Integer, D: Integer>(
     size: u32,
     names: Names,
 ) -> Result<WBuffer> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's array is null or has so many elements.
     let (counts, displs, handles) = unsafe {
         (
             self::counts(counts, size, names.counts)?,

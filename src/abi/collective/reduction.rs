@@ -7,15 +7,16 @@ use super::{
     BUFFER, How, Part, address, collectives, counts, elements, hold, in_place, nothing, operand_in_place,
     part,
 };
-use crate::abi::constants::MPI_IN_PLACE;
-use crate::abi::objects::{self, Integer, committed, communicator, intracommunicator};
-use crate::abi::procedure::mpi;
-use crate::abi::types::*;
-use crate::collective::{self, Address, Refused, apart_elements};
-use crate::datatype::Datatype;
+use crate::abi::common::arguments::Integer;
+use crate::abi::common::constants::MPI_IN_PLACE;
+use crate::abi::common::objects::{self, committed, communicator, intracommunicator};
+use crate::abi::common::procedure::mpi;
+use crate::abi::common::types::*;
+use crate::base::error::Result;
+use crate::data::datatype::Datatype;
+use crate::data::op::Op;
 use crate::err;
-use crate::error::Result;
-use crate::op::Op;
+use crate::objects::collective::{self, Address, Refused, apart_elements};
 
 collectives! {
     /// Section 6.9.1.
@@ -89,7 +90,7 @@ impl Operands {
         let mut refused = None;
         if let (Some(from), Some(to)) = (send, receive) {
             let result = received.and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller's buffers are valid, and nobody else uses them during the call.
             let (apart, why) =
                 unsafe { apart_elements((from, number * u64::from(blocks)), (to, result), &datatype) }?;
             (send, refused) = (Some(apart), why);
@@ -133,7 +134,7 @@ unsafe fn reduce(
     if in_place(sendbuf) && beside && !at_root {
         return Err(err!(Buffer, "sendbuf can be MPI_IN_PLACE at the root only"));
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's buffers are valid for as many elements as it says.
     let all = unsafe {
         Operands::check(
             sendbuf,
@@ -157,7 +158,7 @@ unsafe fn reduce(
         );
         collective::refuse(all.refused, reduce.await)
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
     unsafe { how.run(&comm, run) }
 }
 
@@ -174,7 +175,7 @@ unsafe fn allreduce(
 ) -> Result<()> {
     let comm = communicator(comm)?;
     operand_in_place(sendbuf, "sendbuf", &comm)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's buffers are valid for as many elements as it says.
     let all = unsafe {
         Operands::check(
             sendbuf,
@@ -191,7 +192,7 @@ unsafe fn allreduce(
         let allreduce = collective::allreduce(&operation, all.send, receive, all.count, all.datatype, all.op);
         collective::refuse(all.refused, allreduce.await)
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
     unsafe { how.run(&comm, run) }
 }
 
@@ -207,7 +208,7 @@ unsafe fn scan(
     how: impl How,
 ) -> Result<()> {
     let comm = intracommunicator(comm, "comm")?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's buffers are valid for as many elements as it says.
     let all = unsafe {
         Operands::check(
             sendbuf,
@@ -224,7 +225,7 @@ unsafe fn scan(
         let scan = collective::scan(&operation, all.send, receive, all.count, all.datatype, all.op);
         collective::refuse(all.refused, scan.await)
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
     unsafe { how.run(&comm, run) }
 }
 
@@ -242,7 +243,7 @@ unsafe fn exscan(
     let comm = intracommunicator(comm, "comm")?;
     // Rank 0 receives nothing.
     let receives = comm.rank() > 0;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's buffers are valid for as many elements as it says.
     let all = unsafe {
         Operands::check(
             sendbuf,
@@ -259,7 +260,7 @@ unsafe fn exscan(
         let exscan = collective::exscan(&operation, all.send, receive, all.count, all.datatype, all.op);
         collective::refuse(all.refused, exscan.await)
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
     unsafe { how.run(&comm, run) }
 }
 
@@ -276,7 +277,7 @@ unsafe fn reduce_scatter_block(
 ) -> Result<()> {
     let comm = communicator(comm)?;
     operand_in_place(sendbuf, "sendbuf", &comm)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's buffers are valid for as many elements as it says.
     let all = unsafe {
         Operands::check(
             sendbuf,
@@ -294,7 +295,7 @@ unsafe fn reduce_scatter_block(
             collective::reduce_scatter_block(&operation, all.send, receive, all.count, all.datatype, all.op);
         collective::refuse(all.refused, reduce_scatter_block.await)
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
     unsafe { how.run(&comm, run) }
 }
 
@@ -311,7 +312,7 @@ unsafe fn reduce_scatter<C: Integer>(
 ) -> Result<()> {
     let comm = communicator(comm)?;
     operand_in_place(sendbuf, "sendbuf", &comm)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's arrays have an element for each process.
     let counts = unsafe { counts(recvcounts, comm.size(), "recvcounts") }?;
     let total = counts
         .iter()
@@ -319,7 +320,7 @@ unsafe fn reduce_scatter<C: Integer>(
         .and_then(|sum| i64::try_from(sum).ok())
         .ok_or_else(|| err!(Count, "the sum of recvcounts does not fit in 63 bits"))?;
     let own = counts[comm.rank() as usize];
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's buffers are valid for as many elements as it says.
     let all = unsafe {
         Operands::check(
             sendbuf,
@@ -338,6 +339,6 @@ unsafe fn reduce_scatter<C: Integer>(
             collective::reduce_scatter(&operation, all.send, receive, counts, all.datatype, all.op);
         collective::refuse(all.refused, reduce_scatter.await)
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
     unsafe { how.run(&comm, run) }
 }

@@ -6,13 +6,14 @@ use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 
-use crate::abi::constants::*;
-use crate::abi::objects::{self, Integer, array, count, datatype, give, new_datatype, read};
-use crate::abi::procedure::mpi;
-use crate::abi::types::*;
-use crate::datatype::{Combiner, Datatype, Order, TypeClass};
+use crate::abi::common::arguments::{Integer, array, count, give, read};
+use crate::abi::common::constants::*;
+use crate::abi::common::objects::{self, datatype, new_datatype};
+use crate::abi::common::procedure::mpi;
+use crate::abi::common::types::*;
+use crate::base::error::{Error, Result};
+use crate::data::datatype::{Combiner, Datatype, Order, TypeClass};
 use crate::err;
-use crate::error::{Error, Result};
 
 mpi! {
     /// Section 5.1.2.
@@ -239,7 +240,7 @@ unsafe fn hvector<C: Integer>(
 ) -> Result<()> {
     let old = datatype(oldtype)?;
     let new = Datatype::hvector(count.wide(), blocklength.wide(), stride.wide(), &old)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's pointers are null or valid for writing.
     unsafe { give_new::<C>(newtype, new) }
 }
 
@@ -253,10 +254,10 @@ unsafe fn hindexed<C: Integer, A: Integer>(
     newtype: *mut MPI_Datatype,
 ) -> Result<()> {
     let old = datatype(oldtype)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's arrays have so many elements.
     let (blocklengths, displacements) = unsafe { blocks(count, blocklengths, displacements) }?;
     let new = Datatype::hindexed(&blocklengths, &displacements, &old)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's pointers are null or valid for writing.
     unsafe { give_new::<C>(newtype, new) }
 }
 
@@ -269,9 +270,9 @@ unsafe fn structure<C: Integer, A: Integer>(
     types: *const MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> Result<()> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's arrays have so many elements.
     let (blocklengths, displacements) = unsafe { blocks(count, blocklengths, displacements) }?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's array is null or has so many elements.
     let handles = unsafe { array(types, blocklengths.len(), "array_of_types") }?;
     let mut old = Vec::with_capacity(handles.len());
     for (at, &handle) in handles.iter().enumerate() {
@@ -280,7 +281,7 @@ unsafe fn structure<C: Integer, A: Integer>(
         old.push(Arc::clone(&found));
     }
     let new = Datatype::struct_(&blocklengths, &displacements, &old)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's pointers are null or valid for writing.
     unsafe { give_new::<C>(newtype, new) }
 }
 
@@ -293,7 +294,7 @@ unsafe fn give_new<C: Integer>(to: *mut MPI_Datatype, new: Arc<Datatype>) -> Res
         return Err(err!(Arg, "newtype is a null pointer"));
     }
     let new = if C::LARGE { new.made_large() } else { new };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's pointers are null or valid for writing.
     unsafe { give(to, new_datatype(new)?, "newtype") }
 }
 
@@ -303,7 +304,7 @@ unsafe fn give_new<C: Integer>(to: *mut MPI_Datatype, new: Arc<Datatype>) -> Res
 /// The pointer is null or valid for so many.
 unsafe fn wide<T: Integer>(from: *const T, len: impl Integer, name: &str) -> Result<Vec<i64>> {
     let len = count(len.wide(), "count")? as usize;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's array is null or has so many elements.
     let values = unsafe { array(from, len, name) }?;
     Ok(values.iter().map(|value| value.wide()).collect())
 }
@@ -317,7 +318,7 @@ unsafe fn blocks(
     blocklengths: *const impl Integer,
     displacements: *const impl Integer,
 ) -> Result<(Vec<i64>, Vec<i64>)> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's arrays have so many elements.
     unsafe {
         Ok((
             wide(blocklengths, count, "array_of_blocklengths")?,
@@ -340,7 +341,7 @@ fn dimensions(ndims: c_int) -> Result<usize> {
 /// The pointer is null or valid for so many.
 unsafe fn wide_dims<T: Integer>(from: *const T, ndims: c_int, name: &str) -> Result<Vec<i64>> {
     dimensions(ndims)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's arrays have so many elements.
     unsafe { wide(from, ndims, name) }
 }
 

@@ -4,15 +4,16 @@
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
-use crate::abi::constants::*;
-use crate::abi::objects::{
-    Integer, array_mut, count, datatype, give, give_count, give_text, new_datatype, object_name, read,
+use crate::abi::common::arguments::{
+    Integer, array_mut, count, give, give_count, give_text, object_name, read,
 };
-use crate::abi::procedure::mpi;
-use crate::abi::types::*;
-use crate::datatype::{Contents, Datatype};
+use crate::abi::common::constants::*;
+use crate::abi::common::objects::{datatype, new_datatype};
+use crate::abi::common::procedure::mpi;
+use crate::abi::common::types::*;
+use crate::base::error::Result;
+use crate::data::datatype::{Contents, Datatype};
 use crate::err;
-use crate::error::Result;
 
 mpi! {
     /// Section 5.1.5.
@@ -228,7 +229,7 @@ fn defined(number: Option<u64>) -> i64 {
 /// # Safety
 /// The pointer is null or valid.
 unsafe fn set_elements(status: *mut MPI_Status, type_: MPI_Datatype, count_: i64) -> Result<()> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's pointers are null, MPI_STATUS_IGNORE or valid for writing.
     let mut changed = unsafe { read(status, "status") }?;
     let elements = count(count_, "count")?;
     let found = datatype(type_)?;
@@ -275,7 +276,7 @@ unsafe fn fill<T, U>(
             values.len()
         ));
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's array is null or has so many elements.
     let to = unsafe { array_mut(to, values.len(), &format!("array_of_{what}")) }?;
     for (to, from) in to.iter_mut().zip(values) {
         *to = value(from)?;

@@ -2,13 +2,12 @@
 
 use std::ffi::{c_char, c_void};
 
-use crate::abi::objects::{
-    Integer, array, array_mut, committed, communicator, count, datatype, give, give_count, memory, read, text,
-};
-use crate::abi::procedure::mpi;
-use crate::abi::types::*;
+use crate::abi::common::arguments::{Integer, array, array_mut, count, give, give_count, memory, read, text};
+use crate::abi::common::objects::{committed, communicator, datatype};
+use crate::abi::common::procedure::mpi;
+use crate::abi::common::types::*;
+use crate::base::error::Result;
 use crate::err;
-use crate::error::Result;
 
 mpi! {
     /// Section 5.2.
@@ -150,7 +149,7 @@ fn piece(buffer: *const c_void, at: u64, bytes: u64, name: &str) -> Result<*cons
 /// # Safety
 /// The pointer is null or to a string that ends with a zero byte.
 unsafe fn external32(datarep: *const c_char) -> Result<()> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's pointer is null or a string that ends with a zero byte.
     match unsafe { text(datarep, "datarep") }? {
         "external32" => Ok(()),
         other => Err(err!(Arg, "datarep is {other:?}, but must be \"external32\"")),

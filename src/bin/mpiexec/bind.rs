@@ -6,7 +6,7 @@
 
 use clap::ValueEnum;
 use nix::sched::CpuSet;
-use weft::topology::{Kind, Processors, Topology};
+use weft::system::locality::{HardwareKind, Processors, Topology};
 
 use crate::claims::Claims;
 use crate::outcome::Failure;
@@ -212,16 +212,16 @@ fn places(topology: &Topology, allowed: &Processors) -> Result<Vec<Place>, Failu
         let all = topology.instances(kind).iter().map(|one| one.within(allowed));
         all.filter(|one| !one.is_empty()).collect()
     };
-    let mut cores = sets(Kind::Core);
+    let mut cores = sets(HardwareKind::Core);
     if cores.is_empty() {
-        cores = sets(Kind::Thread);
+        cores = sets(HardwareKind::Thread);
     }
     if cores.is_empty() {
         return Err(Failure::launcher(
             "hwloc found no core that may be used; --bind-to none does without".into(),
         ));
     }
-    let sockets = sets(Kind::Package);
+    let sockets = sets(HardwareKind::Package);
     let places = cores.into_iter().map(|core| {
         let socket = sockets.iter().find(|socket| socket.meets(&core));
         Place {

@@ -2,14 +2,14 @@
 //!
 //! A job that binds its ranks holds an abstract Unix socket for each core that it has, whose name is the core's. The kernel gives a
 //! name to one process at a time and takes it back when the last copy of the socket is gone, so there are no files, and
-//! nothing to clean up after a crash. The keeper has a copy: cores stay taken until all ranks are gone. Jobs see each other
+//! nothing to clean up after a crash. The watchdog has a copy: cores stay taken until all ranks are gone. Jobs see each other
 //! where they share a network namespace; whoever takes names in bad faith can do no more than leave ranks unbound.
 
 use std::ops::RangeInclusive;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-use weft::topology::Processors;
+use weft::system::locality::Processors;
 
 /// The cores that a job has.
 pub struct Claims {

@@ -2,7 +2,7 @@
 //!
 //! The way of a job: [`cli`] reads the command line, [`hosts`], [`program`] and [`bind`] check it against this machine
 //! ([`claims`] keeps jobs off each other's cores, [`picture`] draws what is bound), and [`job`] runs it: one loop over signals ([`process`] starts ranks, [`library`] has them find Weft's library), PMI lines ([`server`] answers them) and
-//! output ([`output`] forwards it). [`outcome`] holds the rules of the exit status; a [`keeper`] cleans up if the
+//! output ([`output`] forwards it). [`outcome`] holds the rules of the exit status; a [`watchdog`] cleans up if the
 //! launcher itself is killed, and [`leftovers`] are what killed ranks leave. `docs/launcher.md` is the reference.
 
 mod bind;
@@ -10,7 +10,6 @@ mod claims;
 mod cli;
 mod hosts;
 mod job;
-mod keeper;
 mod leftovers;
 mod library;
 mod outcome;
@@ -21,6 +20,7 @@ mod picture;
 mod process;
 mod program;
 mod server;
+mod watchdog;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -47,7 +47,7 @@ fn tell_of_misspelt_settings(plan: &Plan) {
     let own: Vec<OsString> = std::env::vars_os().map(|(name, _)| name).collect();
     let of_apps = plan.apps.iter().flat_map(|app| &app.env).map(|(name, _)| name);
     let names = own.iter().chain(of_apps).filter_map(|name| name.to_str());
-    for line in weft::settings::misspelt(names) {
+    for line in weft::base::settings::misspelt(names) {
         let _ = writeln!(std::io::stderr(), "mpiexec: {line}");
     }
 }

@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use weft::topology::{Kind, Processors, Topology};
+use weft::system::locality::{HardwareKind, Processors, Topology};
 
 /// The machine, as it is drawn.
 #[derive(Debug)]
@@ -65,15 +65,15 @@ impl Picture {
 
 /// The cores of each socket. Where hwloc knows none, all cores are in one; where it knows no cores, each processor is one.
 fn sockets(topology: &Topology) -> Vec<Vec<Processors>> {
-    let mut cores = topology.instances(Kind::Core);
+    let mut cores = topology.instances(HardwareKind::Core);
     if cores.is_empty() {
-        cores = topology.instances(Kind::Thread);
+        cores = topology.instances(HardwareKind::Thread);
     }
     let inside = |package: &Processors| {
         let cores = cores.iter().filter(|core| package.contains_all(core));
         cores.cloned().collect()
     };
-    match topology.instances(Kind::Package) {
+    match topology.instances(HardwareKind::Package) {
         [] => vec![cores.to_vec()],
         packages => packages.iter().map(inside).collect(),
     }
@@ -113,9 +113,12 @@ mod tests {
     /// Two sockets with two cores of two hardware threads each; processors 6 and 7 are somebody else's.
     fn picture() -> Picture {
         let topology = Topology::of([
-            (Kind::Package, vec![set(&[0, 1, 4, 5]), set(&[2, 3, 6, 7])]),
             (
-                Kind::Core,
+                HardwareKind::Package,
+                vec![set(&[0, 1, 4, 5]), set(&[2, 3, 6, 7])],
+            ),
+            (
+                HardwareKind::Core,
                 vec![set(&[0, 4]), set(&[1, 5]), set(&[2, 6]), set(&[3, 7])],
             ),
         ]);
@@ -176,7 +179,7 @@ mod tests {
 
     #[test]
     fn machines_without_sockets_or_cores_are_drawn_as_well() {
-        let threads = Topology::of([(Kind::Thread, vec![set(&[0]), set(&[1])])]);
+        let threads = Topology::of([(HardwareKind::Thread, vec![set(&[0]), set(&[1])])]);
         let picture = Picture {
             sockets: Ok(sockets(&threads)),
             allowed: set(&[0, 1]),

@@ -6,9 +6,9 @@
 
 use std::collections::HashMap;
 
-use weft::bootstrap::pmi1::wire::{self, Message};
+use weft::base::error::Result;
 use weft::err;
-use weft::error::Result;
+use weft::system::bootstrap::pmi1::wire::{self, Message};
 
 /// Longest name of a key-value space, as `get_maxes` tells it (bytes).
 const KVSNAME_MAX: usize = 256;
@@ -24,8 +24,8 @@ const WEFT_VALLEN_MAX: usize = 8 * 1024;
 pub enum Effect {
     /// Send this line (its line feed included) to the rank.
     Reply { rank: usize, line: String },
-    /// The rank initialised PMI; until it finalizes, its end is a failure.
-    Initialised { rank: usize, pid: Option<i32> },
+    /// The rank initialized PMI; until it finalizes, its end is a failure.
+    Initialized { rank: usize, pid: Option<i32> },
     /// The rank may exit from now on.
     Finalized { rank: usize },
     /// What the rank waits for, as it was asked.
@@ -37,7 +37,7 @@ pub enum Effect {
 /// How far a rank is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// It never initialised PMI: perhaps no MPI program at all.
+    /// It never initialized PMI: perhaps no MPI program at all.
     Plain,
     /// Between `init` and `finalize`.
     Active,
@@ -63,7 +63,7 @@ pub struct Facts {
 struct Client {
     phase: Phase,
     epoch: u32,
-    /// The process that initialised PMI last.
+    /// The process that initialized PMI last.
     pid: Option<i32>,
     in_barrier: bool,
     /// In the middle of a command of several lines.
@@ -226,7 +226,7 @@ impl Server {
         }
         let client = &mut self.clients[rank];
         if client.phase == Phase::Active {
-            return refuse("this_rank_has_initialised_already");
+            return refuse("this_rank_has_initialized_already");
         }
         // The same process may come again, and is in the same epoch then.
         if client.phase == Phase::Finalized && client.pid != pid {
@@ -246,7 +246,7 @@ impl Server {
             self.mapping(),
         );
         Ok(vec![
-            Effect::Initialised { rank, pid },
+            Effect::Initialized { rank, pid },
             Effect::Reply { rank, line },
         ])
     }
@@ -515,7 +515,7 @@ mod tests {
             .unwrap();
         assert_eq!(
             second[0],
-            Effect::Initialised {
+            Effect::Initialized {
                 rank: 0,
                 pid: Some(7)
             }

@@ -3,12 +3,13 @@
 use serde::Serialize;
 
 use weft::Result;
-use weft::abi::constants::{MPI_ABI_SUBVERSION, MPI_ABI_VERSION, MPI_SUBVERSION, MPI_VERSION};
-use weft::fabric::{self, select};
+use weft::abi::common::constants::{MPI_ABI_SUBVERSION, MPI_ABI_VERSION, MPI_SUBVERSION, MPI_VERSION};
+use weft::base::settings::{Origin, Settings, TABLE, ValueKind};
+use weft::identity::{JobId, ProcessName};
 use weft::lane::shm::{self, ShmLane};
-use weft::lane::{Lane, ProcId, choose as lanes};
-use weft::settings::{Kind, Origin, Settings, TABLE};
-use weft::topology::Topology;
+use weft::lane::{Lane, choose as lanes};
+use weft::system::fabric::{self, select};
+use weft::system::locality::Topology;
 
 use super::ways::{Way, Ways};
 
@@ -188,7 +189,10 @@ fn hardware() -> Hardware {
 
 fn shared_memory(settings: &Settings, wanted: lanes::Wanted) -> SharedMemory {
     let options = shm::Options {
-        me: ProcId(0),
+        me: ProcessName {
+            job: JobId(0),
+            rank: 0,
+        },
         senders: 1,
         token: 0,
         node: 0,
@@ -233,7 +237,7 @@ fn provider(candidate: select::Candidate, uses: &Ways) -> Provider {
     }
 }
 
-fn setting(row: &weft::settings::Setting, found: Option<String>) -> Setting {
+fn setting(row: &weft::base::settings::Setting, found: Option<String>) -> Setting {
     let origin = match found {
         Some(_) => Origin::Environment,
         None => Origin::Default,
@@ -247,10 +251,10 @@ fn setting(row: &weft::settings::Setting, found: Option<String>) -> Setting {
             Origin::Environment => "environment",
         },
         accepts: match row.kind {
-            Kind::Text => "text".into(),
-            Kind::List { of } => of.join(","),
-            Kind::Switch => "0 or 1".into(),
-            Kind::Number { min, max } => format!("{min} to {max}"),
+            ValueKind::Text => "text".into(),
+            ValueKind::List { of } => of.join(","),
+            ValueKind::Switch => "0 or 1".into(),
+            ValueKind::Number { min, max } => format!("{min} to {max}"),
         },
         help: row.help.trim(),
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use weft::transports::columns;
+use weft::instance::transports::columns;
 
 use super::report::{Provider, Report, SharedMemory, Transports};
 

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use weft::fabric::select;
+use weft::base::settings::Settings;
 use weft::lane::choose::Wanted;
-use weft::settings::Settings;
+use weft::system::fabric::select;
 
 use super::report::SharedMemory;
 

@@ -19,12 +19,12 @@ use std::sync::{Arc, Weak};
 use rustc_hash::FxHashMap;
 
 use super::step::{Begun, Step};
-use super::{Failed, View};
+use super::{Failed, View, of_collective};
 use crate::engine::matching::Pattern;
 use crate::engine::request::{RequestId, Work};
-use crate::engine::{Engine, State};
+use crate::engine::{Engine, EngineState};
 use crate::err;
-use crate::lane::ProcId;
+use crate::identity::{Context, PeerIndex};
 
 /// What a process says of itself while it waits in a collective operation, or of one that has failed: the `arg` of a
 /// `Waits` message (drawn in `docs/wire.md`).
@@ -63,8 +63,8 @@ impl Said {
 
 /// What peers said that are stuck, to be looked at when this process waits.
 struct Heard {
-    peer: ProcId,
-    context: u64,
+    peer: PeerIndex,
+    context: Context,
     said: Said,
 }
 
@@ -75,7 +75,7 @@ const HEARD_MAX: usize = 64;
 pub(super) struct Crossing {
     several_threads: bool,
     /// What this process has begun, by communicator.
-    begun: FxHashMap<u64, Weak<Begun>>,
+    begun: FxHashMap<Context, Weak<Begun>>,
     /// With so many of them, those that are gone are removed.
     full: usize,
     heard: Vec<Heard>,
@@ -87,11 +87,11 @@ impl Crossing {
     }
 
     /// How many operations of a kind this process has begun; `None`: the communicator is gone.
-    fn begun(&self, communicator: u64, nonblocking: bool) -> Option<u32> {
+    fn begun(&self, communicator: Context, nonblocking: bool) -> Option<u32> {
         Some(self.begun.get(&communicator)?.upgrade()?.count(nonblocking))
     }
 
-    pub fn hear(&mut self, peer: ProcId, context: u64, said: Said) {
+    pub fn hear(&mut self, peer: PeerIndex, context: Context, said: Said) {
         if said.stuck.is_none() || self.several_threads {
             return;
         }
@@ -111,7 +111,7 @@ impl Engine {
     }
 
     /// Tells where the operations are counted that this process begins on the communicator of a context.
-    pub fn count_steps(&mut self, context: u64, begun: &Arc<Begun>) {
+    pub fn count_steps(&mut self, context: Context, begun: &Arc<Begun>) {
         let crossing = &mut self.state.watch.crossing;
         crossing.begun.insert(context, Arc::downgrade(begun));
         if crossing.begun.len() > crossing.full {
@@ -130,18 +130,18 @@ impl Engine {
     }
 }
 
-impl State {
+impl EngineState {
     /// `true`: no more is to be made of it.
     fn judge(&mut self, heard: &Heard, waiting: &[(Pattern, RequestId)], view: &View) -> bool {
         let Heard { peer, context, said } = *heard;
         let theirs = said.step;
-        let communicator = (view.communicator)(context, theirs.tag());
+        let communicator = of_collective(context, theirs.tag());
         let Some((communicator, others)) = communicator.zip(said.stuck) else {
             return true;
         };
         let begun = match self.watch.crossing.begun(communicator, theirs.nonblocking) {
             // This process has not come to it yet.
-            None if (view.is_finalizing)(context) => Some(0),
+            None if context.is_finalizing() => Some(0),
             begun => begun,
         };
         match begun {
@@ -149,16 +149,16 @@ impl State {
             // The peer waits no longer, or not for long.
             _ => return true,
         }
-        let never_comes = |step: Step, of: u64| match step.nonblocking == theirs.nonblocking {
+        let never_comes = |step: Step, of: Context| match step.nonblocking == theirs.nonblocking {
             _ if of != communicator => !step.nonblocking || said.answer,
             false => step.is_to_come(others),
             true => false,
         };
         let mine = waiting.iter().find_map(|(pattern, id)| {
             let (from, mine) = self.waits_in(*id, pattern)?;
-            let of = (view.communicator)(pattern.context, mine.tag())?;
+            let of = of_collective(pattern.context, mine.tag())?;
             // Nobody goes on in finalize before all have come.
-            let needs = from == peer || (view.is_finalizing)(pattern.context);
+            let needs = from == peer || pattern.context.is_finalizing();
             let meets = needs && never_comes(mine, of) && self.is_stuck(mine, of, view);
             meets.then_some((pattern.context, mine, of))
         });
@@ -168,8 +168,8 @@ impl State {
                 ..self.said_of(mine_in, mine, view)
             };
             // Who has come to the end of all waits for those who have not.
-            if !(view.is_finalizing)(mine_in) {
-                let theirs_words = match (view.is_finalizing)(context) {
+            if !mine_in.is_finalizing() {
+                let theirs_words = match context.is_finalizing() {
                     true => "MPI_Finalize".into(),
                     false if of != communicator => format!("{} of another communicator", theirs.words()),
                     false => theirs.words(),
@@ -179,7 +179,7 @@ impl State {
                     "the processes call different collective operations: this one is in {} and process {} in {theirs_words}, and neither \
                      can begin what the other is in",
                     mine.words(),
-                    peer.0
+                    peer.number()
                 );
                 self.fail_step((mine_in, mine), (context, theirs), error);
             }
@@ -215,8 +215,8 @@ impl State {
     }
 
     /// What is to be said of a step in which this process waits.
-    pub(super) fn said_of(&self, context: u64, step: Step, view: &View) -> Said {
-        let communicator = (view.communicator)(context, step.tag());
+    pub(super) fn said_of(&self, context: Context, step: Step, view: &View) -> Said {
+        let communicator = of_collective(context, step.tag());
         let stuck = communicator.filter(|&communicator| self.is_stuck(step, communicator, view));
         Said {
             step,
@@ -226,7 +226,7 @@ impl State {
     }
 
     /// Whether this process does not return to its program before a step has ended, in which it waits for a message.
-    fn is_stuck(&self, step: Step, communicator: u64, view: &View) -> bool {
+    fn is_stuck(&self, step: Step, communicator: Context, view: &View) -> bool {
         // The receives of a blocking one are those of the only thread's call.
         let needs = |(id, request): (RequestId, &super::Request)| {
             let is_it = matches!(request.work, Work::Collective(tag) if tag == step.tag());
@@ -265,12 +265,12 @@ mod tests {
     fn of_each_peer_and_communicator_the_last_word_is_kept() {
         let mut crossing = Crossing::default();
         for (peer, context, number) in [(1, 8, 1), (2, 8, 2), (1, 10, 3), (1, 8, 4)] {
-            crossing.hear(ProcId(peer), context, said(number));
+            crossing.hear(PeerIndex::new(peer), Context::of_bits(context), said(number));
         }
         assert_eq!(numbers(&crossing), [2, 3, 4]);
         // The oldest go where there are too many.
         for number in 5..5 + HEARD_MAX as u32 {
-            crossing.hear(ProcId(number), 8, said(number));
+            crossing.hear(PeerIndex::new(number), Context::of_bits(8), said(number));
         }
         assert_eq!(numbers(&crossing), (5..5 + HEARD_MAX as u32).collect::<Vec<_>>());
     }
@@ -279,10 +279,10 @@ mod tests {
     fn who_is_not_stuck_is_not_listened_to() {
         let mut crossing = Crossing::default();
         let stuck = None;
-        crossing.hear(ProcId(1), 8, Said { stuck, ..said(1) });
+        crossing.hear(PeerIndex::new(1), Context::of_bits(8), Said { stuck, ..said(1) });
         assert!(!crossing.has_heard());
         crossing.several_threads = true;
-        crossing.hear(ProcId(1), 8, said(1));
+        crossing.hear(PeerIndex::new(1), Context::of_bits(8), said(1));
         assert!(!crossing.has_heard());
     }
 }

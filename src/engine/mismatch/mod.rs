@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 
 use super::matching::Pattern;
 use super::request::{Outcome, ReceiveStage, Request, RequestId, Work};
-use super::wire::Kind;
-use super::{Engine, State};
-use crate::error::Error;
-use crate::lane::ProcId;
+use super::wire::MessageKind;
+use super::{Engine, EngineState};
+use crate::base::error::Error;
+use crate::identity::{Context, PeerIndex};
 
 use crossing::{Crossing, Said};
 pub use step::{Begun, Operation, Step};
@@ -42,14 +42,15 @@ fn is_far(tag: Option<i32>, other: i32) -> bool {
     }
 }
 
+/// The communicator's context where a context and a tag are those of messages of a collective operation.
+pub(super) fn of_collective(context: Context, tag: i32) -> Option<Context> {
+    (context.is_collective() && Step::of_tag(tag).is_some()).then(|| context.communicator())
+}
+
 /// What the layers above know of a process that waits.
 pub struct View<'a> {
     /// When it is.
     pub now: Instant,
-    /// The context id of the communicator to whose collective operations a context and a tag belong, if they do.
-    pub communicator: fn(u64, i32) -> Option<u64>,
-    /// Whether a context is that of the operations inside finalize.
-    pub is_finalizing: fn(u64) -> bool,
     /// Whether the wait can't end before this request has.
     pub needs: &'a dyn Fn(RequestId) -> bool,
 }
@@ -58,17 +59,17 @@ pub struct View<'a> {
 #[derive(Default)]
 pub(super) struct Watch {
     /// The context and tag that was waited for at the last look, and when the next one is due.
-    waits: Option<(u64, i32, Instant, Duration)>,
+    waits: Option<(Context, i32, Instant, Duration)>,
     failed: Vec<Failed>,
     crossing: Crossing,
 }
 
 /// An operation that has failed here.
 struct Failed {
-    context: u64,
+    context: Context,
     step: Step,
     /// What a peer was in, and in which context.
-    against: (u64, Step),
+    against: (Context, Step),
     error: Error,
 }
 
@@ -85,9 +86,7 @@ impl Engine {
             return;
         }
         let is_collective = |pattern: &Pattern| {
-            let communicator = pattern
-                .tag
-                .and_then(|tag| (view.communicator)(pattern.context, tag));
+            let communicator = pattern.tag.and_then(|tag| of_collective(pattern.context, tag));
             communicator.is_some()
         };
         let waiting: Vec<(Pattern, RequestId)> = self
@@ -104,7 +103,7 @@ impl Engine {
             .min();
         let Some((context, tag)) = first else {
             // Nothing here; not to be asked at each of many short sleeps.
-            self.state.watch.waits = Some((0, 0, now + FIRST, FIRST));
+            self.state.watch.waits = Some((Context::NONE, 0, now + FIRST, FIRST));
             return;
         };
         // What this process has left behind is forgotten, long before its number comes round again.
@@ -160,9 +159,9 @@ impl Engine {
     }
 }
 
-impl State {
+impl EngineState {
     /// From which process a receive waits for a message of which operation.
-    fn waits_in(&self, id: RequestId, pattern: &Pattern) -> Option<(ProcId, Step)> {
+    fn waits_in(&self, id: RequestId, pattern: &Pattern) -> Option<(PeerIndex, Step)> {
         let request = self.requests.get(id)?;
         let Work::Receive(work) = &request.work else {
             return None;
@@ -177,12 +176,12 @@ impl State {
         }
     }
 
-    fn say(&mut self, peer: ProcId, context: u64, said: Said) {
-        self.reply(peer, Kind::Waits, context, said.encode(), &[]);
+    fn say(&mut self, peer: PeerIndex, context: Context, said: Said) {
+        self.reply(peer, MessageKind::WAITS, context.bits(), said.encode(), &[]);
     }
 
     /// A peer says in which operation it waits for this process. `false`: that makes no sense.
-    pub(super) fn on_waits(&mut self, peer: ProcId, context: u64, arg: u64) -> bool {
+    pub(super) fn on_waits(&mut self, peer: PeerIndex, context: Context, arg: u64) -> bool {
         let Some(said) = Said::decode(arg) else {
             return false;
         };
@@ -217,7 +216,7 @@ impl State {
     }
 
     /// All that waits in an operation fails.
-    fn fail_step(&mut self, (context, mine): (u64, Step), theirs: (u64, Step), error: Error) {
+    fn fail_step(&mut self, (context, mine): (Context, Step), theirs: (Context, Step), error: Error) {
         let ids: Vec<RequestId> = self
             .posted
             .iter()

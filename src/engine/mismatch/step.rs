@@ -10,9 +10,9 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::base::error::Error;
 use crate::err;
-use crate::error::Error;
-use crate::lane::ProcId;
+use crate::identity::PeerIndex;
 
 /// The operations that tags tell apart; the first stands for all that make or end windows and files, and for what processes do to
 /// meet.
@@ -176,14 +176,14 @@ impl Step {
     }
 
     /// Of ranks of which one is in this and `peer` in another operation of the same number.
-    pub(super) fn error(self, other: Step, peer: ProcId) -> Error {
+    pub(super) fn error(self, other: Step, peer: PeerIndex) -> Error {
         let (mine, theirs) = (self.words(), other.words());
         let theirs = if mine == theirs { "another root's" } else { &theirs };
         err!(
             Other,
             "the processes call different collective operations: where this one is in {mine}, process {} is in {theirs} (number {} of \
              the {} ones on this communicator)",
-            peer.0,
+            peer.number(),
             u64::from(self.number) + 1,
             if self.nonblocking {
                 "nonblocking"
@@ -303,13 +303,15 @@ mod tests {
         assert!(!mine.contradicts(mine));
         assert!(!mine.contradicts(step(4, "MPI_Barrier", false)));
         assert!(!mine.contradicts(step(3, "MPI_Barrier", true)));
-        let blocking = mine.error(step(3, "MPI_Barrier", false), ProcId(5)).message;
+        let blocking = mine
+            .error(step(3, "MPI_Barrier", false), PeerIndex::new(5))
+            .message;
         assert!(
             blocking.contains("MPI_Bcast") && blocking.contains("MPI_Barrier"),
             "{blocking}"
         );
         let said = step(3, "MPI_Reduce", true)
-            .error(step(3, "MPI_Bcast", true), ProcId(5))
+            .error(step(3, "MPI_Bcast", true), PeerIndex::new(5))
             .message;
         assert!(
             said.contains("MPI_Ireduce") && said.contains("process 5 is in MPI_Ibcast"),

@@ -1,20 +1,21 @@
 use super::*;
-use crate::engine::memory::Memory;
+use crate::data::memory::Memory;
 use crate::engine::receive::Received;
 use crate::engine::tests::{PEER, Scene};
+use crate::identity::Context;
 use crate::lane::Limits;
 use std::sync::Arc;
 
-const COMMUNICATOR: u64 = 8;
-const ANOTHER: u64 = 10;
-const FINALIZE: u64 = 6;
+const COMMUNICATOR: Context = Context::of_bits(40);
+const ANOTHER: Context = Context::of_bits(42);
+const FINALIZE: Context = Context::FINALIZE;
 
 /// One of two processes: the other is what the scene plays.
 struct Process {
     scene: Scene,
     begun: Arc<Begun>,
     /// Keeps the counts of the others.
-    others: [(u64, Arc<Begun>); 3],
+    others: [(Context, Arc<Begun>); 3],
     /// The operation that it waits in, and the receive of its message.
     step: Step,
     receive: RequestId,
@@ -31,7 +32,7 @@ impl Process {
 
     /// The same on one of several communicators.
     fn on(
-        communicator: u64,
+        communicator: Context,
         (blocking, nonblocking): (u32, u32),
         name: &str,
         is_nonblocking: bool,
@@ -45,7 +46,7 @@ impl Process {
             }
             (known, begun)
         });
-        let is_it = |(of, _): &&(u64, Arc<Begun>)| *of == communicator;
+        let is_it = |(of, _): &&(Context, Arc<Begun>)| *of == communicator;
         let begun = counts.iter().find(is_it).expect("one of them").1.clone();
         let before = Operation::named("MPI_Scan");
         for (count, nonblocking) in [(blocking, false), (nonblocking, true)] {
@@ -60,8 +61,8 @@ impl Process {
             request
         });
         let pattern = Pattern {
-            context: communicator + 1,
-            source: Some(PEER.0),
+            context: communicator.collective(),
+            source: Some(PEER.number()),
             tag: Some(step.tag()),
         };
         // SAFETY: there is no memory.
@@ -82,7 +83,7 @@ impl Process {
     }
 
     /// It has begun this, too.
-    fn begin(&mut self, communicator: u64, step: Step) {
+    fn begin(&mut self, communicator: Context, step: Step) {
         let (_, begun) = self
             .others
             .iter()
@@ -100,8 +101,6 @@ impl Process {
     fn sleeps_for(&mut self, after: Duration, needs: &dyn Fn(RequestId) -> bool) {
         self.scene.engine.look_into_waits(&View {
             now: self.start + after,
-            communicator: |context, _| (context & 1 != 0).then_some(context - 1),
-            is_finalizing: |context| context == FINALIZE + 1,
             needs,
         });
     }
@@ -111,15 +110,15 @@ impl Process {
         while self.scene.engine.progress(false) {}
         let heard = self.scene.heard();
         for (header, _) in &heard {
-            if header.kind == Kind::Waits {
+            if header.kind == MessageKind::WAITS {
                 other
                     .scene
-                    .says(Kind::Waits, 0, (0, header.context, header.arg), &[]);
+                    .says(MessageKind::WAITS, 0, (0, header.context, header.arg), &[]);
             }
         }
         heard
             .iter()
-            .filter(|(header, _)| header.kind == Kind::Waits)
+            .filter(|(header, _)| header.kind == MessageKind::WAITS)
             .count()
     }
 
@@ -294,8 +293,12 @@ fn a_peer_that_is_still_stuck_is_told_again() {
             stuck: Some(3),
             answer: false,
         };
-        one.scene
-            .says(Kind::Waits, 0, (0, COMMUNICATOR + 1, said.encode()), &[]);
+        one.scene.says(
+            MessageKind::WAITS,
+            0,
+            (0, COMMUNICATOR.collective().bits(), said.encode()),
+            &[],
+        );
         one.sleeps(Duration::from_millis(1010));
         assert_eq!(one.tells(&mut other), answers, "{step:?}");
     }
@@ -336,10 +339,10 @@ fn what_is_said_is_read_as_it_was_written_and_nonsense_is_refused() {
 }
 
 /// A receive of a step's message beside the one that the process waits in.
-fn posted(process: &mut Process, context: u64, step: Step) -> RequestId {
+fn posted(process: &mut Process, context: Context, step: Step) -> RequestId {
     let pattern = Pattern {
         context,
-        source: Some(PEER.0),
+        source: Some(PEER.number()),
         tag: Some(step.tag()),
     };
     // SAFETY: there is no memory.
@@ -360,24 +363,25 @@ fn of(number: u32, name: &str) -> Step {
 
 #[test]
 fn a_message_of_another_operation_is_enough() {
-    let context = COMMUNICATOR + 1;
-    let peer = u64::from(PEER.0);
+    let context = COMMUNICATOR.collective();
+    let peer = u64::from(PEER.number());
     for (step, context, source, fails) in [
         (of(3, "MPI_Bcast"), context, peer, true),
         (of(4, "MPI_Bcast"), context, peer, false),
-        (of(3, "MPI_Bcast"), context + 2, peer, false),
+        (of(3, "MPI_Bcast"), ANOTHER.collective(), peer, false),
         (of(3, "MPI_Bcast"), context, peer + 1, false),
     ] {
         let mut one = Process::new((3, 0), "MPI_Barrier", false);
-        let other = posted(&mut one, COMMUNICATOR + 1, of(9, "MPI_Scan"));
-        one.scene.says(Kind::Eager, 0, (step.tag(), context, source), &[]);
+        let other = posted(&mut one, COMMUNICATOR.collective(), of(9, "MPI_Scan"));
+        one.scene
+            .says(MessageKind::EAGER, 0, (step.tag(), context.bits(), source), &[]);
         one.sleeps(Duration::ZERO);
         one.sleeps(Duration::from_millis(1001));
         let error = one.error();
         assert_eq!(
             error.is_some(),
             fails,
-            "{step:?} in {context} from {source}: {error:?}"
+            "{step:?} in {context:?} from {source}: {error:?}"
         );
         assert!(error.is_none_or(|error| error.contains("process 1 is in MPI_Bcast")));
         assert_eq!(
@@ -391,20 +395,21 @@ fn a_message_of_another_operation_is_enough() {
 /// What still belongs to an operation that has failed fails too, and peers that ask are told, until the program is far beyond it.
 #[test]
 fn a_failed_operation_is_remembered_for_a_while() {
-    let context = COMMUNICATOR + 1;
+    let context = COMMUNICATOR.collective();
     let mut one = Process::new((3, 0), "MPI_Barrier", false);
     let theirs = Said {
         step: of(3, "MPI_Bcast"),
         stuck: None,
         answer: false,
     };
-    let asks = |one: &mut Process, said: Said, context: u64| {
-        one.scene.says(Kind::Waits, 0, (0, context, said.encode()), &[]);
+    let asks = |one: &mut Process, said: Said, context: Context| {
+        one.scene
+            .says(MessageKind::WAITS, 0, (0, context.bits(), said.encode()), &[]);
         while one.scene.engine.progress(false) {}
         let heard = one.scene.heard();
         heard
             .iter()
-            .filter(|(header, _)| header.kind == Kind::Waits)
+            .filter(|(header, _)| header.kind == MessageKind::WAITS)
             .count()
     };
     assert_eq!(asks(&mut one, theirs, context), 1);
@@ -429,7 +434,7 @@ fn a_failed_operation_is_remembered_for_a_while() {
     assert_eq!(asks(&mut one, theirs, context), 1);
     assert_eq!(asks(&mut one, answer, context), 0);
     assert_eq!(asks(&mut one, later, context), 0);
-    assert_eq!(asks(&mut one, theirs, context + 2), 0);
+    assert_eq!(asks(&mut one, theirs, ANOTHER.collective()), 0);
     // It is left behind.
     for (number, remembered) in [(3 + FAILED_MAX as u32, 1), (4 + FAILED_MAX as u32, 0)] {
         posted(&mut one, context, of(number, "MPI_Barrier"));

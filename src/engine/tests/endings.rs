@@ -21,7 +21,7 @@ fn a_send_that_is_given_up_has_ended_and_sends_no_more() {
         for (id, receiver) in [(given_up, 7), (other, 8)] {
             if granted > 0 {
                 let grant = Grant::new(LEN as u64, granted).encode();
-                scene.says(Kind::Cts, 0, (0, receiver, id.to_u64()), &grant);
+                scene.says(MessageKind::CTS, 0, (0, receiver, id.to_u64()), &grant);
             }
         }
         scene.engine.abandon(given_up);
@@ -34,14 +34,14 @@ fn a_send_that_is_given_up_has_ended_and_sends_no_more() {
         assert!(
             heard
                 .iter()
-                .all(|(header, _)| (header.kind, header.context) == (Kind::Data, 8))
+                .all(|(header, _)| (header.kind, header.context) == (MessageKind::DATA, 8))
         );
         let bytes: usize = heard.iter().map(|(_, payload)| payload.len()).sum();
         assert_eq!(bytes as u64, granted);
         assert_eq!(scene.engine.is_complete(other), Some(granted == LEN as u64));
         // An answer that comes late finds nothing, and does no harm.
         let grant = Grant::new(LEN as u64, LEN as u64).encode();
-        scene.says(Kind::Cts, 0, (0, 7, given_up.to_u64()), &grant);
+        scene.says(MessageKind::CTS, 0, (0, 7, given_up.to_u64()), &grant);
         assert!(!scene.is_lost() && scene.heard().is_empty());
     }
 }
@@ -93,7 +93,7 @@ fn a_freed_send_that_waits_for_its_receive_is_untaken() {
     scene.wire.lock().full = true;
     for id in [kept, freed] {
         let grant = Grant::new(LEN as u64, LEN as u64).encode();
-        scene.says(Kind::Cts, 0, (0, 7, id.to_u64()), &grant);
+        scene.says(MessageKind::CTS, 0, (0, 7, id.to_u64()), &grant);
     }
     assert_eq!(untaken(&scene), []);
 }
@@ -127,7 +127,11 @@ fn messages_are_counted_while_anybody_wants_it() {
 fn a_synchronous_message_goes_at_once_where_it_fits_with_its_word() {
     const FITS: usize = 100;
     let data = pattern(FITS + 1);
-    for (len, kind) in [(0, Kind::Eager), (FITS, Kind::Eager), (FITS + 1, Kind::Rts)] {
+    for (len, kind) in [
+        (0, MessageKind::EAGER),
+        (FITS, MessageKind::EAGER),
+        (FITS + 1, MessageKind::RTS),
+    ] {
         let mut scene = Scene::new(|limits| {
             limits.rma = false;
             // Eight bytes name the request.
@@ -136,12 +140,12 @@ fn a_synchronous_message_goes_at_once_where_it_fits_with_its_word() {
         });
         let id = scene.send_as(5, Memory::of(&data[..len]), true);
         let (_, payload) = scene.hears(kind);
-        if kind == Kind::Eager {
+        if kind == MessageKind::EAGER {
             assert_eq!(payload[..8], id.to_u64().to_le_bytes());
             assert_eq!(payload[8..], data[..len]);
         }
         assert_eq!(scene.engine.is_complete(id), Some(false), "{len}");
-        scene.says(Kind::Done, 0, (0, 0, id.to_u64()), &[]);
+        scene.says(MessageKind::DONE, 0, (0, 0, id.to_u64()), &[]);
         assert_eq!(scene.engine.take(id), Some(Outcome::EMPTY), "{len}");
     }
 }
@@ -149,13 +153,18 @@ fn a_synchronous_message_goes_at_once_where_it_fits_with_its_word() {
 /// A long message of the peer that is to be read, and its receive.
 fn to_be_read(scene: &mut Scene, buffer: &mut [u8]) -> RequestId {
     let id = scene.post(6, Memory::of_mut(buffer));
-    scene.wire.lock().exposed = pattern(buffer.len());
+    scene.wire.lock().registered = pattern(buffer.len());
     let rts = Rts {
         size: buffer.len() as u64,
         sender: 31,
         key: Some(RemoteKey(vec![1])),
     };
-    scene.says(Kind::Rts, 0, (6, CONTEXT, PEER.0.into()), &rts.encode());
+    scene.says(
+        MessageKind::RTS,
+        0,
+        (6, CONTEXT.bits(), PEER.number().into()),
+        &rts.encode(),
+    );
     id
 }
 
@@ -259,7 +268,7 @@ fn what_was_freed_and_is_under_way_is_known() {
     assert!(!freed(&scene), "it is the user's");
     scene.engine.release(send);
     assert!(freed(&scene));
-    scene.says(Kind::Done, 0, (0, 0, send.to_u64()), &[]);
+    scene.says(MessageKind::DONE, 0, (0, 0, send.to_u64()), &[]);
     assert!(!freed(&scene), "it has ended");
     // A receive counts from its message on.
     let mut buffer = vec![0; LEN];
@@ -286,7 +295,12 @@ fn who_asks_for_a_message_back_awaits_an_answer() {
         assert!(awaits(&scene));
         scene.heard();
         if answered {
-            scene.says(Kind::CancelReply, FLAG_CANCELLED, (0, 0, id.to_u64()), &[]);
+            scene.says(
+                MessageKind::CANCEL_REPLY,
+                FLAG_CANCELLED,
+                (0, 0, id.to_u64()),
+                &[],
+            );
         } else {
             scene.wire.lock().failure = Some(crate::err!(Other, "the lane is broken"));
             while scene.engine.progress(false) {}
@@ -301,7 +315,7 @@ fn data_for_a_receive_that_reads_is_nonsense() {
     let mut buffer = vec![0; LEN];
     scene.wire.lock().reads_nothing = true;
     let id = to_be_read(&mut scene, &mut buffer);
-    scene.says(Kind::Data, 0, (0, id.to_u64(), 0), &[1; 10]);
+    scene.says(MessageKind::DATA, 0, (0, id.to_u64(), 0), &[1; 10]);
     assert!(scene.is_lost());
 }
 
@@ -320,7 +334,7 @@ fn a_receive_that_waits_to_read_is_given_up() {
 
 #[test]
 fn who_is_not_connected_is_wanted() {
-    let mut scene = Scene::of_strangers();
+    let mut scene = Scene::of_intruders();
     assert!(!scene.engine.has_wanted());
     let id = scene.send(5, Memory::empty());
     assert!(scene.engine.has_wanted());
@@ -335,16 +349,16 @@ fn who_is_not_connected_is_wanted() {
 /// One that pushes messages of up to 2,500 bytes, whose pieces the lane does not take now.
 fn held_up() -> Scene {
     let scene = Scene::new(|limits| {
-        (limits.eager, limits.pushed) = (100, 2500);
+        (limits.eager, limits.pipelined) = (100, 2500);
         limits.rma = false;
     });
-    scene.wire.lock().refuses = Some(Kind::Data);
+    scene.wire.lock().refuses = Some(MessageKind::DATA);
     scene
 }
 
-/// What is pushed is not long: each goes whole before the next begins, and only so many are begun at once.
+/// What is pipelined is not long: each goes whole before the next begins, and only so many are begun at once.
 #[test]
-fn pushed_messages_go_one_after_the_other_and_a_fifth_is_asked_for() {
+fn pipelined_messages_go_one_after_the_other_and_a_fifth_is_asked_for() {
     let data = pattern(2500);
     let mut scene = held_up();
     for _ in 0..6 {
@@ -356,12 +370,14 @@ fn pushed_messages_go_one_after_the_other_and_a_fifth_is_asked_for() {
     }
     let heard = scene.heard();
     let of_kind = |kind| heard.iter().filter(move |(header, _)| header.kind == kind);
-    let pushed: Vec<bool> = of_kind(Kind::Rts)
-        .map(|(header, _)| header.flags & FLAG_PUSHED != 0)
+    let pipelined: Vec<bool> = of_kind(MessageKind::RTS)
+        .map(|(header, _)| header.flags & FLAG_PIPELINED != 0)
         .collect();
-    assert_eq!(pushed, [true, true, true, true, false, false]);
+    assert_eq!(pipelined, [true, true, true, true, false, false]);
     // Three pieces each.
-    let pieces: Vec<u64> = of_kind(Kind::Data).map(|(header, _)| header.context).collect();
+    let pieces: Vec<u64> = of_kind(MessageKind::DATA)
+        .map(|(header, _)| header.context)
+        .collect();
     let lengths: Vec<usize> = pieces
         .chunk_by(|one, next| one == next)
         .map(<[u64]>::len)
@@ -370,24 +386,24 @@ fn pushed_messages_go_one_after_the_other_and_a_fifth_is_asked_for() {
 }
 
 #[test]
-fn a_pushed_message_that_is_taken_back_leaves_nothing() {
+fn a_pipelined_message_that_is_taken_back_leaves_nothing() {
     let data = pattern(300);
     // Half of it has come, or all.
     for half in [true, false] {
         let mut scene = Scene::new(|_| ());
-        scene.announces(FLAG_PUSHED, 5, 300);
-        scene.says(Kind::Data, FLAG_PUSHED, (0, 31, 0), &data[..100]);
+        scene.announces(FLAG_PIPELINED, 5, 300);
+        scene.says(MessageKind::DATA, FLAG_PIPELINED, (0, 31, 0), &data[..100]);
         if !half {
-            scene.says(Kind::Data, FLAG_PUSHED, (0, 31, 100), &data[100..]);
+            scene.says(MessageKind::DATA, FLAG_PIPELINED, (0, 31, 100), &data[100..]);
         }
         let mut payload = [0; 16];
         payload[..8].copy_from_slice(&31u64.to_le_bytes());
-        payload[8..12].copy_from_slice(&PEER.0.to_le_bytes());
-        scene.says(Kind::Cancel, 0, (5, CONTEXT, 0), &payload);
-        let (reply, _) = scene.hears(Kind::CancelReply);
+        payload[8..12].copy_from_slice(&PEER.number().to_le_bytes());
+        scene.says(MessageKind::CANCEL, 0, (5, CONTEXT.bits(), 0), &payload);
+        let (reply, _) = scene.hears(MessageKind::CANCEL_REPLY);
         assert_eq!(reply.flags & FLAG_CANCELLED, FLAG_CANCELLED);
         if half {
-            scene.says(Kind::Data, FLAG_PUSHED, (0, 31, 100), &data[100..]);
+            scene.says(MessageKind::DATA, FLAG_PIPELINED, (0, 31, 100), &data[100..]);
         }
         assert!(
             !scene.is_lost() && scene.engine.state.arrivals.is_empty(),
@@ -403,7 +419,7 @@ fn memory_is_offered_for_reading_from_a_length_on_and_read_where_that_is_wanted(
     for (len, offered) in [(699, false), (700, true), (1000, true)] {
         let mut scene = Scene::new(|limits| limits.rma_from = 700);
         scene.send(5, Memory::of(&data[..len]));
-        let (_, payload) = scene.hears(Kind::Rts);
+        let (_, payload) = scene.hears(MessageKind::RTS);
         let rts = Rts::decode(&payload).expect("it makes sense");
         assert_eq!((rts.size, rts.key.is_some()), (len as u64, offered));
         assert_eq!(scene.wire.lock().regions, usize::from(offered));
@@ -411,21 +427,30 @@ fn memory_is_offered_for_reading_from_a_length_on_and_read_where_that_is_wanted(
     // Runs of 3 bytes are too short to be offered, or to be read into, where the lane says so.
     let datatype = Datatype::vector(300, 3, 5, Datatype::byte()).expect("a vector");
     for (run, is_read) in [(3, true), (4, false)] {
-        let mut scene = Scene::new(|limits| (limits.expose_run, limits.read_run) = (run, run));
+        let mut scene = Scene::new(|limits| (limits.register_run, limits.read_run) = (run, run));
         let mut bytes = vec![0u8; 1500];
         scene.send(5, Memory::new(bytes.as_mut_ptr(), 1, &datatype));
-        let (_, payload) = scene.hears(Kind::Rts);
+        let (_, payload) = scene.hears(MessageKind::RTS);
         let rts = Rts::decode(&payload).expect("it makes sense");
         assert_eq!(rts.key.is_some(), is_read, "runs from {run} on");
         let id = scene.post(6, Memory::new(bytes.as_mut_ptr(), 1, &datatype));
-        scene.wire.lock().exposed = pattern(900);
+        scene.wire.lock().registered = pattern(900);
         let rts = Rts {
             size: 900,
             sender: 31,
             key: Some(RemoteKey(vec![1])),
         };
-        scene.says(Kind::Rts, 0, (6, CONTEXT, PEER.0.into()), &rts.encode());
-        scene.hears(if is_read { Kind::Done } else { Kind::Cts });
+        scene.says(
+            MessageKind::RTS,
+            0,
+            (6, CONTEXT.bits(), PEER.number().into()),
+            &rts.encode(),
+        );
+        scene.hears(if is_read {
+            MessageKind::DONE
+        } else {
+            MessageKind::CTS
+        });
         assert_eq!(scene.engine.is_complete(id), Some(is_read), "runs from {run} on");
     }
 }
@@ -436,17 +461,17 @@ fn where_reads_are_switched_off_nothing_is_read() {
     scene.engine.state.rma = false;
     let data = pattern(1000);
     scene.send(5, Memory::of(&data));
-    let (_, payload) = scene.hears(Kind::Rts);
+    let (_, payload) = scene.hears(MessageKind::RTS);
     assert!(Rts::decode(&payload).expect("it makes sense").key.is_none());
     let mut buffer = vec![0; 1000];
     let id = to_be_read(&mut scene, &mut buffer);
-    scene.hears(Kind::Cts);
+    scene.hears(MessageKind::CTS);
     assert_eq!(scene.engine.is_complete(id), Some(false));
     assert!(scene.wire.lock().reads.is_empty());
 }
 
 #[test]
-fn a_pushed_message_is_asked_back_behind_its_last_piece() {
+fn a_pipelined_message_is_asked_back_behind_its_last_piece() {
     let data = pattern(2500);
     let mut scene = held_up();
     let ids = [(); 2].map(|()| scene.send(5, Memory::of(&data)));
@@ -456,26 +481,31 @@ fn a_pushed_message_is_asked_back_behind_its_last_piece() {
     for _ in 0..100 {
         scene.engine.progress(false);
     }
-    let kinds: Vec<Kind> = scene.heard().iter().map(|(header, _)| header.kind).collect();
-    assert_eq!(kinds[..2], [Kind::Rts; 2]);
+    let kinds: Vec<MessageKind> = scene.heard().iter().map(|(header, _)| header.kind).collect();
+    assert_eq!(kinds[..2], [MessageKind::RTS; 2]);
     assert_eq!(
         kinds[2..],
-        [[Kind::Data; 3], [Kind::Data; 3]]
+        [[MessageKind::DATA; 3], [MessageKind::DATA; 3]]
             .concat()
             .into_iter()
-            .chain([Kind::Cancel])
+            .chain([MessageKind::CANCEL])
             .collect::<Vec<_>>()
     );
     assert_eq!(scene.engine.take(ids[0]), Some(Outcome::EMPTY));
-    scene.says(Kind::CancelReply, FLAG_CANCELLED, (0, 0, ids[1].to_u64()), &[]);
+    scene.says(
+        MessageKind::CANCEL_REPLY,
+        FLAG_CANCELLED,
+        (0, 0, ids[1].to_u64()),
+        &[],
+    );
     assert!(scene.engine.take(ids[1]).expect("it has ended").cancelled);
 }
 
 #[test]
-fn a_pushed_message_that_is_alone_is_asked_back() {
+fn a_pipelined_message_that_is_alone_is_asked_back() {
     let data = pattern(2500);
-    let mut scene = Scene::new(|limits| (limits.eager, limits.pushed) = (100, 2500));
-    scene.wire.lock().refuses = Some(Kind::Data);
+    let mut scene = Scene::new(|limits| (limits.eager, limits.pipelined) = (100, 2500));
+    scene.wire.lock().refuses = Some(MessageKind::DATA);
     let id = scene.send(5, Memory::of(&data));
     scene.engine.cancel(id);
     assert!(scene.engine.awaits_answers(|context| context == CONTEXT));
@@ -489,12 +519,17 @@ fn what_was_asked_for_is_not_asked_back() {
     scene.heard();
     scene.wire.lock().full = true;
     let grant = Grant::new(LEN as u64, LEN as u64).encode();
-    scene.says(Kind::Cts, 0, (0, 7, id.to_u64()), &grant);
+    scene.says(MessageKind::CTS, 0, (0, 7, id.to_u64()), &grant);
     scene.engine.cancel(id);
     assert!(!scene.engine.awaits_answers(|_| true));
     scene.wire.lock().full = false;
     while scene.engine.progress(false) {}
-    assert!(scene.heard().iter().all(|(header, _)| header.kind == Kind::Data));
+    assert!(
+        scene
+            .heard()
+            .iter()
+            .all(|(header, _)| header.kind == MessageKind::DATA)
+    );
     assert_eq!(scene.engine.take(id), Some(Outcome::EMPTY));
 }
 
@@ -532,18 +567,23 @@ fn the_next_grant_comes_when_half_a_window_is_left() {
     let mut buffer = vec![0; size as usize];
     scene.post(5, Memory::of_mut(&mut buffer));
     scene.announces(0, 5, size);
-    let (cts, grant) = scene.hears(Kind::Cts);
+    let (cts, grant) = scene.hears(MessageKind::CTS);
     assert_eq!(grant, Grant::new(size, window).encode());
     let (mut received, mut granted) = (0, window);
     while received < size {
         let len = 40.min(size - received);
-        scene.says(Kind::Data, 0, (0, cts.context, received), &vec![1; len as usize]);
+        scene.says(
+            MessageKind::DATA,
+            0,
+            (0, cts.context, received),
+            &vec![1; len as usize],
+        );
         received += len;
         let due = granted < size && received + window / 2 >= granted;
         let heard = scene.heard();
         let grants: Vec<_> = heard
             .iter()
-            .filter(|(header, _)| header.kind == Kind::Cts)
+            .filter(|(header, _)| header.kind == MessageKind::CTS)
             .collect();
         assert_eq!(grants.len(), usize::from(due), "{received} of {granted}");
         if due {
@@ -563,7 +603,7 @@ fn a_message_to_itself_is_taken_back_at_once() {
             peer: ME,
             envelope: Envelope {
                 context: CONTEXT,
-                source: ME.0,
+                source: ME.number(),
                 tag: 5,
             },
             memory: Memory::of(&data),
@@ -591,7 +631,11 @@ fn what_is_under_way_in_a_context_is_given_up() {
     scene.eager(9, &[1]);
     let other = scene.engine.bare_request();
     assert!(scene.engine.has_under_way(of));
-    assert!(!scene.engine.has_under_way(|context| context == CONTEXT + 1));
+    assert!(
+        !scene
+            .engine
+            .has_under_way(|context| context == CONTEXT.collective())
+    );
     scene
         .engine
         .give_up_all(of, &crate::err!(Other, "the communicator is gone"));
@@ -629,7 +673,7 @@ fn of_two_sends_that_wait_for_the_lane_one_is_given_up() {
         );
         scene.wire.lock().full = false;
         while scene.engine.progress(false) {}
-        let (header, _) = scene.hears(Kind::Rts);
+        let (header, _) = scene.hears(MessageKind::RTS);
         assert_eq!(header.tag, [6, 5][given_up]);
     }
 }
@@ -665,8 +709,8 @@ fn of_a_lost_peer_no_half_message_is_left() {
     for receives in [true, false] {
         let mut scene = Scene::new(|_| ());
         let receive = receives.then(|| scene.post(5, Memory::of_mut(&mut buffer)));
-        scene.announces(FLAG_PUSHED, 5, 100);
-        scene.says(Kind::Data, FLAG_PUSHED, (0, 31, 0), &[1; 60]);
+        scene.announces(FLAG_PIPELINED, 5, 100);
+        scene.says(MessageKind::DATA, FLAG_PIPELINED, (0, 31, 0), &[1; 60]);
         scene.wire.lock().failure = Some(crate::err!(Other, "the lane is broken"));
         while scene.engine.progress(false) {}
         assert!(scene.is_lost());
@@ -676,7 +720,7 @@ fn of_a_lost_peer_no_half_message_is_left() {
                 // Whoever asks for it is told.
                 let received = scene.engine.probe_out(&Pattern {
                     context: CONTEXT,
-                    source: Some(PEER.0),
+                    source: Some(PEER.number()),
                     tag: Some(5),
                 });
                 let (_, message) = received.expect("it is kept until somebody asks");
@@ -696,7 +740,7 @@ fn long_messages_share_the_way() {
     scene.wire.lock().full = true;
     for (id, receiver) in ids.into_iter().zip([7, 8]) {
         let grant = Grant::new(LEN as u64, LEN as u64).encode();
-        scene.says(Kind::Cts, 0, (0, receiver, id.to_u64()), &grant);
+        scene.says(MessageKind::CTS, 0, (0, receiver, id.to_u64()), &grant);
     }
     scene.wire.lock().full = false;
     while scene.engine.progress(false) {}

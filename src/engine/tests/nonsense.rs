@@ -1,7 +1,7 @@
 //! Answers of a peer that make no sense: it is given up, and neither sent nor taken back what it did not ask for.
 
 use super::*;
-use crate::engine::pushed::PUSHED_MAX;
+use crate::engine::protocol::pipelined::PIPELINED_MAX;
 
 const LEN: usize = 5000;
 /// The peer's request.
@@ -11,13 +11,13 @@ const RECEIVER: u64 = 7;
 fn rendezvous(data: &[u8]) -> (Scene, RequestId) {
     let mut scene = Scene::new(|limits| limits.rma = false);
     let id = scene.send(5, Memory::of(data));
-    scene.hears(Kind::Rts);
+    scene.hears(MessageKind::RTS);
     (scene, id)
 }
 
 fn grant(scene: &mut Scene, receiver: u64, sender: RequestId, limit: u64, granted: u64) {
     let payload = Grant::new(limit, granted).encode();
-    scene.says(Kind::Cts, 0, (0, receiver, sender.to_u64()), &payload);
+    scene.says(MessageKind::CTS, 0, (0, receiver, sender.to_u64()), &payload);
 }
 
 /// The bytes that the engine has sent since it was last asked.
@@ -25,7 +25,7 @@ fn data_heard(scene: &mut Scene) -> Vec<u8> {
     let heard = scene.heard().into_iter();
     heard
         .flat_map(|(header, payload)| {
-            assert_eq!((header.kind, header.context), (Kind::Data, RECEIVER));
+            assert_eq!((header.kind, header.context), (MessageKind::DATA, RECEIVER));
             payload
         })
         .collect()
@@ -51,7 +51,7 @@ fn a_first_grant() {
     }
     for payload in [&[0xff; 15][..], &[0xff; 17], &[]] {
         let (mut scene, id) = rendezvous(&data);
-        scene.says(Kind::Cts, 0, (0, RECEIVER, id.to_u64()), payload);
+        scene.says(MessageKind::CTS, 0, (0, RECEIVER, id.to_u64()), payload);
         assert!(scene.is_lost(), "{} bytes", payload.len());
     }
 }
@@ -113,14 +113,14 @@ fn a_grant_for_what_is_no_such_send() {
     // A short one has gone, and nobody asks for it.
     let (mut scene, _) = rendezvous(&data);
     let short = scene.send(5, Memory::of(&data[..10]));
-    scene.hears(Kind::Eager);
+    scene.hears(MessageKind::EAGER);
     grant(&mut scene, RECEIVER, short, 10, 10);
     assert!(scene.is_lost() && scene.heard().is_empty());
 }
 
 fn cancel_reply(scene: &mut Scene, id: RequestId, cancelled: bool) {
     let flags = if cancelled { FLAG_CANCELLED } else { 0 };
-    scene.says(Kind::CancelReply, flags, (0, 0, id.to_u64()), &[]);
+    scene.says(MessageKind::CANCEL_REPLY, flags, (0, 0, id.to_u64()), &[]);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn an_answer_to_a_cancel() {
             let (mut scene, id) = sent();
             scene.engine.cancel(id);
             while scene.engine.progress(false) {}
-            scene.hears(Kind::Cancel);
+            scene.hears(MessageKind::CANCEL);
             cancel_reply(&mut scene, id, cancelled);
             assert!(!scene.is_lost());
             if cancelled {
@@ -176,7 +176,7 @@ fn a_message_that_is_being_fetched_can_not_have_been_given_back() {
         let (mut scene, id) = rendezvous(&data);
         scene.engine.cancel(id);
         while scene.engine.progress(false) {}
-        scene.hears(Kind::Cancel);
+        scene.hears(MessageKind::CANCEL);
         grant(&mut scene, RECEIVER, id, LEN as u64, 1000);
         assert_eq!(data_heard(&mut scene).len(), 1000);
         cancel_reply(&mut scene, id, cancelled);
@@ -193,7 +193,7 @@ fn a_message_that_is_being_fetched_can_not_have_been_given_back() {
 #[test]
 fn an_end_that_is_not_due() {
     let data = pattern(LEN);
-    let done = |scene: &mut Scene, id: RequestId| scene.says(Kind::Done, 0, (0, 0, id.to_u64()), &[]);
+    let done = |scene: &mut Scene, id: RequestId| scene.says(MessageKind::DONE, 0, (0, 0, id.to_u64()), &[]);
     let (mut scene, id) = rendezvous(&data);
     done(&mut scene, id);
     assert_eq!(scene.engine.take(id), Some(Outcome::EMPTY));
@@ -233,17 +233,17 @@ fn a_word_of_having_taken_what_was_not_sent() {
 
 /// A message of another job, or of nobody: no peer is to blame, and none is given up.
 #[test]
-fn a_message_of_a_stranger() {
+fn a_message_of_a_intruder() {
     let good = Header {
         token: TOKEN,
-        kind: Kind::Eager,
+        kind: MessageKind::EAGER,
         flags: 0,
         ack: 0,
         src: PEER,
         seq: 0,
         tag: 5,
-        context: CONTEXT,
-        arg: PEER.0.into(),
+        context: CONTEXT.bits(),
+        arg: PEER.number().into(),
     };
     let strange = [
         Header {
@@ -251,11 +251,11 @@ fn a_message_of_a_stranger() {
             ..good
         },
         Header {
-            src: ProcId(3),
+            src: PeerIndex::new(3),
             ..good
         },
         Header {
-            src: ProcId(u32::MAX),
+            src: PeerIndex::new(u32::MAX),
             ..good
         },
         // Who sends to itself does so by the lane to itself.
@@ -272,7 +272,7 @@ fn a_message_of_a_stranger() {
         while scene.engine.progress(false) {}
     }
     assert!(!scene.is_lost() && scene.engine.state.unexpected.is_empty());
-    assert_eq!(scene.engine.state.strangers, 7);
+    assert_eq!(scene.engine.state.unauthenticated, 7);
     scene.eager(5, &[]);
     assert_eq!(scene.engine.state.unexpected.len(), 1);
 }
@@ -280,47 +280,52 @@ fn a_message_of_a_stranger() {
 #[test]
 fn an_envelope_that_can_not_be() {
     for (tag, source, good) in [
-        (5, u64::from(PEER.0), true),
-        (0, u64::from(PEER.0), true),
-        (i32::MAX, u64::from(PEER.0), true),
-        (-1, u64::from(PEER.0), false),
-        (i32::MIN, u64::from(PEER.0), false),
+        (5, u64::from(PEER.number()), true),
+        (0, u64::from(PEER.number()), true),
+        (i32::MAX, u64::from(PEER.number()), true),
+        (-1, u64::from(PEER.number()), false),
+        (i32::MIN, u64::from(PEER.number()), false),
         // The largest number is the wildcard, and longer ones are no ranks.
         (5, u64::from(u32::MAX), false),
-        (5, u64::from(u32::MAX) + 1 + u64::from(PEER.0), false),
+        (5, u64::from(u32::MAX) + 1 + u64::from(PEER.number()), false),
     ] {
         let mut scene = Scene::new(|_| ());
-        scene.says(Kind::Eager, 0, (tag, CONTEXT, source), &[]);
+        scene.says(MessageKind::EAGER, 0, (tag, CONTEXT.bits(), source), &[]);
         assert_eq!(scene.is_lost(), !good, "tag {tag}, source {source}");
     }
 }
 
 /// The receiver has room for each piece as it comes, so what is announced has bounds.
 #[test]
-fn a_pushed_message_that_can_not_be() {
-    let pushed = |scene: &mut Scene, size, sender| {
+fn a_pipelined_message_that_can_not_be() {
+    let pipelined = |scene: &mut Scene, size, sender| {
         let rts = Rts {
             size,
             sender,
             key: None,
         };
-        scene.says(Kind::Rts, FLAG_PUSHED, (5, CONTEXT, PEER.0.into()), &rts.encode());
+        scene.says(
+            MessageKind::RTS,
+            FLAG_PIPELINED,
+            (5, CONTEXT.bits(), PEER.number().into()),
+            &rts.encode(),
+        );
     };
     for (size, good) in [
         (0, false),
         (1, true),
-        (PUSHED_MAX, true),
-        (PUSHED_MAX + 1, false),
+        (PIPELINED_MAX, true),
+        (PIPELINED_MAX + 1, false),
         (u64::MAX, false),
     ] {
         let mut scene = Scene::new(|_| ());
-        pushed(&mut scene, size, 31);
+        pipelined(&mut scene, size, 31);
         assert_eq!(scene.is_lost(), !good, "{size} bytes");
     }
     for (other, good) in [(32, true), (31, false)] {
         let mut scene = Scene::new(|_| ());
-        pushed(&mut scene, 100, 31);
-        pushed(&mut scene, 100, other);
+        pipelined(&mut scene, 100, 31);
+        pipelined(&mut scene, 100, other);
         assert_eq!(scene.is_lost(), !good, "sender {other}");
     }
 }
@@ -342,9 +347,9 @@ fn a_piece_that_can_not_be() {
             let mut scene = Scene::new(|_| ());
             let mut buffer = [0; 100];
             let receive = receives.then(|| scene.post(5, Memory::of_mut(&mut buffer)));
-            scene.announces(FLAG_PUSHED, 5, 100);
-            scene.says(Kind::Data, FLAG_PUSHED, (0, 31, 0), &[1; 60]);
-            scene.says(Kind::Data, FLAG_PUSHED, (0, 31, at), &vec![1; len]);
+            scene.announces(FLAG_PIPELINED, 5, 100);
+            scene.says(MessageKind::DATA, FLAG_PIPELINED, (0, 31, 0), &[1; 60]);
+            scene.says(MessageKind::DATA, FLAG_PIPELINED, (0, 31, at), &vec![1; len]);
             assert_eq!(scene.is_lost(), !good, "{len} bytes at {at}");
             if let Some(id) = receive {
                 let ended = !good || len == 40;
@@ -357,8 +362,8 @@ fn a_piece_that_can_not_be() {
 /// Each process has one rank in a communicator, so nobody can send as another one.
 #[test]
 fn a_message_in_anothers_name() {
-    let liar = ProcId(2);
-    for kind in [Kind::Eager, Kind::Rts] {
+    let liar = PeerIndex::new(2);
+    for kind in [MessageKind::EAGER, MessageKind::RTS] {
         let mut scene = Scene::new(|_| ());
         let mut buffer = [0; 10];
         let id = scene.post(5, Memory::of_mut(&mut buffer));
@@ -370,15 +375,15 @@ fn a_message_in_anothers_name() {
             src: liar,
             seq: 0,
             tag: 5,
-            context: CONTEXT,
-            arg: PEER.0.into(),
+            context: CONTEXT.bits(),
+            arg: PEER.number().into(),
         };
         let rts = Rts {
             size: 10,
             sender: 31,
             key: None,
         };
-        let payload = if kind == Kind::Rts {
+        let payload = if kind == MessageKind::RTS {
             rts.encode()
         } else {
             vec![1; 10]
@@ -402,7 +407,7 @@ fn a_loss_of_nobody() {
     let mut scene = Scene::new(|_| ());
     for nobody in [3, 4, u32::MAX] {
         let sink: &mut dyn Sink = &mut scene.engine.state;
-        sink.peer_lost(ProcId(nobody), crate::err!(Other, "gone"));
+        sink.peer_lost(PeerIndex::new(nobody), crate::err!(Other, "gone"));
     }
     assert!(!scene.is_lost());
     let sink: &mut dyn Sink = &mut scene.engine.state;

@@ -57,7 +57,7 @@ const COUNT_ALL: u64 = 8;
 struct Served {
     lane: OfiLane,
     log: Log,
-    /// What was sent from where it is, and what is exposed: kept to the end.
+    /// What was sent from where it is, and what is registered: kept to the end.
     memory: Vec<Vec<u8>>,
     /// By token, of reads.
     targets: HashMap<u64, Vec<Vec<u8>>>,
@@ -71,11 +71,11 @@ impl Served {
                 let limits = self.lane.limits();
                 answer.bytes(self.lane.name().as_bytes());
                 answer.bytes(&self.lane.address());
-                answer.number(crate::fabric::version().unwrap().0.into());
+                answer.number(crate::system::fabric::version().unwrap().0.into());
                 for number in [limits.buffered, limits.message, limits.piece, limits.rma_from] {
                     answer.number(number as u64);
                 }
-                for number in [limits.read_run, limits.expose_run, limits.eager, limits.queue] {
+                for number in [limits.read_run, limits.register_run, limits.eager, limits.queue] {
                     answer.number(number as u64);
                 }
                 answer.number(u64::from(limits.ordered));
@@ -103,13 +103,13 @@ impl Served {
             POLL => self.poll(&mut answer),
             EXPOSE => {
                 self.memory.push(request.bytes().to_vec());
-                let exposed = self.memory.last().expect("it was pushed a line ago");
+                let registered = self.memory.last().expect("it was pipelined a line ago");
                 // SAFETY: the memory is kept, and the lane closed before it.
-                let (region, key) = unsafe { self.lane.expose(&[Piece::of(exposed)]) }.unwrap();
+                let (region, key) = unsafe { self.lane.register(&[Piece::of(registered)]) }.unwrap();
                 answer.number(region.0);
                 answer.bytes(&key.0);
             }
-            WITHDRAW => self.lane.withdraw(Region(request.number())),
+            WITHDRAW => self.lane.deregister(Region(request.number())),
             READ => {
                 let (peer, key) = (request.peer(), RemoteKey(request.bytes().to_vec()));
                 let (offset, token) = (request.number(), request.number());
@@ -154,7 +154,7 @@ impl Served {
         }
         answer.number(lost.len() as u64);
         for (peer, error) in lost {
-            answer.number(peer.0.into());
+            answer.number(peer.number().into());
             answer.bytes(error.message.as_bytes());
         }
     }
@@ -237,12 +237,12 @@ impl Apart {
             piece: size(),
             rma_from: size(),
             read_run: size(),
-            expose_run: size(),
+            register_run: size(),
             eager: size(),
             queue: size(),
             ordered: size() != 0,
             rma: size() != 0,
-            pushed: 0,
+            pipelined: 0,
         };
     }
 }
@@ -287,17 +287,17 @@ impl Lane for Apart {
         self.address.clone()
     }
 
-    fn connect(&mut self, peer: ProcId, address: &[u8]) -> Result<()> {
+    fn connect(&mut self, peer: PeerIndex, address: &[u8]) -> Result<()> {
         let say = |request: &mut Answer| {
-            request.number(peer.0.into());
+            request.number(peer.number().into());
             request.bytes(address);
         };
         self.ask(CONNECT, say, |_, words| words.result())
     }
 
-    unsafe fn send(&mut self, peer: ProcId, header: &[u8], payload: &[u8], token: u64) -> Result<Sent> {
+    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: &[u8], token: u64) -> Result<Sent> {
         let say = |request: &mut Answer| {
-            request.number(peer.0.into());
+            request.number(peer.number().into());
             request.bytes(header);
             request.number(token);
             request.bytes(payload);
@@ -307,7 +307,7 @@ impl Lane for Apart {
 
     fn send_packed(
         &mut self,
-        peer: ProcId,
+        peer: PeerIndex,
         header: &[u8],
         len: usize,
         fill: &mut dyn FnMut(&mut [u8]),
@@ -315,7 +315,7 @@ impl Lane for Apart {
         let mut payload = vec![0; len];
         fill(&mut payload);
         let say = |request: &mut Answer| {
-            request.number(peer.0.into());
+            request.number(peer.number().into());
             request.bytes(header);
             request.bytes(&payload);
         };
@@ -347,7 +347,7 @@ impl Lane for Apart {
         )
     }
 
-    unsafe fn expose(&mut self, pieces: &[Piece]) -> Result<(Region, RemoteKey)> {
+    unsafe fn register(&mut self, pieces: &[Piece]) -> Result<(Region, RemoteKey)> {
         let &[Piece { address, len }] = pieces else {
             return Err(err!(Intern, "one piece at a time"));
         };
@@ -359,20 +359,20 @@ impl Lane for Apart {
         Ok(self.ask(EXPOSE, |request| request.bytes(bytes), read))
     }
 
-    fn withdraw(&mut self, region: Region) {
+    fn deregister(&mut self, region: Region) {
         self.ask(WITHDRAW, |request| request.number(region.0), |_, _| ());
     }
 
     unsafe fn read(
         &mut self,
-        peer: ProcId,
+        peer: PeerIndex,
         key: &RemoteKey,
         offset: u64,
         into: &[Piece],
         token: u64,
     ) -> Result<Sent> {
         let say = |request: &mut Answer| {
-            request.number(peer.0.into());
+            request.number(peer.number().into());
             request.bytes(&key.0);
             request.number(offset);
             request.number(token);
@@ -465,8 +465,8 @@ impl<'a> Words<'a> {
         self.take(len as usize)
     }
 
-    fn peer(&mut self) -> ProcId {
-        ProcId(self.number() as u32)
+    fn peer(&mut self) -> PeerIndex {
+        PeerIndex::new(self.number() as u32)
     }
 
     fn error(&mut self) -> crate::Error {

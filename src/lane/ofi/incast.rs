@@ -1,7 +1,7 @@
 //! Tests: many connections into one endpoint of libfabric's TCP provider, with messages of which only a part has arrived, some
 //! of which never arrive whole.
 //!
-//! The gate has what takes seconds, and fixed seeds. `ci/soak.d/incast` says how many strangers hang up (`WEFT_TEST_INCAST`) and
+//! The gate has what takes seconds, and fixed seeds. `ci/soak.d/incast` says how many intruders hang up (`WEFT_TEST_INCAST`) and
 //! which lengths messages have (`WEFT_TEST_SEED`).
 
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -215,17 +215,17 @@ fn halves_of_many_messages_are_overwritten_by_nobody() {
 }
 
 #[test]
-fn strangers_who_hang_up_in_the_middle_of_a_message_cost_no_buffers() {
+fn intruders_who_hang_up_in_the_middle_of_a_message_cost_no_buffers() {
     raise_descriptors();
-    let strangers = number_in("WEFT_TEST_INCAST").unwrap_or(250);
+    let intruders = number_in("WEFT_TEST_INCAST").unwrap_or(250);
     let mut receiver = Receiver::new("net");
     let most = receiver.lane.limits().message;
     let mut friend = receiver.hands(1).pop().expect("one");
-    for number in 0..strangers {
-        let mut stranger = receiver.hands(1).pop().expect("one");
+    for number in 0..intruders {
+        let mut intruder = receiver.hands(1).pop().expect("one");
         let len = [most, 100, most - 1, 1 << 30, 5000][number % 5];
-        stranger.announce(len);
-        stranger.say(&pattern(number, (len / 2).min(most / 2)));
+        intruder.announce(len);
+        intruder.say(&pattern(number, (len / 2).min(most / 2)));
         receiver.drain();
         // A friend's message is behind it, before and after the end of the connection.
         for round in 0..2 {
@@ -240,58 +240,64 @@ fn strangers_who_hang_up_in_the_middle_of_a_message_cost_no_buffers() {
                 })
             });
             if round == 0 {
-                let _ = stranger.0.shutdown(std::net::Shutdown::Both);
+                let _ = intruder.0.shutdown(std::net::Shutdown::Both);
                 receiver.drain();
             }
         }
     }
     // The first one costs the buffers that were shared then; no later one costs any.
     let count = receiver.lane.receives.count();
-    assert!(count <= 48, "{count} buffers after {strangers} strangers");
+    assert!(count <= 48, "{count} buffers after {intruders} intruders");
 }
 
 /// Over ofi_rxm a long message is fetched by its receiver. When the sender is gone, ofi_rxm (1.17) keeps the buffer and says nothing.
-/// So each of these strangers costs a buffer or two, as long as one message; but others still find theirs. Of 2.5 the fourth one, whose
+/// So each of these intruders costs a buffer or two, as long as one message; but others still find theirs. Of 2.5 the fourth one, whose
 /// message was longer than what was left of a shared buffer, made the next message go behind that buffer's end: `Tuning::shares`.
 #[test]
-fn strangers_who_hang_up_before_a_long_message_is_fetched_hold_nobody_up() {
+fn intruders_who_hang_up_before_a_long_message_is_fetched_hold_nobody_up() {
     raise_descriptors();
     let provider = "tcp;ofi_rxm";
     let mut receiver = Receiver::new(provider);
     let mut friend = open(provider);
     let address = receiver.lane.address();
-    friend.connect(ProcId(0), &address).expect("a good address");
+    friend
+        .connect(PeerIndex::new(0), &address)
+        .expect("a good address");
     let bytes = pattern(3, 300_000);
     for number in 0..60 {
-        let mut stranger = open(provider);
-        stranger.connect(ProcId(0), &address).expect("a good address");
+        let mut intruder = open(provider);
+        intruder
+            .connect(PeerIndex::new(0), &address)
+            .expect("a good address");
         let start = Instant::now();
-        let (to, context) = (stranger.peers[&0].address, stranger.operations.context(0));
-        // SAFETY: the bytes and the stranger's contexts outlive its endpoint.
+        let (to, context) = (intruder.peers[&0].address, intruder.operations.context(0));
+        // SAFETY: the bytes and the intruder's contexts outlive its endpoint.
         while unsafe {
-            stranger
+            intruder
                 .endpoint
                 .send(bytes.as_ptr(), bytes.len(), std::ptr::null_mut(), to, context)
         } != Ok(Posted::Accepted)
         {
             assert!(start.elapsed() < PATIENCE, "no connection");
             receiver.poll();
-            stranger.poll(&mut Log::default()).expect("polling works");
+            intruder.poll(&mut Log::default()).expect("polling works");
         }
         // Some see the fetch begin, some don't.
         for _ in 0..number % 4 {
             receiver.poll();
         }
         // Its endpoint closes, not its domain: what was not fetched is still registered there.
-        std::mem::forget(stranger.domain.clone());
-        drop(stranger);
+        std::mem::forget(intruder.domain.clone());
+        drop(intruder);
         receiver.drain();
-        // Those that were fetched before the stranger was gone.
+        // Those that were fetched before the intruder was gone.
         receiver.log.messages.clear();
         for round in 0..4 {
             let payload = message(4 * number + round, 4000);
             // SAFETY: short enough to be copied.
-            while unsafe { friend.send(ProcId(0), &payload[..40], &payload[40..], 1) } != Ok(Sent::Done) {
+            while unsafe { friend.send(PeerIndex::new(0), &payload[..40], &payload[40..], 1) }
+                != Ok(Sent::Done)
+            {
                 receiver.poll();
                 friend.poll(&mut Log::default()).expect("polling works");
             }
@@ -302,7 +308,7 @@ fn strangers_who_hang_up_before_a_long_message_is_fetched_hold_nobody_up() {
         }
     }
     let count = receiver.lane.receives.count();
-    assert!(count <= 48 + 3 * 60, "{count} buffers after 60 strangers");
+    assert!(count <= 48 + 3 * 60, "{count} buffers after 60 intruders");
     std::mem::forget(receiver.lane.domain.clone());
 }
 
@@ -326,13 +332,15 @@ fn three_hundred_endpoints_send_to_one() {
     let mut plans: Vec<Vec<Vec<u8>>> = Vec::new();
     for (at, memory) in memory.iter().enumerate() {
         let mut sender = open("net");
-        sender.connect(ProcId(0), &address).expect("a good address");
+        sender
+            .connect(PeerIndex::new(0), &address)
+            .expect("a good address");
         receiver
             .lane
-            .connect(ProcId(at as u32 + 1), &sender.address())
+            .connect(PeerIndex::new(at as u32 + 1), &sender.address())
             .expect("a good address");
         // SAFETY: the memory outlives the lanes.
-        let (_, key) = unsafe { sender.expose(&[Piece::of(memory)]) }.expect("exposing works");
+        let (_, key) = unsafe { sender.register(&[Piece::of(memory)]) }.expect("registering works");
         // A message's number, and behind it, in the first one, the key.
         let number = 1000 + 4 * at;
         let mut first = (number as u32).to_le_bytes().to_vec();
@@ -362,7 +370,8 @@ fn three_hundred_endpoints_send_to_one() {
             if let Some(bytes) = plans[at].get(next[at]) {
                 let (header, payload) = bytes.split_at(HEADER_BYTES);
                 // SAFETY: the plans outlive the lanes.
-                let sent = unsafe { sender.send(ProcId(0), header, payload, 1) }.expect("sending works");
+                let sent =
+                    unsafe { sender.send(PeerIndex::new(0), header, payload, 1) }.expect("sending works");
                 next[at] += usize::from(sent != Sent::Again);
             }
             sender.poll(log).expect("polling works");
@@ -385,7 +394,7 @@ fn three_hundred_endpoints_send_to_one() {
             let sent = unsafe {
                 receiver
                     .lane
-                    .read(ProcId(*at as u32 + 1), key, 0, &into, *at as u64)
+                    .read(PeerIndex::new(*at as u32 + 1), key, 0, &into, *at as u64)
             };
             sent.expect("reading works") == Sent::Again
         });
@@ -531,7 +540,7 @@ fn all_lengths_arrive_over_udp_rxd() {
 fn all_lengths_arrive_over_shm() {
     // libfabric 2.5.1 crashes in fi_cq_read when two endpoints of one process exchange a message above 192 bytes. There
     // tests/c/received.c has two processes.
-    if crate::fabric::version().unwrap() < (2, 0) {
+    if crate::system::fabric::version().unwrap() < (2, 0) {
         all_lengths_arrive("shm");
     }
 }

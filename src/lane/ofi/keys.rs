@@ -1,13 +1,13 @@
 //! Keys of memory regions, where the provider does not choose them.
 //!
-//! Whoever knows a key can read what it stands for, so keys of exposed memory are random: as many bits as the provider
+//! Whoever knows a key can read what it stands for, so keys of registered memory are random: as many bits as the provider
 //! takes.
 
 use std::collections::HashSet;
 
+use crate::base::error::Result;
+use crate::base::random;
 use crate::err;
-use crate::error::Result;
-use crate::random;
 
 /// Random keys that are not in use.
 pub(super) struct Keys {

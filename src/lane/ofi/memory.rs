@@ -5,8 +5,8 @@ use std::ptr::{self, NonNull};
 
 use weft_libfabric_sys as sys;
 
+use crate::base::error::Result;
 use crate::err;
-use crate::error::Result;
 
 /// Anonymous pages, zeroed, and taken from the system only when touched.
 pub(super) struct Pages {

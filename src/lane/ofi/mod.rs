@@ -16,7 +16,7 @@
 //! connection comes about only when both sides poll: that a peer does not take anything for long, not even the first
 //! message, says nothing of its life. The user is told where it is ([`Lane::late`]), and it is tried again.
 //!
-//! What comes off the wire is only handed on: nothing in a message is read here. A stranger who connects and sends
+//! What comes off the wire is only handed on: nothing in a message is read here. An unauthenticated sender who connects and sends
 //! junk costs a completion with an error or a message that the engine refuses.
 
 #[cfg(test)]
@@ -25,11 +25,13 @@ mod apart;
 pub(crate) mod incast;
 mod keys;
 mod memory;
+mod open;
 mod operations;
 mod peers;
 mod reads;
 mod receive;
 mod registered;
+mod send;
 pub mod shm_name;
 pub mod shm_room;
 #[cfg(test)]
@@ -38,21 +40,23 @@ mod tuning;
 
 use std::collections::HashMap;
 use std::os::fd::RawFd;
-use std::sync::Arc;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 
+use crate::base::error::Result;
+use crate::base::settings::Settings;
+use crate::base::startup::{Ledger, Phase};
+use crate::data::pieces::{Piece, total};
 use crate::err;
-use crate::error::Result;
-use crate::fabric::{
+use crate::identity::PeerIndex;
+use crate::lane::{Lane, Limits, Region, RemoteKey, Sent, Sink};
+use crate::system::fabric::{
     self, Access, AddressVector, Batch, CallError, Completion, CompletionQueue, Domain, Endpoint, Fabric,
     Failure, Info, MemoryRegion, Polled, Posted, Sockets, When, select,
 };
-use crate::lane::{Lane, Limits, Piece, ProcId, Region, RemoteKey, Sent, Sink, total};
-use crate::settings::Settings;
-use crate::startup::{Ledger, Phase};
 
 use operations::{Operation, Operations};
 use peers::Peer;
@@ -85,14 +89,14 @@ const READ_PART: usize = 1 << 30;
 /// The order of the fields is the order in which they close: the endpoint before the registrations (unless those are
 /// bound to it, when each holds it), and the memory that libfabric may write to last.
 pub struct OfiLane {
-    endpoint: Arc<Endpoint>,
-    exposed: HashMap<u64, Registered, FxBuildHasher>,
+    endpoint: Rc<Endpoint>,
+    registered: HashMap<u64, Registered, FxBuildHasher>,
     reads: Reads,
     /// Registrations of the lane's own buffers, in no order.
-    registered: Vec<MemoryRegion>,
-    queue: Arc<CompletionQueue>,
-    addresses: Arc<AddressVector>,
-    domain: Arc<Domain>,
+    own_regions: Vec<MemoryRegion>,
+    queue: Rc<CompletionQueue>,
+    addresses: Rc<AddressVector>,
+    domain: Rc<Domain>,
     operations: Operations,
     receives: ReceiveBuffers,
 
@@ -123,6 +127,10 @@ pub struct OfiLane {
     unread: u32,
 }
 
+// SAFETY: libfabric's objects have no thread of their own and may be used from any, one at a time (`FI_THREAD_DOMAIN`). All
+// references to those of a lane are in the lane: none is handed out, and no clone of an `Rc` leaves it.
+unsafe impl Send for OfiLane {}
+
 impl OfiLane {
     /// Opens an endpoint of the provider that the settings (or the order of preference) choose. `local_only`: all
     /// processes of the job are on this machine, so the loopback address will do. `spins`: a wait spins before it sleeps, so
@@ -133,172 +141,12 @@ impl OfiLane {
         OfiLane::open_info(info, settings, false, spins, ledger)
     }
 
-    fn open_info(
-        mut info: Info,
-        settings: &Settings,
-        register_always: bool,
-        spins: bool,
-        ledger: &Ledger,
-    ) -> Result<OfiLane> {
-        let provider = info.provider();
-        let tuning = Tuning::of(&info);
-        if let Some(entries) = tuning.receive_queue {
-            info.limit_receive_queue(entries);
-        }
-        if tuning.own_thread {
-            info.progress_by_thread();
-        }
-        if provider == "shm" {
-            info.name_source(&shm_name::new(std::process::id())?)?;
-        }
-        let message = tuning.message.min(info.max_msg_size());
-        let two_segments = info.send_iov_limit() >= 2;
-        let buffered = if two_segments {
-            tuning.buffered.min(message)
-        } else {
-            message
-        };
-        let registers_local = info.registers_local() || register_always;
-        let limits = Limits {
-            buffered,
-            message,
-            piece: message,
-            ordered: info.is_ordered() && (info.completes_in_order() || tuning.short_messages_in_order),
-            rma: settings.rma && info.has_rma(),
-            rma_from: tuning.rma_from,
-            // One operation reads as much as one message carries; and a registration is dear.
-            read_run: if registers_local {
-                tuning.rma_from
-            } else {
-                message / info.send_iov_limit().clamp(1, Endpoint::TARGETS)
-            },
-            expose_run: usize::MAX,
-            eager: tuning.eager.min(message),
-            pushed: 0,
-            queue: tuning.queue,
-        };
-
-        let named = |error: CallError| -> crate::Error {
-            let interface = info.domain_name();
-            err!(
-                Other,
-                "the libfabric provider {provider} can't be opened on {interface}: {error}"
-            )
-        };
-        let descriptor = tuning.descriptor && (tuning.own_thread || !spins);
-        let when = When::of(&provider, fabric::version()?);
-        let open = || {
-            let fabric = Fabric::open(&info)?;
-            let domain = Domain::open(&fabric, &info)?;
-            let entries = OPERATIONS + 2 * info.receive_queue_size().min(2048);
-            let queue = CompletionQueue::open(&domain, entries, descriptor)
-                // A version of the provider without a descriptor is used without sleeping.
-                .or_else(|error| {
-                    if descriptor {
-                        CompletionQueue::open(&domain, entries, false)
-                    } else {
-                        Err(error)
-                    }
-                })?;
-            let addresses = AddressVector::open(&domain, &info)?;
-            let endpoint = Endpoint::open(&domain, &info, &queue, &addresses, message, when)?;
-            let own_name = endpoint.name()?;
-            if let Some(address) = fabric::socket_address(&own_name) {
-                fabric::limit_patience(address);
-                if tuning.long_receives {
-                    fabric::lengthen_accepted(address);
-                }
-            }
-            Ok((domain, queue, addresses, endpoint, own_name))
-        };
-        let (domain, queue, addresses, endpoint, own_name) = ledger.time(Phase::Open, open).map_err(named)?;
-
-        let inject_size = info.inject_size().min(message);
-        let sockets = match fabric::socket_address(&own_name) {
-            Some(own) if tuning.long_receives || tuning.sockets && !queue.has_descriptor() => {
-                Sockets::new(own)
-            }
-            _ => None,
-        };
-        let mut receives = ReceiveBuffers::new(
-            tuning.receive_bytes,
-            tuning.receive_count,
-            message,
-            info.receive_queue_size(),
-        )?;
-        if !tuning.shares {
-            receives.share_no_more();
-        }
-        let mut lane = OfiLane {
-            endpoint,
-            exposed: HashMap::default(),
-            reads: Reads::new(info.max_msg_size().min(READ_PART), info.send_iov_limit()),
-            registered: Vec::new(),
-            queue,
-            addresses,
-            domain,
-            operations: Operations::new(
-                OPERATIONS,
-                buffered,
-                if registers_local { SPARES } else { 0 },
-                message,
-            )?,
-            receives,
-            registrar: Registrar::new(info.mr_key_size(), info.chooses_keys()),
-            info,
-            provider,
-            own_name,
-            limits,
-            inject_size,
-            counts_all: false,
-            scratch: vec![0; inject_size].into_boxed_slice(),
-            batch: Batch::default(),
-            peers: HashMap::default(),
-            registers_local,
-            next_region: 0,
-            report_after: (settings.contact_report_s > 0)
-                .then(|| Duration::from_secs(settings.contact_report_s)),
-            sleeps_early: tuning.own_thread,
-            sockets,
-            long_receives: tuning.long_receives,
-            quiet: 0,
-            unread: 0,
-        };
-        ledger.time(Phase::Post, || {
-            lane.register_bounce_buffers()?;
-            lane.replenish()
-        })?;
-        Ok(lane)
-    }
-
-    fn register_bounce_buffers(&mut self) -> Result<()> {
-        if !self.registers_local {
-            return Ok(());
-        }
-        let pages = self.operations.bounce();
-        let key = keys::local(self.registered.len());
-        // SAFETY: the pages outlive the region (field order).
-        let region = unsafe {
-            MemoryRegion::register(
-                &self.domain,
-                &self.endpoint,
-                pages.base(),
-                pages.len(),
-                Access::Send,
-                key,
-            )
-        }?;
-        self.operations.set_descriptor(region.descriptor());
-        self.registered.push(region);
-        Ok(())
-    }
-
     #[cold]
     fn replenish(&mut self) -> Result<()> {
         self.receives.replenish(&mut Target {
             endpoint: &self.endpoint,
             domain: &self.domain,
-            registered: self.registers_local.then_some(&mut self.registered),
+            registered: self.registers_local.then_some(&mut self.own_regions),
         })
     }
 
@@ -335,31 +183,31 @@ impl OfiLane {
     }
 
     #[cold]
-    fn unknown(&self, peer: ProcId) -> crate::Error {
+    fn unknown(&self, peer: PeerIndex) -> crate::Error {
         err!(
             Intern,
             "process {} was not connected on the lane {}",
-            peer.0,
+            peer.number(),
             self.provider
         )
     }
 
     /// What to tell the engine after libfabric said again.
     #[cold]
-    fn again(&mut self, peer: ProcId) -> Sent {
-        if let Some(known) = self.peers.get_mut(&peer.0) {
+    fn again(&mut self, peer: PeerIndex) -> Sent {
+        if let Some(known) = self.peers.get_mut(&peer.number()) {
             known.refused();
         }
         Sent::Again
     }
 
     #[cold]
-    fn refused(&self, peer: ProcId, error: CallError) -> crate::Error {
+    fn refused(&self, peer: PeerIndex, error: CallError) -> crate::Error {
         let place = self.place(peer).unwrap_or_default();
         err!(
             Other,
             "sending to process {} at {place} from {}: {error}",
-            peer.0,
+            peer.number(),
             peers::words(&self.info, &self.own_name)
         )
     }
@@ -453,183 +301,12 @@ impl OfiLane {
         // A copied message was reported as sent, so its loss is the peer's loss whatever the reason is.
         if let Some(peer) = peer
             && (copied || failure.error.is_unreachable())
-            && let Some(known) = self.peers.get_mut(&peer.0)
+            && let Some(known) = self.peers.get_mut(&peer.number())
             && !std::mem::replace(&mut known.lost, true)
         {
             sink.peer_lost(peer, error);
         }
         Ok(())
-    }
-
-    /// Sends a message that is copied in any case.
-    #[inline]
-    fn send_short(
-        &mut self,
-        peer: ProcId,
-        header: &[u8],
-        len: usize,
-        payload: impl FnOnce(&mut [u8]),
-    ) -> Result<Sent> {
-        if header.len() + len <= self.inject_size && !self.counts_all {
-            self.inject(peer, header, len, payload)
-        } else {
-            self.send_copied(peer, header, len, payload)
-        }
-    }
-
-    /// Sends what libfabric copies before it returns.
-    #[inline]
-    fn inject(
-        &mut self,
-        peer: ProcId,
-        header: &[u8],
-        len: usize,
-        payload: impl FnOnce(&mut [u8]),
-    ) -> Result<Sent> {
-        let Some(known) = self.peers.get_mut(&peer.0) else {
-            return Err(self.unknown(peer));
-        };
-        let bytes = if len == 0 {
-            header
-        } else {
-            let bytes = &mut self.scratch[..header.len() + len];
-            let (head, rest) = bytes.split_at_mut(header.len());
-            head.copy_from_slice(header);
-            payload(rest);
-            bytes
-        };
-        match self.endpoint.inject(bytes, known.address) {
-            Ok(Posted::Accepted) => {
-                known.accepted();
-                Ok(Sent::Done)
-            }
-            Ok(Posted::Again) => Ok(self.again(peer)),
-            Err(error) => Err(self.refused(peer, error)),
-        }
-    }
-
-    /// Sends from a bounce buffer.
-    fn send_copied(
-        &mut self,
-        peer: ProcId,
-        header: &[u8],
-        len: usize,
-        payload: impl FnOnce(&mut [u8]),
-    ) -> Result<Sent> {
-        let Some(slot) = self.operations.next() else {
-            return Ok(Sent::Again);
-        };
-        let Some(known) = self.peers.get_mut(&peer.0) else {
-            return Err(self.unknown(peer));
-        };
-        let bytes = self.operations.fill(slot, header, len, payload);
-        let descriptor = self.operations.descriptor();
-        let context = self.operations.context(slot);
-        let len = header.len() + len;
-        // SAFETY: the slot's buffer and context are not touched until the operation ends, and outlive the endpoint.
-        match unsafe { self.endpoint.send(bytes, len, descriptor, known.address, context) } {
-            Ok(Posted::Accepted) => {
-                known.accepted();
-                self.operations.start(slot, Operation::Copied { peer });
-                Ok(Sent::Done)
-            }
-            Ok(Posted::Again) => Ok(self.again(peer)),
-            Err(error) => Err(self.refused(peer, error)),
-        }
-    }
-
-    /// Sends a payload that can't be registered from where it is, as happens when no more memory may be locked: a copy, in one
-    /// of the buffers that were registered when the lane was opened.
-    #[cold]
-    fn send_spared(&mut self, peer: ProcId, header: &[u8], payload: &[u8]) -> Result<Sent> {
-        let (Some(slot), Some(spare)) = (self.operations.next(), self.operations.spare()) else {
-            return Ok(Sent::Again);
-        };
-        let Some(known) = self.peers.get_mut(&peer.0) else {
-            return Err(self.unknown(peer));
-        };
-        let bytes = self.operations.fill_spare(spare, header, payload);
-        let descriptor = self.operations.descriptor();
-        let context = self.operations.context(slot);
-        let len = header.len() + payload.len();
-        // SAFETY: the buffer is taken and the slot's context not touched until the operation ends, and both outlive the
-        // endpoint.
-        match unsafe { self.endpoint.send(bytes, len, descriptor, known.address, context) } {
-            Ok(Posted::Accepted) => {
-                known.accepted();
-                self.operations.take(spare);
-                self.operations.start(slot, Operation::Spared { peer, spare });
-                Ok(Sent::Done)
-            }
-            Ok(Posted::Again) => Ok(self.again(peer)),
-            Err(error) => Err(self.refused(peer, error)),
-        }
-    }
-
-    /// Sends the payload from where it is.
-    ///
-    /// # Safety
-    /// As for [`Lane::send`].
-    unsafe fn send_in_place(
-        &mut self,
-        peer: ProcId,
-        header: &[u8],
-        payload: &[u8],
-        token: u64,
-    ) -> Result<Sent> {
-        let Some(slot) = self.operations.next() else {
-            return Ok(Sent::Again);
-        };
-        let Some(address) = self.peers.get(&peer.0).map(|known| known.address) else {
-            return Err(self.unknown(peer));
-        };
-        let region = if self.registers_local {
-            // SAFETY: the caller keeps the payload valid until the completion, at which the region ends.
-            let region = unsafe {
-                self.registrar.register(
-                    &self.domain,
-                    &self.endpoint,
-                    payload.as_ptr(),
-                    payload.len(),
-                    Access::Send,
-                )
-            };
-            match region {
-                Ok(region) => Some(region),
-                Err(_) => return self.send_spared(peer, header, payload),
-            }
-        } else {
-            None
-        };
-        let head = self.operations.fill(slot, header, 0, |_| {});
-        let in_place = region
-            .as_ref()
-            .map_or(std::ptr::null_mut(), |one| one.region.descriptor());
-        // SAFETY: the slot's buffer and context are not touched until the operation ends, and outlive the endpoint;
-        // the caller vouches for the payload.
-        let posted = unsafe {
-            self.endpoint.send_pair(
-                [(head, header.len()), (payload.as_ptr(), payload.len())],
-                [self.operations.descriptor(), in_place],
-                address,
-                self.operations.context(slot),
-            )
-        };
-        if let Ok(Posted::Accepted) = posted {
-            self.operations
-                .start(slot, Operation::Lent { peer, token, region });
-            if let Some(known) = self.peers.get_mut(&peer.0) {
-                known.accepted();
-            }
-            return Ok(Sent::Pending);
-        }
-        if let Some(region) = region {
-            self.registrar.end(region);
-        }
-        match posted {
-            Err(error) => Err(self.refused(peer, error)),
-            Ok(_) => Ok(self.again(peer)),
-        }
     }
 }
 
@@ -646,16 +323,21 @@ impl Lane for OfiLane {
         peers::encode(&self.provider, self.info.address_format(), &self.own_name)
     }
 
-    fn connect(&mut self, peer: ProcId, address: &[u8]) -> Result<()> {
+    fn connect(&mut self, peer: PeerIndex, address: &[u8]) -> Result<()> {
         let format = self.info.address_format();
         let name = peers::decode(address, &self.provider, format, &self.own_name)?;
         // libfabric reads as many bytes as the format says: some formats' structs are longer than their addresses.
         let mut padded = name.to_vec();
         padded.resize(name.len().max(self.own_name.len()) + 64, 0);
         // SAFETY: the format is this domain's, and `decode` has checked the bytes as far as the format allows.
-        let number = unsafe { self.addresses.insert(&padded) }
-            .map_err(|error| err!(Other, "process {}'s address can't be used: {error}", peer.0))?;
-        self.peers.insert(peer.0, Peer::new(number, name));
+        let number = unsafe { self.addresses.insert(&padded) }.map_err(|error| {
+            err!(
+                Other,
+                "process {}'s address can't be used: {error}",
+                peer.number()
+            )
+        })?;
+        self.peers.insert(peer.number(), Peer::new(number, name));
         if let Some((sockets, address)) = self.sockets.as_mut().zip(fabric::socket_address(name)) {
             sockets.add(address);
         }
@@ -663,7 +345,7 @@ impl Lane for OfiLane {
     }
 
     #[inline]
-    unsafe fn send(&mut self, peer: ProcId, header: &[u8], payload: &[u8], token: u64) -> Result<Sent> {
+    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: &[u8], token: u64) -> Result<Sent> {
         let len = header.len() + payload.len();
         if len <= self.limits.buffered {
             return self.send_short(peer, header, payload.len(), |to| to.copy_from_slice(payload));
@@ -676,13 +358,13 @@ impl Lane for OfiLane {
                 self.limits.message
             ));
         }
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller keeps the payload valid and unchanged until the lane has completed it.
         unsafe { self.send_in_place(peer, header, payload, token) }
     }
 
     fn send_packed(
         &mut self,
-        peer: ProcId,
+        peer: PeerIndex,
         header: &[u8],
         len: usize,
         fill: &mut dyn FnMut(&mut [u8]),
@@ -731,15 +413,15 @@ impl Lane for OfiLane {
         Ok(true)
     }
 
-    unsafe fn expose(&mut self, pieces: &[Piece]) -> Result<(Region, RemoteKey)> {
+    unsafe fn register(&mut self, pieces: &[Piece]) -> Result<(Region, RemoteKey)> {
         let &[Piece { address, len }] = pieces else {
             return Err(err!(
                 Intern,
-                "the lane {} exposes one piece at a time",
+                "the lane {} registers one piece at a time",
                 self.provider
             ));
         };
-        // SAFETY: the caller keeps the memory valid until `withdraw`, at which the region ends.
+        // SAFETY: the caller keeps the memory valid until `deregister`, at which the region ends.
         let registered = unsafe {
             self.registrar
                 .register(&self.domain, &self.endpoint, address, len, Access::RemoteRead)
@@ -754,19 +436,19 @@ impl Lane for OfiLane {
             len: len as u64,
         };
         self.next_region += 1;
-        self.exposed.insert(self.next_region, registered);
+        self.registered.insert(self.next_region, registered);
         Ok((Region(self.next_region), key.encode()))
     }
 
-    fn withdraw(&mut self, region: Region) {
-        if let Some(registered) = self.exposed.remove(&region.0) {
+    fn deregister(&mut self, region: Region) {
+        if let Some(registered) = self.registered.remove(&region.0) {
             self.registrar.end(registered);
         }
     }
 
     unsafe fn read(
         &mut self,
-        peer: ProcId,
+        peer: PeerIndex,
         key: &RemoteKey,
         offset: u64,
         into: &[Piece],
@@ -782,7 +464,7 @@ impl Lane for OfiLane {
                 self.provider
             ));
         }
-        let Some(address) = self.peers.get(&peer.0).map(|known| known.address) else {
+        let Some(address) = self.peers.get(&peer.number()).map(|known| known.address) else {
             return Err(self.unknown(peer));
         };
         if len == 0 {
@@ -819,7 +501,7 @@ impl Lane for OfiLane {
                 }
             }
         }
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller keeps the pieces valid and untouched until the read has completed.
         match unsafe { self.reads.start(read, &self.endpoint, &mut self.operations) } {
             Ok(()) => Ok(Sent::Pending),
             Err(mut read) => {
@@ -848,13 +530,13 @@ impl Lane for OfiLane {
         self.queue.has_descriptor()
     }
 
-    fn place(&self, peer: ProcId) -> Option<String> {
-        Some(self.peers.get(&peer.0)?.place(&self.info))
+    fn place(&self, peer: PeerIndex) -> Option<String> {
+        Some(self.peers.get(&peer.number())?.place(&self.info))
     }
 
-    fn late(&mut self, peer: ProcId) -> Option<String> {
+    fn late(&mut self, peer: PeerIndex) -> Option<String> {
         let limit = self.report_after?;
-        let known = self.peers.get_mut(&peer.0)?;
+        let known = self.peers.get_mut(&peer.number())?;
         known.is_late(limit, Instant::now()).then(|| {
             let hint = match fabric::socket_address(&self.own_name) {
                 Some(_) => ": WEFT_INTERFACE names another network interface",
@@ -864,11 +546,11 @@ impl Lane for OfiLane {
                 "libfabric has taken no message for process {} for {} s. It is at {}, this process at {}. That goes on as \
                  soon as process {} calls MPI again: it may be computing, or stopped. Else its address can't be reached from \
                  here{hint}",
-                peer.0,
+                peer.number(),
                 limit.as_secs(),
                 known.place(&self.info),
                 peers::words(&self.info, &self.own_name),
-                peer.0
+                peer.number()
             )
         })
     }
@@ -877,8 +559,8 @@ impl Lane for OfiLane {
         self.operations.is_idle() && !self.reads.has_unissued()
     }
 
-    fn is_exposed(&self) -> bool {
-        !self.exposed.is_empty()
+    fn is_registered(&self) -> bool {
+        !self.registered.is_empty()
     }
 
     fn count_all(&mut self, on: bool) {

@@ -5,8 +5,8 @@ use std::ffi::c_void;
 
 use super::memory::{Contexts, Pages};
 use super::registered::Registered;
-use crate::error::Result;
-use crate::lane::ProcId;
+use crate::base::error::Result;
+use crate::identity::PeerIndex;
 
 /// What a slot is used for.
 pub(super) enum Operation {
@@ -18,19 +18,19 @@ pub(super) enum Operation {
     /// A message that was copied; nobody waits for it.
     Copied {
         /// Where it goes.
-        peer: ProcId,
+        peer: PeerIndex,
     },
     /// A message that was copied to a spare buffer; nobody waits for it.
     Spared {
         /// Where it goes.
-        peer: ProcId,
+        peer: PeerIndex,
         /// The buffer.
         spare: Spare,
     },
     /// A message whose payload is the engine's; its header is in the slot's bounce buffer.
     Lent {
         /// Where it goes.
-        peer: ProcId,
+        peer: PeerIndex,
         /// What the engine is told at the end.
         token: u64,
         /// The payload's registration, where the provider asks for one.
@@ -39,7 +39,7 @@ pub(super) enum Operation {
     /// A part of a remote read.
     Read {
         /// Which one.
-        read: usize,
+        read: u32,
     },
 }
 
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn slots_come_back() {
         let mut operations = Operations::new(2, 64, 0, 0).unwrap();
-        let peer = ProcId(0);
+        let peer = PeerIndex::new(0);
         let first = operations.next().unwrap();
         operations.start(first, Operation::Copied { peer });
         let second = operations.next().unwrap();

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use weft_libfabric_sys as sys;
 
+use crate::base::error::Result;
 use crate::err;
-use crate::error::Result;
-use crate::fabric::Facts;
+use crate::system::fabric::Facts;
 
 /// A process that does not call MPI does not try: of a longer pause so much counts.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -125,7 +125,7 @@ pub(super) fn decode<'a>(bytes: &'a [u8], provider: &str, format: u32, own: &[u8
     let sensible = match format {
         sys::FI_SOCKADDR | sys::FI_SOCKADDR_IN | sys::FI_SOCKADDR_IN6 => {
             name.len() == own.len()
-                && crate::fabric::socket_address(name).is_some_and(|address| {
+                && crate::system::fabric::socket_address(name).is_some_and(|address| {
                     address.port() != 0 && !address.ip().is_unspecified() && !address.ip().is_multicast()
                 })
         }
@@ -146,7 +146,7 @@ pub(super) fn decode<'a>(bytes: &'a [u8], provider: &str, format: u32, own: &[u8
 
 /// Words for an address in errors and reports.
 pub(super) fn words(facts: &Facts, name: &[u8]) -> String {
-    match crate::fabric::socket_address(name) {
+    match crate::system::fabric::socket_address(name) {
         Some(address) => format!("{} over {}", address, facts.provider()),
         None => {
             let printable = name.iter().all(|byte| (b' '..=b'~').contains(byte) || *byte == 0);

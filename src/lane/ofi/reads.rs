@@ -7,16 +7,18 @@ use weft_libfabric_sys as sys;
 
 use super::operations::{Operation, Operations};
 use super::registered::Registered;
-use crate::error::{Error, Result};
-use crate::fabric::{Endpoint, Posted};
-use crate::lane::{Cursor, Piece, Pieces, ProcId, total};
+use crate::base::error::{Error, Result};
+use crate::base::slab::Slab;
+use crate::data::pieces::{Cursor, Piece, Pieces, total};
+use crate::identity::PeerIndex;
+use crate::system::fabric::{Endpoint, Posted};
 
 /// One call of [`crate::lane::Lane::read`].
 pub(super) struct Read {
     /// What the engine is told at the end.
     pub token: u64,
-    /// Who exposed the memory.
-    pub peer: ProcId,
+    /// Who registered the memory.
+    pub peer: PeerIndex,
     /// The peer's number in the address vector.
     pub from: sys::fi_addr_t,
     /// libfabric's address of the first byte.
@@ -43,7 +45,7 @@ impl Read {
     /// A read of which nothing has been asked for.
     pub(super) fn new(
         token: u64,
-        (peer, from): (ProcId, sys::fi_addr_t),
+        (peer, from): (PeerIndex, sys::fi_addr_t),
         (remote, key): (u64, u64),
         into: &[Piece],
         regions: SmallVec<[Registered; 1]>,
@@ -76,10 +78,9 @@ impl Read {
 
 /// All reads under way.
 pub(super) struct Reads {
-    reads: Vec<Option<Read>>,
-    free: Vec<usize>,
+    reads: Slab<Read>,
     /// Those of which parts are still to be asked for.
-    unissued: VecDeque<usize>,
+    unissued: VecDeque<u32>,
     /// The longest single operation in bytes.
     part_max: usize,
     /// The most pieces of this process's memory in one.
@@ -93,8 +94,7 @@ impl Reads {
     /// No reads; operations of at most `part_max` bytes and `pieces_max` pieces.
     pub(super) fn new(part_max: usize, pieces_max: usize) -> Reads {
         Reads {
-            reads: Vec::new(),
-            free: Vec::new(),
+            reads: Slab::default(),
             unissued: VecDeque::new(),
             part_max: part_max.max(1),
             pieces_max: pieces_max.clamp(1, Endpoint::TARGETS),
@@ -117,21 +117,12 @@ impl Reads {
         endpoint: &Endpoint,
         operations: &mut Operations,
     ) -> std::result::Result<(), Box<Read>> {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.reads.push(None);
-            self.reads.len() - 1
-        });
-        self.reads[index] = Some(read);
-        // SAFETY: the caller's contract.
+        let index = self.reads.insert(read);
+        // SAFETY: the caller keeps the pieces valid and untouched until the read has completed.
         unsafe { self.issue(index, endpoint, operations) };
-        let Some(read) = &self.reads[index] else {
-            return Ok(());
-        };
+        let read = &self.reads[index];
         if read.outstanding == 0 {
-            self.free.push(index);
-            return Err(Box::new(
-                self.reads[index].take().expect("it was there a line ago"),
-            ));
+            return Err(Box::new(self.reads.remove(index)));
         }
         if read.issued < read.len && read.error.is_none() {
             self.unissued.push_back(index);
@@ -143,8 +134,8 @@ impl Reads {
     ///
     /// # Safety
     /// As for [`Reads::start`].
-    unsafe fn issue(&mut self, index: usize, endpoint: &Endpoint, operations: &mut Operations) {
-        let Some(read) = &mut self.reads[index] else {
+    unsafe fn issue(&mut self, index: u32, endpoint: &Endpoint, operations: &mut Operations) {
+        let Some(read) = self.reads.get_mut(index) else {
             return;
         };
         while read.issued < read.len && read.error.is_none() {
@@ -189,18 +180,18 @@ impl Reads {
         let index = *self.unissued.front()?;
         // SAFETY: the read was started with the engine's promise, which holds until it is over.
         unsafe { self.issue(index, endpoint, operations) };
-        let read = self.reads[index].as_ref()?;
+        let read = self.reads.get(index)?;
         if read.issued < read.len && read.error.is_none() {
             return None;
         }
         self.unissued.pop_front();
         let over = read.is_over();
-        over.then(|| self.take(index)).flatten()
+        over.then(|| self.reads.remove(index))
     }
 
     /// Notes that one operation of read `index` ended; returns the read if it is over.
-    pub(super) fn ended(&mut self, index: usize, result: Result<()>) -> Option<Read> {
-        let read = self.reads.get_mut(index)?.as_mut()?;
+    pub(super) fn ended(&mut self, index: u32, result: Result<()>) -> Option<Read> {
+        let read = self.reads.get_mut(index)?;
         read.outstanding = read.outstanding.saturating_sub(1);
         if let Err(error) = result {
             read.error.get_or_insert(error);
@@ -209,16 +200,11 @@ impl Reads {
             return None;
         }
         self.unissued.retain(|waiting| *waiting != index);
-        self.take(index)
+        Some(self.reads.remove(index))
     }
 
-    /// Who exposed what read `index` reads.
-    pub(super) fn peer(&self, index: usize) -> Option<ProcId> {
-        Some(self.reads.get(index)?.as_ref()?.peer)
-    }
-
-    fn take(&mut self, index: usize) -> Option<Read> {
-        self.free.push(index);
-        self.reads[index].take()
+    /// Who registered what read `index` reads.
+    pub(super) fn peer(&self, index: u32) -> Option<PeerIndex> {
+        Some(self.reads.get(index)?.peer)
     }
 }

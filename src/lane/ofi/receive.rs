@@ -19,13 +19,13 @@
 
 use std::collections::VecDeque;
 
-use crate::fabric::{Access, CallError, Completion, Domain, Endpoint, MemoryRegion, Posted, Takes};
+use crate::system::fabric::{Access, CallError, Completion, Domain, Endpoint, MemoryRegion, Posted, Takes};
 use std::ffi::c_void;
-use std::sync::Arc;
+use std::rc::Rc;
 
 use super::memory::{Contexts, Pages};
+use crate::base::error::Result;
 use crate::err;
-use crate::error::Result;
 
 /// Buffers at most. What there are less of takes no memory, but for addresses.
 const MOST: usize = 1 << 16;
@@ -38,7 +38,7 @@ const SINGLES: usize = 32;
 
 /// Where a buffer is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+enum BufferState {
     /// With libfabric, for many messages.
     Shared,
     /// With libfabric, for one message.
@@ -52,7 +52,7 @@ enum State {
 struct Buffer {
     pages: Pages,
     descriptor: *mut c_void,
-    state: State,
+    state: BufferState,
     /// Bytes of messages that completed.
     arrived: usize,
     /// The end of the last message that completed; `usize::MAX`: where the last one ends is not known.
@@ -88,8 +88,8 @@ unsafe impl Send for ReceiveBuffers {}
 
 /// What the buffers need to be posted.
 pub(super) struct Target<'a> {
-    pub endpoint: &'a Arc<Endpoint>,
-    pub domain: &'a Arc<Domain>,
+    pub endpoint: &'a Rc<Endpoint>,
+    pub domain: &'a Rc<Domain>,
     /// Where regions of new buffers go; `None`: the provider asks for none.
     pub registered: Option<&'a mut Vec<MemoryRegion>>,
 }
@@ -127,7 +127,7 @@ impl ReceiveBuffers {
         let buffer = &mut self.buffers[index];
         let offset = match buffer.state {
             // Providers need not say where the only message of a buffer is.
-            State::Single => 0,
+            BufferState::Single => 0,
             _ => (completion.buffer() as usize).wrapping_sub(buffer.pages.base() as usize),
         };
         let end = offset
@@ -144,7 +144,10 @@ impl ReceiveBuffers {
     #[inline]
     pub(super) fn settle(&mut self, index: usize, completion: &Completion) -> bool {
         let buffer = &self.buffers[index];
-        if buffer.posting == self.newest && buffer.state == State::Shared && !completion.releases_buffer() {
+        if buffer.posting == self.newest
+            && buffer.state == BufferState::Shared
+            && !completion.releases_buffer()
+        {
             return false;
         }
         self.settle_rarely(index, completion);
@@ -163,20 +166,20 @@ impl ReceiveBuffers {
             self.posted.pop_front();
         }
         match state {
-            State::Single => self.end(index, State::Idle),
+            BufferState::Single => self.end(index, BufferState::Idle),
             // A word that comes by itself says that libfabric is done with the buffer (fi_cq(3)), one that rides on a message
             // only that it puts no further one there.
-            State::Shared if released && (complete || !completion.is_receive()) => {
-                self.end(index, State::Idle)
+            BufferState::Shared if released && (complete || !completion.is_receive()) => {
+                self.end(index, BufferState::Idle)
             }
-            State::Shared if released => self.end(index, State::Settling),
-            State::Settling if complete => self.end(index, State::Idle),
-            State::Shared | State::Settling | State::Idle => {}
+            BufferState::Shared if released => self.end(index, BufferState::Settling),
+            BufferState::Settling if complete => self.end(index, BufferState::Idle),
+            BufferState::Shared | BufferState::Settling | BufferState::Idle => {}
         }
     }
 
     /// A buffer is with libfabric no more, or has no more room.
-    fn end(&mut self, index: usize, state: State) {
+    fn end(&mut self, index: usize, state: BufferState) {
         if self.posted.front() == Some(&index) {
             self.posted.pop_front();
         } else {
@@ -184,7 +187,7 @@ impl ReceiveBuffers {
             self.posted.retain(|&other| other != index);
         }
         self.buffers[index].state = state;
-        if state == State::Idle {
+        if state == BufferState::Idle {
             self.idle.push(index);
         }
     }
@@ -193,14 +196,14 @@ impl ReceiveBuffers {
     #[cold]
     pub(super) fn failed(&mut self, index: usize, released: bool) {
         match self.buffers[index].state {
-            State::Single => self.end(index, State::Idle),
+            BufferState::Single => self.end(index, BufferState::Idle),
             // Other messages may still be arriving, anywhere in it.
-            State::Shared if released => {
+            BufferState::Shared if released => {
                 self.buffers[index].end = usize::MAX;
-                self.end(index, State::Settling);
+                self.end(index, BufferState::Settling);
             }
             // Where it is still posted it stays so: later messages go there.
-            State::Shared | State::Settling | State::Idle => {}
+            BufferState::Shared | BufferState::Settling | BufferState::Idle => {}
         }
         self.share_no_more();
     }
@@ -265,9 +268,9 @@ impl ReceiveBuffers {
             self.postings += 1;
             (buffer.arrived, buffer.end, buffer.posting) = (0, 0, self.postings);
             let (state, takes, len) = if self.singles {
-                (State::Single, Takes::One, self.message)
+                (BufferState::Single, Takes::One, self.message)
             } else {
-                (State::Shared, Takes::Many, buffer.pages.len())
+                (BufferState::Shared, Takes::Many, buffer.pages.len())
             };
             // SAFETY: the pages and the context live until the endpoint is closed (the lane's field order), nobody
             // writes to them, and they are read only through completions.
@@ -332,7 +335,7 @@ impl ReceiveBuffers {
         self.buffers.push(Buffer {
             pages,
             descriptor,
-            state: State::Idle,
+            state: BufferState::Idle,
             arrived: 0,
             end: 0,
             posting: 0,
@@ -343,7 +346,7 @@ impl ReceiveBuffers {
 
 /// A receive that failed, as an error of the lane.
 pub(super) fn is_benign(error: &CallError) -> bool {
-    // A stranger's message that is too long for its place, or a connection that ended in the middle of one.
+    // an unauthenticated sender's message that is too long for its place, or a connection that ended in the middle of one.
     error.is_unreachable()
         || matches!(
             error.code,

@@ -1,12 +1,12 @@
 //! Registered memory of others: payloads of sends, targets of reads, and what peers may read.
 
-use std::sync::Arc;
+use std::rc::Rc;
 
 use super::keys::Keys;
+use crate::base::error::Result;
 use crate::err;
-use crate::error::Result;
-use crate::fabric::{Access, Domain, Endpoint, MemoryRegion};
 use crate::lane::RemoteKey;
+use crate::system::fabric::{Access, Domain, Endpoint, MemoryRegion};
 
 /// A region, and the key to give back when it ends.
 pub(super) struct Registered {
@@ -52,15 +52,15 @@ impl Registrar {
     /// The memory stays mapped until the region is dropped.
     pub(super) unsafe fn register(
         &mut self,
-        domain: &Arc<Domain>,
-        endpoint: &Arc<Endpoint>,
+        domain: &Rc<Domain>,
+        endpoint: &Rc<Endpoint>,
         address: *const u8,
         len: usize,
         access: Access,
     ) -> Result<Registered> {
         #[cfg(test)]
         if self.refuses(access) {
-            return Err(crate::fabric::CallError {
+            return Err(crate::system::fabric::CallError {
                 call: "fi_mr_reg",
                 code: libc::ENOMEM,
                 detail: String::new(),
@@ -72,7 +72,7 @@ impl Registrar {
         } else {
             Some(self.keys.take()?)
         };
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller keeps the memory valid until the registration ends.
         let region =
             unsafe { MemoryRegion::register(domain, endpoint, address, len, access, key.unwrap_or(0)) };
         match region {
@@ -101,14 +101,14 @@ impl Registrar {
     }
 }
 
-/// What a peer needs to read exposed memory, as it goes over the wire: three little-endian numbers of 8 bytes.
+/// What a peer needs to read registered memory, as it goes over the wire: three little-endian numbers of 8 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RemoteMemory {
     /// libfabric's key.
     pub key: u64,
     /// What libfabric calls the first byte: its virtual address, or 0.
     pub base: u64,
-    /// Bytes exposed.
+    /// Bytes registered.
     pub len: u64,
 }
 
@@ -156,7 +156,7 @@ impl RemoteMemory {
             Some(end) if end <= self.len => Ok(self.base + offset),
             _ => Err(err!(
                 Other,
-                "a read of {len} bytes at {offset} is outside the {} bytes that the peer exposed",
+                "a read of {len} bytes at {offset} is outside the {} bytes that the peer registered",
                 self.len
             )),
         }

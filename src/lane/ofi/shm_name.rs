@@ -6,8 +6,8 @@
 
 use std::ffi::CString;
 
-use crate::error::Result;
-use crate::random;
+use crate::base::error::Result;
+use crate::base::random;
 
 const SCHEME: &str = "fi_shm://";
 const PREFIX: &str = "weft-";

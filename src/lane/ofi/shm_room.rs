@@ -10,8 +10,8 @@ use std::path::Path;
 use nix::sys::statvfs::statvfs;
 
 use super::shm_name;
+use crate::base::error::Result;
 use crate::err;
-use crate::error::Result;
 
 /// What a process's file may come to, rounded up: it has 16.0 MiB in 1.17, with the queue that Weft asks for, and 12.8 in 2.5.
 const PROCESS_MIB: u64 = 16;

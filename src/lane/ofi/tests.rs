@@ -37,7 +37,7 @@ fn sockets_conforms() {
 #[test]
 fn shm_conforms() {
     // That of libfabric 2.x can't talk within one process: `apart` has its test.
-    if crate::fabric::version().unwrap() < (2, 0) {
+    if crate::system::fabric::version().unwrap() < (2, 0) {
         conforms("shm");
     }
 }
@@ -73,8 +73,8 @@ fn registered_buffers_work_as_well() {
     conformance::run(|| [open(), open()]);
     // The buffers that messages are sent from are a region, each receive buffer is one, and all have their descriptors.
     let lane = open();
-    assert_eq!(lane.registered.len(), 1 + lane.receives.count());
-    let descriptor = lane.registered[0].descriptor();
+    assert_eq!(lane.own_regions.len(), 1 + lane.receives.count());
+    let descriptor = lane.own_regions[0].descriptor();
     assert!(!descriptor.is_null());
     assert_eq!(lane.operations.descriptor(), descriptor);
 }
@@ -89,7 +89,7 @@ fn a_read_that_is_over_leaves_no_region() {
     let mut pair = Pair::new([open(), open()]);
     let source = conformance::pattern(3, 1 << 16);
     // SAFETY: source and targets outlive the lanes' use of them.
-    let (region, key) = unsafe { pair.lanes[1].expose(&[Piece::of(&source)]) }.unwrap();
+    let (region, key) = unsafe { pair.lanes[1].register(&[Piece::of(&source)]) }.unwrap();
     let before = pair.lanes[0].registrar.held();
     for count in 1..=3 {
         let mut target = vec![0u8; 1 << 16];
@@ -99,7 +99,8 @@ fn a_read_that_is_over_leaves_no_region() {
             .collect();
         let start = Instant::now();
         // SAFETY: as above.
-        while unsafe { pair.lanes[0].read(ProcId(1), &key, 0, &pieces, count as u64) }.unwrap() == Sent::Again
+        while unsafe { pair.lanes[0].read(PeerIndex::new(1), &key, 0, &pieces, count as u64) }.unwrap()
+            == Sent::Again
         {
             pair.poll();
             assert!(start.elapsed() < Duration::from_secs(20));
@@ -109,7 +110,7 @@ fn a_read_that_is_over_leaves_no_region() {
         assert!(target == source);
         assert_eq!(pair.lanes[0].registrar.held(), before);
     }
-    pair.lanes[1].withdraw(region);
+    pair.lanes[1].deregister(region);
     assert_eq!(pair.lanes[1].registrar.held(), 0);
 }
 
@@ -159,7 +160,7 @@ fn address_of_nobody(lane: &OfiLane) -> Vec<u8> {
 
 /// The names of the providers over TCP that this libfabric has: what 1.17 calls `net` is `tcp` from 1.18 on.
 fn over_tcp() -> [&'static str; 2] {
-    let old = crate::fabric::version().unwrap() < (1, 18);
+    let old = crate::system::fabric::version().unwrap() < (1, 18);
     ["tcp;ofi_rxm", if old { "net" } else { "tcp" }]
 }
 
@@ -182,15 +183,15 @@ fn where_nobody_answers_the_address_is_told() {
         let mut lane = open(provider);
         lane.report_after = Some(Duration::from_millis(20));
         let address = address_of_nobody(&lane);
-        lane.connect(ProcId(5), &address).unwrap();
-        let place = lane.place(ProcId(5)).unwrap();
+        lane.connect(PeerIndex::new(5), &address).unwrap();
+        let place = lane.place(PeerIndex::new(5)).unwrap();
         let mut log = conformance::Log::default();
         let start = std::time::Instant::now();
         let words = loop {
             // SAFETY: the message is short enough to be copied.
-            match unsafe { lane.send(ProcId(5), &[1; 40], &[], 1) } {
+            match unsafe { lane.send(PeerIndex::new(5), &[1; 40], &[], 1) } {
                 Ok(Sent::Again) => {
-                    if let Some(words) = lane.late(ProcId(5)) {
+                    if let Some(words) = lane.late(PeerIndex::new(5)) {
                         break words;
                     }
                 }
@@ -209,7 +210,7 @@ fn where_nobody_answers_the_address_is_told() {
             words.contains("process 5") && place.contains(':') && words.contains(&place),
             "{provider}: {words}"
         );
-        assert_eq!(lane.late(ProcId(5)), None, "{provider}: it is told once");
+        assert_eq!(lane.late(PeerIndex::new(5)), None, "{provider}: it is told once");
     }
 }
 
@@ -224,11 +225,11 @@ fn a_peer_that_calls_nothing_for_long_is_told_of_and_not_lost() {
         // Without the other side nothing but the first connection comes about.
         for _ in 0..1000 {
             // SAFETY: the message is copied.
-            sent = unsafe { pair.lanes[0].send(ProcId(1), &[7; 40], &[], 1) }.unwrap();
+            sent = unsafe { pair.lanes[0].send(PeerIndex::new(1), &[7; 40], &[], 1) }.unwrap();
             if sent == Sent::Done {
                 break;
             }
-            told.extend(pair.lanes[0].late(ProcId(1)));
+            told.extend(pair.lanes[0].late(PeerIndex::new(1)));
             let Pair { lanes, logs, .. } = &mut pair;
             lanes[0].poll(&mut logs[0]).unwrap();
         }
@@ -247,7 +248,7 @@ fn a_peer_that_is_gone_is_noticed() {
     let start = std::time::Instant::now();
     // Sooner or later a send tells.
     // SAFETY: the payload outlives the lane.
-    while unsafe { lane.send(ProcId(1), &[1; 40], &payload, 1) }.is_ok() {
+    while unsafe { lane.send(PeerIndex::new(1), &[1; 40], &payload, 1) }.is_ok() {
         lane.poll(&mut log).unwrap();
         if !log.lost.is_empty() || log.completed.iter().any(|(_, result)| result.is_err()) {
             break;
@@ -267,7 +268,7 @@ fn tcp_says_again_when_a_peer_is_gone() {
     let (mut lane, mut log) = left_alone(over_tcp()[1]);
     let start = std::time::Instant::now();
     // SAFETY: the message is copied.
-    while unsafe { lane.send(ProcId(1), &[1; 40], &[2; 8], 1) } == Ok(Sent::Done) {
+    while unsafe { lane.send(PeerIndex::new(1), &[1; 40], &[2; 8], 1) } == Ok(Sent::Done) {
         lane.poll(&mut log).unwrap();
         assert!(
             start.elapsed() < Duration::from_secs(20),
@@ -292,7 +293,7 @@ fn left_alone(provider: &str) -> (OfiLane, conformance::Log) {
 }
 
 #[test]
-fn strangers_with_junk_change_nothing() {
+fn intruders_with_junk_change_nothing() {
     use std::io::Write;
     // Not `sockets`: in 1.17 such junk stops its thread for good, whatever this side does.
     for provider in over_tcp() {
@@ -300,8 +301,8 @@ fn strangers_with_junk_change_nothing() {
         pair.send(0, &[1; 8], 1);
         pair.poll_until("a message", |pair| !pair.logs[1].messages.is_empty());
         pair.logs[1].messages.clear();
-        let address = crate::fabric::socket_address(&pair.lanes[1].own_name).unwrap();
-        let mut strangers = Vec::new();
+        let address = crate::system::fabric::socket_address(&pair.lanes[1].own_name).unwrap();
+        let mut intruders = Vec::new();
         for junk in [
             vec![],
             vec![0],
@@ -309,16 +310,16 @@ fn strangers_with_junk_change_nothing() {
             vec![0x55; 4096],
             conformance::pattern(1, 100_000),
         ] {
-            let mut stranger = std::net::TcpStream::connect(address).unwrap();
-            stranger.set_nonblocking(true).unwrap();
+            let mut intruder = std::net::TcpStream::connect(address).unwrap();
+            intruder.set_nonblocking(true).unwrap();
             // It does not matter how much of it the other side takes.
-            let _ = stranger.write(&junk);
-            strangers.push(stranger);
+            let _ = intruder.write(&junk);
+            intruders.push(intruder);
             for _ in 0..100 {
                 pair.poll();
             }
         }
-        strangers.truncate(2);
+        intruders.truncate(2);
         for number in 0..100u8 {
             pair.send(0, &[number; 100], 1);
         }
@@ -377,7 +378,7 @@ fn a_sleeping_lane_is_woken() {
         assert!(!readable(20), "{provider}: woken by nothing");
         // A message wakes it.
         // SAFETY: the message is copied.
-        let sent = unsafe { pair.lanes[0].send(ProcId(1), &[2; 40], &[], 1) };
+        let sent = unsafe { pair.lanes[0].send(PeerIndex::new(1), &[2; 40], &[], 1) };
         assert_eq!(sent, Ok(Sent::Done), "{provider}");
         assert!(readable(5000), "{provider}: the message did not wake the sleeper");
         let start = std::time::Instant::now();
@@ -395,13 +396,13 @@ fn a_sleeping_lane_is_woken() {
 #[test]
 fn it_is_known_whether_something_is_exposed() {
     let mut lane = open("tcp;ofi_rxm");
-    assert!(!lane.is_exposed());
+    assert!(!lane.is_registered());
     let bytes = [1u8; 8];
-    // SAFETY: the bytes outlive the exposure.
-    let (region, _) = unsafe { lane.expose(&[Piece::of(&bytes)]) }.unwrap();
-    assert!(lane.is_exposed());
-    lane.withdraw(region);
-    assert!(!lane.is_exposed());
+    // SAFETY: the bytes outlive the registration.
+    let (region, _) = unsafe { lane.register(&[Piece::of(&bytes)]) }.unwrap();
+    assert!(lane.is_registered());
+    lane.deregister(region);
+    assert!(!lane.is_registered());
 }
 
 #[test]
@@ -438,7 +439,7 @@ fn settings_switch_remote_reads_off() {
 fn a_peer_with_another_provider_is_told_so() {
     let mut lane = open("tcp;ofi_rxm");
     let other = open(over_tcp()[1]);
-    let error = lane.connect(ProcId(1), &other.address()).unwrap_err();
+    let error = lane.connect(PeerIndex::new(1), &other.address()).unwrap_err();
     assert!(
         error.message.contains(&format!("'{}'", other.provider)) && error.message.contains("WEFT_PROVIDER"),
         "{error}"
@@ -463,7 +464,7 @@ fn a_loss_is_told_once_and_each_operation_ends() {
     let mut lane = open("tcp;ofi_rxm");
     let address = address_of_nobody(&lane);
     for peer in [4, 5, 6] {
-        lane.connect(ProcId(peer), &address).unwrap();
+        lane.connect(PeerIndex::new(peer), &address).unwrap();
     }
     let mut log = conformance::Log::default();
     let mut fail = |lane: &mut OfiLane, operation: Operation, code| {
@@ -478,16 +479,28 @@ fn a_loss_is_told_once_and_each_operation_ends() {
         )
     };
     let lent = |peer, token| Operation::Lent {
-        peer: ProcId(peer),
+        peer: PeerIndex::new(peer),
         token,
         region: None,
     };
     // What was copied counts as sent: whatever the error is, the peer is lost.
-    let (completed, lost) = fail(&mut lane, Operation::Copied { peer: ProcId(4) }, libc::EINVAL);
-    assert!(completed.is_empty() && lost[0].0 == ProcId(4) && lost.len() == 1);
+    let (completed, lost) = fail(
+        &mut lane,
+        Operation::Copied {
+            peer: PeerIndex::new(4),
+        },
+        libc::EINVAL,
+    );
+    assert!(completed.is_empty() && lost[0].0 == PeerIndex::new(4) && lost.len() == 1);
     assert!(lost[0].1.message.contains("process 4 at "), "{}", lost[0].1);
     for _ in 0..2 {
-        let (completed, lost) = fail(&mut lane, Operation::Copied { peer: ProcId(4) }, libc::EINVAL);
+        let (completed, lost) = fail(
+            &mut lane,
+            Operation::Copied {
+                peer: PeerIndex::new(4),
+            },
+            libc::EINVAL,
+        );
         assert!(completed.is_empty() && lost.is_empty());
     }
     let (completed, lost) = fail(&mut lane, lent(4, 70), libc::ECONNRESET);
@@ -496,7 +509,7 @@ fn a_loss_is_told_once_and_each_operation_ends() {
     let (completed, lost) = fail(&mut lane, lent(5, 71), libc::EINVAL);
     assert!(completed[0].0 == 71 && completed[0].1.is_err() && lost.is_empty());
     let (completed, lost) = fail(&mut lane, lent(5, 72), libc::ECONNRESET);
-    assert!(completed[0].0 == 72 && lost.len() == 1 && lost[0].0 == ProcId(5));
+    assert!(completed[0].0 == 72 && lost.len() == 1 && lost[0].0 == PeerIndex::new(5));
     assert!(lost[0].1.message.contains("process 5 at "), "{}", lost[0].1);
     // A read that there is none of: of no peer.
     let (completed, lost) = fail(&mut lane, Operation::Read { read: 9 }, libc::ECONNRESET);
@@ -510,7 +523,7 @@ fn a_failed_read_is_of_the_peer_that_it_reads_from() {
     let source = vec![7u8; 1 << 16];
     let mut target = vec![0u8; 1 << 16];
     // SAFETY: source and target outlive the lanes' use of them.
-    let (region, key) = unsafe { pair.lanes[1].expose(&[Piece::of(&source)]) }.unwrap();
+    let (region, key) = unsafe { pair.lanes[1].register(&[Piece::of(&source)]) }.unwrap();
     // A first message, so that they are connected.
     pair.send(0, &[1; 8], 1);
     pair.poll_until("a message", |pair| !pair.logs[1].messages.is_empty());
@@ -518,13 +531,13 @@ fn a_failed_read_is_of_the_peer_that_it_reads_from() {
     let lane = &mut pair.lanes[0];
     let slot = lane.operations.next().unwrap();
     // SAFETY: as above.
-    let sent = unsafe { lane.read(ProcId(1), &key, 0, &[Piece::of_mut(&mut target)], 33) };
+    let sent = unsafe { lane.read(PeerIndex::new(1), &key, 0, &[Piece::of_mut(&mut target)], 33) };
     assert_eq!(sent, Ok(Sent::Pending));
     let failure = failure(lane.operations.context(slot), libc::ECONNRESET);
     lane.fail(failure, &mut pair.logs[0]).unwrap();
     let log = &mut pair.logs[0];
     assert!(log.completed.len() == 1 && log.completed[0].0 == 33 && log.completed[0].1.is_err());
-    assert!(log.lost.len() == 1 && log.lost[0].0 == ProcId(1));
+    assert!(log.lost.len() == 1 && log.lost[0].0 == PeerIndex::new(1));
     // The real completion, later, finds nobody.
     log.completed.clear();
     let start = Instant::now();
@@ -535,7 +548,7 @@ fn a_failed_read_is_of_the_peer_that_it_reads_from() {
         pair.poll();
     }
     assert!(target == source && pair.logs[0].completed.is_empty());
-    pair.lanes[1].withdraw(region);
+    pair.lanes[1].deregister(region);
 }
 
 #[test]
@@ -580,7 +593,7 @@ fn messages_share_buffers_where_the_tuning_says_so() {
         );
     }
     // Behind whose shared buffers ofi_rxm writes: docs/providers.md.
-    let old = crate::fabric::version().unwrap() < (1, 18);
+    let old = crate::system::fabric::version().unwrap() < (1, 18);
     assert_eq!(open("tcp;ofi_rxm").receives.are_shared(), old);
 }
 
@@ -595,7 +608,12 @@ fn nobody_sleeps_while_an_operation_is_under_way() {
     });
     let lane = &mut pair.lanes[0];
     let slot = lane.operations.next().unwrap();
-    lane.operations.start(slot, Operation::Copied { peer: ProcId(1) });
+    lane.operations.start(
+        slot,
+        Operation::Copied {
+            peer: PeerIndex::new(1),
+        },
+    );
     assert_eq!(lane.arm(), None);
     lane.operations.end(slot);
     assert!(lane.arm().is_some());
@@ -607,7 +625,7 @@ fn a_read_of_many_parts_goes_on_when_there_is_room() {
     let mut pair = Pair::new([open(provider), open(provider)]);
     let source = conformance::pattern(3, 10_000);
     // SAFETY: source and target outlive the lanes' use of them.
-    let (region, key) = unsafe { pair.lanes[1].expose(&[Piece::of(&source)]) }.unwrap();
+    let (region, key) = unsafe { pair.lanes[1].register(&[Piece::of(&source)]) }.unwrap();
     pair.send(0, &[1; 8], 1);
     pair.poll_until("a message", |pair| !pair.logs[1].messages.is_empty());
     pair.poll_until("draining", |pair| pair.lanes[0].is_drained());
@@ -617,7 +635,12 @@ fn a_read_of_many_parts_goes_on_when_there_is_room() {
         let lane = &mut pair.lanes[0];
         let mut taken = Vec::new();
         while let Some(slot) = lane.operations.next() {
-            lane.operations.start(slot, Operation::Copied { peer: ProcId(1) });
+            lane.operations.start(
+                slot,
+                Operation::Copied {
+                    peer: PeerIndex::new(1),
+                },
+            );
             taken.push(slot);
         }
         for slot in taken.drain(taken.len() - room..) {
@@ -625,7 +648,15 @@ fn a_read_of_many_parts_goes_on_when_there_is_room() {
         }
         let mut target = vec![0u8; source.len()];
         // SAFETY: as above.
-        let sent = unsafe { lane.read(ProcId(1), &key, 0, &[Piece::of_mut(&mut target)], room as u64) };
+        let sent = unsafe {
+            lane.read(
+                PeerIndex::new(1),
+                &key,
+                0,
+                &[Piece::of_mut(&mut target)],
+                room as u64,
+            )
+        };
         assert_eq!(sent, Ok(Sent::Pending));
         assert_eq!(lane.reads.has_unissued(), room < 10, "{room}");
         if room < 10 {
@@ -639,7 +670,7 @@ fn a_read_of_many_parts_goes_on_when_there_is_room() {
         }
         assert!(pair.lanes[0].is_drained());
     }
-    pair.lanes[1].withdraw(region);
+    pair.lanes[1].deregister(region);
 }
 
 #[test]
@@ -656,7 +687,7 @@ fn addresses_are_put_into_words() {
 #[test]
 fn what_each_provider_keeps_in_order_and_reads() {
     // From 1.18 on all but ofi_rxm offer less: the engine puts their messages in order.
-    let old = crate::fabric::version().unwrap() < (1, 18);
+    let old = crate::system::fabric::version().unwrap() < (1, 18);
     for (provider, ordered) in [
         (over_tcp()[0], true),
         (over_tcp()[1], old),

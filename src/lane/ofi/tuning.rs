@@ -1,7 +1,7 @@
 //! Sizes per provider, chosen by measuring (`benches/bare_pingpong.rs`), and what a provider's progress needs.
 
-use crate::fabric::info::Facts;
 use crate::lane::HEADER_BYTES;
+use crate::system::fabric::info::Facts;
 
 /// The longest payload that `tcp` sends without a rendezvous.
 const EAGER_OF_TCP: usize = 64 << 10;
@@ -76,7 +76,7 @@ impl Tuning {
                 short_messages_in_order: true,
                 // After a message that is longer than the rest of a shared buffer, the next one is written past its end (seen with 2.5,
                 // not with 1.17; docs/providers.md). Anybody can send such a message.
-                shares: crate::fabric::version().is_ok_and(|version| version < (1, 18)),
+                shares: crate::system::fabric::version().is_ok_and(|version| version < (1, 18)),
                 descriptor: true,
                 sockets: !provider.starts_with("verbs"),
                 ..general
@@ -85,7 +85,7 @@ impl Tuning {
             // lacks for posting one. So the buffers hold a whole queue of the longest messages.
             "shm" => Tuning {
                 message: 16 << 10,
-                receive_queue: if crate::fabric::version().is_ok_and(|version| version < (2, 0)) {
+                receive_queue: if crate::system::fabric::version().is_ok_and(|version| version < (2, 0)) {
                     Some(256)
                 } else {
                     None

@@ -1,7 +1,7 @@
-//! What a process's address card says of this lane: where its segment and its pipe are, and of which machine and
+//! What a process's business card says of this lane: where its segment and its pipe are, and of which machine and
 //! namespaces that is true.
 
-use crate::shared_memory::Machine;
+use crate::system::shared_memory::Machine;
 
 /// The part that two processes must have in common.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use crate::lane::{Cursor, Piece, total};
+use crate::data::pieces::{Cursor, Piece, total};
 
 /// The kernel cuts a longer read short.
 const PART: usize = 1 << 30;

@@ -12,8 +12,8 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
 
 use super::flag::Flag;
-use crate::membarrier;
-use crate::shared_memory;
+use crate::system::membarrier;
+use crate::system::shared_memory;
 
 /// Who keeps accesses in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,7 +98,7 @@ impl Bell {
         self.read.as_raw_fd()
     }
 
-    /// For the address card: the descriptor that others open, and what tells the pipe from others.
+    /// For the business card: the descriptor that others open, and what tells the pipe from others.
     pub fn names(&self) -> io::Result<(RawFd, u64)> {
         Ok((self.write.as_raw_fd(), self.write.metadata()?.ino()))
     }

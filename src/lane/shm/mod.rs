@@ -14,8 +14,8 @@
 mod address;
 mod cma;
 mod doorbell;
-mod exposed;
 mod flag;
+mod registered;
 mod ring;
 mod segment;
 mod stores;
@@ -24,16 +24,18 @@ mod tests;
 
 use std::os::fd::RawFd;
 
+use crate::base::error::Result;
+use crate::data::pieces::{Piece, total};
 use crate::err;
-use crate::error::Result;
-use crate::lane::{HEADER_BYTES, Lane, Limits, Piece, ProcId, Region, RemoteKey, Sent, Sink, total};
+use crate::identity::{PeerIndex, ProcessName};
+use crate::lane::{HEADER_BYTES, Lane, Limits, Region, RemoteKey, Sent, Sink};
 
 use address::{Address, Place};
 use doorbell::{Bell, BellPull, Fences, Shared};
-use exposed::{Bookmark, Exposed, Tables};
+use registered::{Bookmark, Registered, Tables};
 use ring::{Popped, Receiver, Sender};
 use segment::{Joined, Mapped, Owner, Segment};
-pub use stores::{Allowed, Kind};
+pub use stores::{Allowed, StoreKind};
 
 /// Messages of one sender that a poll takes before it turns to the next.
 const BURST: usize = 32;
@@ -42,7 +44,7 @@ const BURST: usize = 32;
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// This process.
-    pub me: ProcId,
+    pub me: ProcessName,
     /// How many processes may want to send to it.
     pub senders: u32,
     /// Names the segment: random.
@@ -59,8 +61,8 @@ pub struct Options {
 
 /// See the module.
 pub struct ShmLane {
-    me: ProcId,
-    /// By process id.
+    me: ProcessName,
+    /// By index.
     peers: Vec<Option<Box<Peer>>>,
     /// The rings of those who send to this process.
     incoming: Vec<Incoming>,
@@ -90,7 +92,6 @@ struct Peer {
 /// A process that sends to this one.
 struct Incoming {
     number: u32,
-    from: ProcId,
     owner: Owner,
     ring: Receiver<Mapped>,
     /// To wake it when it waits for room; opened when it first does.
@@ -190,12 +191,12 @@ impl ShmLane {
     #[inline(always)]
     fn push(
         &mut self,
-        peer: ProcId,
+        peer: PeerIndex,
         header: &[u8],
         len: usize,
         push: impl FnOnce(&mut Sender<Mapped>, &[u8; HEADER_BYTES]) -> std::result::Result<bool, ring::Nonsense>,
     ) -> Result<Sent> {
-        let Some(Some(known)) = self.peers.get_mut(peer.0 as usize) else {
+        let Some(Some(known)) = self.peers.get_mut(peer.index()) else {
             return Err(self.unknown(peer));
         };
         let Ok(header) = <&[u8; HEADER_BYTES]>::try_from(header) else {
@@ -214,7 +215,7 @@ impl ShmLane {
         match push(&mut known.ring, header) {
             Ok(true) => {}
             Ok(false) => return Ok(Sent::Again),
-            Err(ring::Nonsense) => return Err(nonsense(peer)),
+            Err(ring::Nonsense) => return Err(nonsense(peer.number())),
         }
         let sleeping = Shared {
             word: known.joined.head().sleeping(),
@@ -227,8 +228,12 @@ impl ShmLane {
     }
 
     #[cold]
-    fn unknown(&self, peer: ProcId) -> crate::Error {
-        err!(Intern, "process {} was not connected on the lane shm", peer.0)
+    fn unknown(&self, peer: PeerIndex) -> crate::Error {
+        err!(
+            Intern,
+            "process {} was not connected on the lane shm",
+            peer.number()
+        )
     }
 
     /// Takes up the rings of those who have joined since the last time.
@@ -241,7 +246,6 @@ impl ShmLane {
             {
                 self.incoming.push(Incoming {
                     number,
-                    from: ProcId(owner.rank),
                     owner,
                     ring: Receiver::new(memory),
                     bell: None,
@@ -253,11 +257,11 @@ impl ShmLane {
 }
 
 #[cold]
-fn nonsense(peer: ProcId) -> crate::Error {
+fn nonsense(rank: u32) -> crate::Error {
     err!(
         Other,
         "what process {} wrote into shared memory makes no sense; nothing it sends counts any more",
-        peer.0
+        rank
     )
 }
 
@@ -274,11 +278,11 @@ impl Lane for ShmLane {
             piece: EAGER,
             ordered: true,
             rma: self.cma,
-            rma_from: if self.crowded { PUSHED + 1 } else { usize::MAX },
+            rma_from: if self.crowded { PIPELINED + 1 } else { usize::MAX },
             read_run: READ_RUN,
-            expose_run: EXPOSE_RUN,
+            register_run: REGISTER_RUN,
             eager: EAGER,
-            pushed: PUSHED,
+            pipelined: PIPELINED,
             // A ring of its own for each sender: nobody takes another's place.
             queue: usize::MAX,
         }
@@ -288,16 +292,16 @@ impl Lane for ShmLane {
         self.address.encode()
     }
 
-    fn connect(&mut self, peer: ProcId, address: &[u8]) -> Result<()> {
+    fn connect(&mut self, peer: PeerIndex, address: &[u8]) -> Result<()> {
         let failed = |reason: String| {
             err!(
                 Other,
                 "process {} can't be reached by shared memory: {reason}",
-                peer.0
+                peer.number()
             )
         };
         let Some(theirs) = Address::decode(address) else {
-            return Err(failed("its address card is not understood".into()));
+            return Err(failed("its business card is not understood".into()));
         };
         let here = self.address.place;
         if theirs.place.machine.boot != here.machine.boot {
@@ -311,7 +315,7 @@ impl Lane for ShmLane {
         }
         let bell = BellPull::open(theirs.pid, theirs.bell, theirs.bell_inode).map_err(failed)?;
         let owner = Owner {
-            rank: self.me.0,
+            name: self.me,
             pid: self.address.pid,
             bell: self.address.bell,
             bell_inode: self.address.bell_inode,
@@ -324,7 +328,7 @@ impl Lane for ShmLane {
             self.fences
         };
         let cma = self.cma && cma::works(theirs.pid, theirs.token_at, theirs.token);
-        let index = peer.0 as usize;
+        let index = peer.index();
         if self.peers.len() <= index {
             self.peers.resize_with(index + 1, || None);
         }
@@ -340,7 +344,7 @@ impl Lane for ShmLane {
     }
 
     #[inline]
-    unsafe fn send(&mut self, peer: ProcId, header: &[u8], payload: &[u8], _: u64) -> Result<Sent> {
+    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: &[u8], _: u64) -> Result<Sent> {
         self.push(peer, header, payload.len(), |ring, header| {
             ring.push(header, payload)
         })
@@ -348,7 +352,7 @@ impl Lane for ShmLane {
 
     fn send_packed(
         &mut self,
-        peer: ProcId,
+        peer: PeerIndex,
         header: &[u8],
         len: usize,
         fill: &mut dyn FnMut(&mut [u8]),
@@ -380,7 +384,8 @@ impl Lane for ShmLane {
                     Popped::Nonsense => {
                         from.closed = true;
                         any = true;
-                        sink.peer_lost(from.from, nonsense(from.from));
+                        let name = from.owner.name;
+                        sink.sender_lost(name, nonsense(name.rank));
                         break;
                     }
                 }
@@ -389,40 +394,44 @@ impl Lane for ShmLane {
         Ok(any)
     }
 
-    unsafe fn expose(&mut self, pieces: &[Piece]) -> Result<(Region, RemoteKey)> {
-        Ok(self.tables.expose(pieces))
+    unsafe fn register(&mut self, pieces: &[Piece]) -> Result<(Region, RemoteKey)> {
+        Ok(self.tables.register(pieces))
     }
 
-    fn withdraw(&mut self, region: Region) {
-        self.tables.withdraw(region);
+    fn deregister(&mut self, region: Region) {
+        self.tables.deregister(region);
     }
 
     unsafe fn read(
         &mut self,
-        peer: ProcId,
+        peer: PeerIndex,
         key: &RemoteKey,
         offset: u64,
         into: &[Piece],
         _: u64,
     ) -> Result<Sent> {
-        let Some(Some(known)) = self.peers.get_mut(peer.0 as usize) else {
+        let Some(Some(known)) = self.peers.get_mut(peer.index()) else {
             return Err(self.unknown(peer));
         };
         let len = total(into);
-        let memory = Exposed::decode(key).filter(|memory| memory.has(offset, len));
+        let memory = Registered::decode(key).filter(|memory| memory.has(offset, len));
         let memory = memory.ok_or_else(|| {
             err!(
                 Other,
                 "process {} offers no {len} bytes of memory at {offset}",
-                peer.0
+                peer.number()
             )
         })?;
         let Some(pid) = known.cma else {
-            return Err(err!(Other, "the memory of process {} can't be read", peer.0));
+            return Err(err!(
+                Other,
+                "the memory of process {} can't be read",
+                peer.number()
+            ));
         };
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller's pointer is null or valid for reading.
         unsafe { memory.read(pid, offset, into, &mut known.bookmark) }
-            .map_err(|error| err!(Other, "reading the memory of process {}: {error}", peer.0))?;
+            .map_err(|error| err!(Other, "reading the memory of process {}: {error}", peer.number()))?;
         Ok(Sent::Done)
     }
 
@@ -453,8 +462,8 @@ impl Lane for ShmLane {
         flag::go_to_sleep(&sleeping, quiet).then(|| self.bell.descriptor())
     }
 
-    fn rings_for_room(&self, peer: ProcId) -> bool {
-        let known = self.peers.get(peer.0 as usize).and_then(Option::as_ref);
+    fn rings_for_room(&self, peer: PeerIndex) -> bool {
+        let known = self.peers.get(peer.index()).and_then(Option::as_ref);
         known.is_some_and(|known| known.ring.is_short() && !known.ring.memory().is_mute())
     }
 
@@ -473,11 +482,11 @@ impl Lane for ShmLane {
 const EAGER: usize = 8 << 10;
 /// The longest piece.
 const FRAME: usize = 32 << 10;
-/// Up to so many bytes it is pushed: to wait for its receive costs a round trip, to come before it a copy.
-const PUSHED: usize = 128 << 10;
+/// Up to so many bytes it is pipelined: to wait for its receive costs a round trip, to come before it a copy.
+const PIPELINED: usize = 128 << 10;
 const _: () = assert!(FRAME <= ring::payload_max::<Mapped>());
 /// Runs of this many bytes are read into, and runs of that many read from, for no more than the price of one long run. Measured for
 /// 1 MiB, in microseconds of processor time, where one run took 145 to 180: 170 into runs of 512 B and 383 into runs of 128 B; from
 /// runs of 4 KiB 166, of 1 KiB 493, since the kernel looks up the pages of each. Both sides in runs of 16 KiB took 118.
 const READ_RUN: usize = 512;
-const EXPOSE_RUN: usize = 16 << 10;
+const REGISTER_RUN: usize = 16 << 10;

@@ -24,8 +24,8 @@
 //! All that is read here was written by another process, so it is checked: a word that can't be is [`Popped::Nonsense`].
 
 use super::flag::{self, Flag};
-use super::stores::{self, Allowed, Kind, Reader, Writer};
-use crate::bytes::copy_apart;
+use super::stores::{self, Allowed, Reader, StoreKind, Writer};
+use crate::base::bytes::copy_apart;
 use crate::lane::HEADER_BYTES;
 
 /// Payload bytes that lie in the cell itself.
@@ -157,7 +157,7 @@ impl<M: Memory> Sender<M> {
                     }
                     copy_apart(from, to, len);
                 }
-                Kind::Cached
+                StoreKind::Cached
             });
         }
         if !self.has_cell()? {
@@ -178,7 +178,7 @@ impl<M: Memory> Sender<M> {
         if len > INLINE {
             return self.push_bulk(header, len, |to, _| {
                 fill(to);
-                Kind::Cached
+                StoreKind::Cached
             });
         }
         let mut short = [0; INLINE];
@@ -191,7 +191,7 @@ impl<M: Memory> Sender<M> {
         &mut self,
         header: &[u8; HEADER_BYTES],
         len: usize,
-        fill: impl FnOnce(&mut [u8], &mut Writer) -> Kind,
+        fill: impl FnOnce(&mut [u8], &mut Writer) -> StoreKind,
     ) -> Result<bool, Nonsense> {
         let at = self.bulk % M::BULK;
         let anew = at + len as u64 > self.bulk_len && !self.grow(len);
@@ -201,7 +201,7 @@ impl<M: Memory> Sender<M> {
         }
         let mut marks = if anew { ANEW } else { 0 };
         self.memory.write(start % M::BULK, len, |to| {
-            if fill(to, &mut self.writer) == Kind::Streaming {
+            if fill(to, &mut self.writer) == StoreKind::Streaming {
                 marks |= STREAMED;
             }
         });
@@ -394,9 +394,9 @@ impl<M: Memory> Receiver<M> {
             read();
         } else {
             let kind = if word & STREAMED == 0 {
-                Kind::Cached
+                StoreKind::Cached
             } else {
-                Kind::Streaming
+                StoreKind::Streaming
             };
             self.reader.timed(kind, len, read);
         }

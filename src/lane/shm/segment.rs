@@ -14,13 +14,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use super::doorbell::{Fences, Shared};
 use super::flag::Flag;
 use super::ring::{self, INLINE, LINE};
-use crate::bytes::copy_short;
+use crate::base::bytes::copy_short;
+use crate::identity::{JobId, ProcessName};
 use crate::lane::HEADER_BYTES;
-use crate::shared_memory::{self, Map};
+use crate::system::shared_memory::{self, Map};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"weft-shm");
 /// To be counted up with every change of the layout.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 const PAGE: usize = 4096;
 const CELLS: usize = 512;
@@ -57,6 +58,7 @@ const AT_OWNER: usize = LINE;
 const AT_OWNER_PID: usize = LINE + 4;
 const AT_OWNER_BELL: usize = LINE + 8;
 const AT_OWNER_INODE: usize = LINE + 16;
+const AT_OWNER_JOB: usize = LINE + 24;
 const AT_WANTS_ROOM: usize = 2 * LINE;
 const AT_CELLS: usize = PAGE;
 const AT_BULK: usize = PAGE + CELLS * LINE;
@@ -76,7 +78,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// What has to be the same as in the address card.
+    /// What has to be the same as in the business card.
     pub fn token(&self) -> u64 {
         self.map.u64(AT_TOKEN).load(Ordering::Relaxed)
     }
@@ -110,12 +112,12 @@ impl Head {
     }
 }
 
-/// Who sends through a ring: its rank, its process id, and the names of its pipe (see [`super::doorbell::Bell::names`]). From
+/// Who sends through a ring: its name, its process id, and the names of its pipe (see [`super::doorbell::Bell::names`]). From
 /// another process's memory it is what that process says, and is checked where it is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Owner {
-    /// Its rank.
-    pub rank: u32,
+    /// Its name.
+    pub name: ProcessName,
     /// Its process id.
     pub pid: u32,
     /// Its pipe's descriptor.
@@ -163,7 +165,7 @@ impl Segment {
         format!("{PAGE} bytes at first, and {RING_FIRST} for each process that sends to this one")
     }
 
-    /// For the address card.
+    /// For the business card.
     pub fn descriptor(&self) -> i32 {
         self.file.as_raw_fd()
     }
@@ -192,7 +194,10 @@ impl Segment {
         let at = PAGE + ring as usize * RING;
         let number = |offset| self.map.u32(at + offset).load(Ordering::Relaxed);
         let owner = Owner {
-            rank: number(AT_OWNER),
+            name: ProcessName {
+                job: JobId(self.map.u64(at + AT_OWNER_JOB).load(Ordering::Relaxed)),
+                rank: number(AT_OWNER),
+            },
             pid: number(AT_OWNER_PID),
             bell: number(AT_OWNER_BELL),
             bell_inode: self.map.u64(at + AT_OWNER_INODE).load(Ordering::Relaxed),
@@ -221,7 +226,7 @@ impl Joined {
         let is_one = shared_memory::is_one(&file, file_len(rings) as u64)
             .map_err(failed("its shared memory has no size"))?;
         if !is_one {
-            return Err("what its address card names is no shared memory of Weft's".into());
+            return Err("what its business card names is no shared memory of Weft's".into());
         }
         let map = Map::new(&file, 0, PAGE).map_err(failed("its shared memory can't be mapped"))?;
         let head = Head { map };
@@ -249,10 +254,11 @@ impl Joined {
             )
         })?;
         let map = Map::new(&file, at, RING).map_err(failed("its shared memory can't be mapped"))?;
-        map.u32(AT_OWNER).store(me.rank, Ordering::Relaxed);
+        map.u32(AT_OWNER).store(me.name.rank, Ordering::Relaxed);
         map.u32(AT_OWNER_PID).store(me.pid, Ordering::Relaxed);
         map.u32(AT_OWNER_BELL).store(me.bell, Ordering::Relaxed);
         map.u64(AT_OWNER_INODE).store(me.bell_inode, Ordering::Relaxed);
+        map.u64(AT_OWNER_JOB).store(me.name.job.0, Ordering::Relaxed);
         let (word, bit) = head.ready(ring);
         // Release: the ring's pages and owner come before; pairs with `Segment::ring`.
         word.fetch_or(bit, Ordering::Release);

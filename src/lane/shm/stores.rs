@@ -11,7 +11,7 @@
 //! Copies are compared by the least of their last few times, so that neither one during which the process was stopped counts, nor
 //! a few that took long for a reason that is gone with them.
 
-use crate::bytes::{copy_apart, copy_streaming};
+use crate::base::bytes::{copy_apart, copy_streaming};
 
 /// Payloads of so many bytes are timed, and may be written by streaming stores. (At 1 KiB neither kind was clearly ahead.)
 pub const LONG: usize = 4 << 10;
@@ -43,18 +43,18 @@ fn ticks() -> u64 {
 
 /// By which stores a payload is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum StoreKind {
     /// Plain ones.
     Cached = 0,
     /// Streaming ones.
     Streaming = 1,
 }
 
-impl Kind {
-    fn other(self) -> Kind {
+impl StoreKind {
+    fn other(self) -> StoreKind {
         match self {
-            Kind::Cached => Kind::Streaming,
-            Kind::Streaming => Kind::Cached,
+            StoreKind::Cached => StoreKind::Streaming,
+            StoreKind::Streaming => StoreKind::Cached,
         }
     }
 }
@@ -104,7 +104,7 @@ impl Reader {
     }
 
     /// Has `see` copy a payload of `len` bytes that was written so.
-    pub fn timed<T>(&mut self, kind: Kind, len: usize, see: impl FnOnce() -> T) -> T {
+    pub fn timed<T>(&mut self, kind: StoreKind, len: usize, see: impl FnOnce() -> T) -> T {
         let before = ticks();
         let seen = see();
         self.times[kind as usize].add(ticks().wrapping_sub(before), len);
@@ -123,7 +123,7 @@ impl Reader {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Allowed {
     /// This one.
-    Only(Kind),
+    Only(StoreKind),
     /// The quicker one.
     Both,
 }
@@ -132,8 +132,8 @@ impl Allowed {
     /// As the setting `WEFT_STORES` has it: of no word both.
     pub fn of(words: &[&str]) -> Allowed {
         match words {
-            ["cached"] => Allowed::Only(Kind::Cached),
-            ["streaming"] => Allowed::Only(Kind::Streaming),
+            ["cached"] => Allowed::Only(StoreKind::Cached),
+            ["streaming"] => Allowed::Only(StoreKind::Streaming),
             _ => Allowed::Both,
         }
     }
@@ -145,7 +145,7 @@ pub struct Writer {
     times: [Recent; 2],
     /// What the reader has said.
     told: [u32; 2],
-    kind: Kind,
+    kind: StoreKind,
     /// Whether the other kind is on trial.
     trial: bool,
     /// How long the next time between two trials is.
@@ -161,11 +161,11 @@ impl Writer {
             allowed: if cfg!(target_arch = "x86_64") {
                 allowed
             } else {
-                Allowed::Only(Kind::Cached)
+                Allowed::Only(StoreKind::Cached)
             },
             times: [Recent::new(); 2],
             told: [NONE; 2],
-            kind: Kind::Cached,
+            kind: StoreKind::Cached,
             trial: false,
             period: PERIOD_LEAST,
             left: FIRST,
@@ -182,17 +182,17 @@ impl Writer {
     ///
     /// # Safety
     /// `from` is valid for reading, and `to`, a multiple of 16, for writing, so many bytes, which do not overlap.
-    pub unsafe fn copy(&mut self, from: *const u8, to: *mut u8, len: usize) -> Kind {
+    pub unsafe fn copy(&mut self, from: *const u8, to: *mut u8, len: usize) -> StoreKind {
         let kind = match self.allowed {
             Allowed::Only(kind) => kind,
             Allowed::Both => self.choose(len),
         };
         let before = ticks();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's runs are valid and do not overlap.
         unsafe {
             match kind {
-                Kind::Cached => copy_apart(from, to, len),
-                Kind::Streaming => copy_streaming(from, to, len),
+                StoreKind::Cached => copy_apart(from, to, len),
+                StoreKind::Streaming => copy_streaming(from, to, len),
             }
         }
         self.times[kind as usize].add(ticks().wrapping_sub(before), len);
@@ -200,7 +200,7 @@ impl Writer {
     }
 
     /// The kind for the next payload, of `len` bytes.
-    fn choose(&mut self, len: usize) -> Kind {
+    fn choose(&mut self, len: usize) -> StoreKind {
         self.left = match self.left.checked_sub(len as u32) {
             Some(left) => left,
             None => {
@@ -228,7 +228,7 @@ impl Writer {
     }
 
     /// What both copies of 1024 bytes take, in ticks: the most there is if one of them was never timed.
-    fn cost(&self, kind: Kind) -> u32 {
+    fn cost(&self, kind: StoreKind) -> u32 {
         self.times[kind as usize]
             .least()
             .saturating_add(self.told[kind as usize])
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn one_kind_alone_is_never_left() {
-        for kind in [Kind::Cached, Kind::Streaming] {
+        for kind in [StoreKind::Cached, StoreKind::Streaming] {
             let mut writer = Writer::new(Allowed::Only(kind));
             let from = vec![3u8; LONG + 100];
             let mut to = vec![0u128; LONG / 16 + 7];

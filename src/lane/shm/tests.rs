@@ -1,6 +1,7 @@
 //! The lane between two of its kind in one process, and what it does with rubbish in shared memory.
 
 use super::*;
+use crate::identity::{JobId, ProcessName};
 use crate::lane::conformance::{self, Log, Pair};
 use crate::lane::ofi::shm_name;
 
@@ -14,7 +15,10 @@ fn lane_of(me: u32, senders: u32, cma: bool) -> ShmLane {
 
 fn lane_with(me: u32, senders: u32, cma: bool, stores: Allowed) -> ShmLane {
     ShmLane::open(Options {
-        me: ProcId(me),
+        me: ProcessName {
+            job: JobId(1),
+            rank: me,
+        },
         senders,
         token: 0x1234_5678_9abc_def0 + u64::from(me),
         node: 0,
@@ -42,7 +46,7 @@ fn a_segment_has_no_more_places_than_it_was_made_for() {
     let mut others: Vec<_> = (1..=4).map(|me| lane_of(me, 4, false)).collect();
     for (number, other) in others.iter_mut().enumerate() {
         let joined = other
-            .connect(ProcId(0), &address)
+            .connect(PeerIndex::new(0), &address)
             .map_err(|error| error.to_string());
         match joined {
             Ok(()) => assert!(number < 2, "{number}"),
@@ -56,11 +60,11 @@ fn what_is_exposed_no_more_leaves_no_table() {
     let mut lane = lane(0, true);
     let bytes = [0u8; 8];
     let pieces = [Piece::of(&bytes[..2]), Piece::of(&bytes[4..])];
-    // SAFETY: the bytes outlive the exposures.
-    let regions = [(); 2].map(|()| unsafe { lane.expose(&pieces) }.unwrap().0);
+    // SAFETY: the bytes outlive the registrations.
+    let regions = [(); 2].map(|()| unsafe { lane.register(&pieces) }.unwrap().0);
     assert_eq!(lane.tables.count(), 2);
     for (left, region) in [1, 0].into_iter().zip(regions) {
-        lane.withdraw(region);
+        lane.deregister(region);
         assert_eq!(lane.tables.count(), left);
     }
 }
@@ -80,11 +84,15 @@ fn a_segment_of_another_token_is_not_joined() {
         },
     ];
     for address in wrong {
-        let error = lane(1, false).connect(ProcId(0), &address.encode()).unwrap_err();
+        let error = lane(1, false)
+            .connect(PeerIndex::new(0), &address.encode())
+            .unwrap_err();
         let words = ["is another process's", "no shared memory of Weft's"];
         assert!(words.iter().any(|words| error.message.contains(words)), "{error}");
     }
-    lane(1, false).connect(ProcId(0), &right.encode()).unwrap();
+    lane(1, false)
+        .connect(PeerIndex::new(0), &right.encode())
+        .unwrap();
 }
 
 #[test]
@@ -113,7 +121,7 @@ fn conforms_without_cross_memory_attach() {
 
 #[test]
 fn conforms_with_either_kind_of_stores() {
-    for kind in [Kind::Cached, Kind::Streaming] {
+    for kind in [StoreKind::Cached, StoreKind::Streaming] {
         conformance::run(|| [0, 1].map(|me| lane_with(me, 4, false, Allowed::Only(kind))));
     }
 }
@@ -132,7 +140,7 @@ const HEADER: [u8; HEADER_BYTES] = [7; HEADER_BYTES];
 
 fn send(lane: &mut ShmLane, to: u32, payload: &[u8]) -> Sent {
     // SAFETY: the lane copies all that it takes.
-    unsafe { lane.send(ProcId(to), &HEADER, payload, 0) }.expect("sending works")
+    unsafe { lane.send(PeerIndex::new(to), &HEADER, payload, 0) }.expect("sending works")
 }
 
 /// A connected pair after a few messages from 0 to 1.
@@ -167,9 +175,9 @@ fn rubbish_in_any_word_of_a_ring_loses_that_peer_at_most() {
             for _ in 0..3 {
                 let mut log = Log::default();
                 pair.lanes[1].poll(&mut log).expect("the lane itself works on");
-                assert!(log.lost.len() <= 1 && log.lost.iter().all(|(peer, _)| *peer == ProcId(0)));
+                assert!(log.lost.len() <= 1 && log.lost.iter().all(|(peer, _)| *peer == PeerIndex::new(0)));
                 // SAFETY: the lane copies all that it takes.
-                let _ = unsafe { pair.lanes[0].send(ProcId(1), &HEADER, &[3; 3000], 0) };
+                let _ = unsafe { pair.lanes[0].send(PeerIndex::new(1), &HEADER, &[3; 3000], 0) };
             }
             // The other direction has a ring of its own.
             assert_eq!(send(&mut pair.lanes[1], 0, &[5; 30]), Sent::Done);
@@ -191,7 +199,7 @@ fn a_message_too_long_or_out_of_turn_closes_its_sender() {
         let [(peer, error)] = &pair.logs[1].lost[..] else {
             panic!("{value:x}: {:?}", pair.logs[1].lost);
         };
-        assert_eq!(*peer, ProcId(0));
+        assert_eq!(*peer, PeerIndex::new(0));
         assert!(error.message.contains("process 0"), "{error}");
         assert!(pair.logs[1].messages.is_empty());
     }
@@ -205,7 +213,7 @@ fn counters_that_can_not_be_fail_the_send() {
     }
     let error = (0..1000).find_map(|_| {
         // SAFETY: the lane copies all that it takes.
-        unsafe { pair.lanes[0].send(ProcId(1), &HEADER, &[3; 3000], 0) }.err()
+        unsafe { pair.lanes[0].send(PeerIndex::new(1), &HEADER, &[3; 3000], 0) }.err()
     });
     assert!(
         error
@@ -296,9 +304,9 @@ fn every_byte_arrives_while_the_bulk_grows() {
 fn a_sender_without_room_is_rung_for_once_there_is_some() {
     for len in [0, 16, 17, 5000, 32 << 10] {
         let mut pair = Pair::new(lanes());
-        assert!(!pair.lanes[0].rings_for_room(ProcId(1)), "there is room");
+        assert!(!pair.lanes[0].rings_for_room(PeerIndex::new(1)), "there is room");
         let sent = fill(&mut pair.lanes[0], len);
-        assert!(pair.lanes[0].rings_for_room(ProcId(1)), "there is none");
+        assert!(pair.lanes[0].rings_for_room(PeerIndex::new(1)), "there is none");
         pair.lanes[0].poll(&mut pair.logs[0]).expect("polling works");
         let fd = pair.lanes[0].arm().expect("nothing to do");
         assert!(!rung(fd));
@@ -334,11 +342,11 @@ fn a_sender_whose_bell_can_not_be_rung_does_not_rely_on_it() {
     let theirs = second.address();
     let mut pair = Pair::unconnected([first, second]);
     pair.lanes[0]
-        .connect(ProcId(1), &theirs)
+        .connect(PeerIndex::new(1), &theirs)
         .expect("they share a machine");
     let sent = fill(&mut pair.lanes[0], 8);
     assert!(
-        pair.lanes[0].rings_for_room(ProcId(1)),
+        pair.lanes[0].rings_for_room(PeerIndex::new(1)),
         "nothing else is known yet"
     );
     let fd = pair.lanes[0].arm().expect("nothing to do");
@@ -347,7 +355,7 @@ fn a_sender_whose_bell_can_not_be_rung_does_not_rely_on_it() {
     }
     assert!(!rung(fd));
     fill(&mut pair.lanes[0], 8);
-    assert!(!pair.lanes[0].rings_for_room(ProcId(1)));
+    assert!(!pair.lanes[0].rings_for_room(PeerIndex::new(1)));
 }
 
 #[test]
@@ -355,7 +363,7 @@ fn who_joins_a_sleeper_wakes_it_with_the_first_message() {
     let [mut first, mut second] = lanes();
     let fd = second.arm().expect("nothing to do");
     first
-        .connect(ProcId(1), &second.address())
+        .connect(PeerIndex::new(1), &second.address())
         .expect("they share a machine");
     send(&mut first, 1, &[1; 100]);
     let mut log = Log::default();
@@ -372,7 +380,7 @@ fn places_are_counted_and_other_nodes_refused() {
     let address = receiver.address();
     let joined: Vec<bool> = senders
         .iter_mut()
-        .map(|sender| sender.connect(ProcId(0), &address).is_ok())
+        .map(|sender| sender.connect(PeerIndex::new(0), &address).is_ok())
         .collect();
     assert_eq!(
         joined,
@@ -382,17 +390,19 @@ fn places_are_counted_and_other_nodes_refused() {
     let mut elsewhere = receiver.address;
     elsewhere.place.node = 1;
     let error = senders[0]
-        .connect(ProcId(9), &elsewhere.encode())
+        .connect(PeerIndex::new(9), &elsewhere.encode())
         .expect_err("it is elsewhere");
     assert!(error.message.contains("WEFT_FAKE_NODES"), "{error}");
     let mut stale = receiver.address;
     stale.token ^= 1;
     let error = senders[0]
-        .connect(ProcId(9), &stale.encode())
+        .connect(PeerIndex::new(9), &stale.encode())
         .expect_err("it is another's");
     assert!(error.message.contains("another process's"), "{error}");
     drop(receiver);
-    senders[5].connect(ProcId(0), &address).expect_err("it is gone");
+    senders[5]
+        .connect(PeerIndex::new(0), &address)
+        .expect_err("it is gone");
 }
 
 /// Which rings are ready stands in words of 64 bits.
@@ -403,10 +413,13 @@ fn each_of_many_rings_is_ready_when_its_own_sender_has_joined() {
     let (segment, address) = (&receiver.segment, &receiver.address);
     let mut senders = Vec::new();
     for ring in 0..RINGS {
-        let ready = |ring| segment.ring(ring).map(|(_, owner)| owner.rank);
+        let ready = |ring| segment.ring(ring).map(|(_, owner)| owner.name.rank);
         assert_eq!(ready(ring), None, "{ring}");
         let owner = segment::Owner {
-            rank: 1000 + ring,
+            name: ProcessName {
+                job: JobId(7),
+                rank: 1000 + ring,
+            },
             pid: std::process::id(),
             bell: 0,
             bell_inode: 0,

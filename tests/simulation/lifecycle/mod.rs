@@ -42,7 +42,7 @@ fn run(seed: u64) -> FxHashSet<Rare> {
     let ranks = plan.ranks;
     let model = Rc::new(RefCell::new(Model::new(plan)));
     Simulation::new(seed, ranks, options).run(|rank| {
-        let rng = Rng::with_seed(seed ^ u64::from(rank.me().0 + 1) << 40);
+        let rng = Rng::with_seed(seed ^ u64::from(rank.me().number() + 1) << 40);
         program::program(rank, rng, model.clone())
     });
     let model = model.borrow();

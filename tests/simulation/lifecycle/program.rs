@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use fastrand::Rng;
-use weft::communicator::Communicator;
-use weft::communicator::group::Group;
 use weft::engine::Received;
 use weft::engine::buffered::{Attachment, SendBuffer};
 use weft::engine::request::{Outcome, RequestId};
-use weft::errhandler::Errhandler;
-use weft::lane::ProcId;
-use weft::session::{ProcessSet, Session};
+use weft::identity::PeerIndex;
+use weft::objects::communicator::Communicator;
+use weft::objects::errhandler::Errhandler;
+use weft::objects::group::Group;
+use weft::objects::session::{ProcessSet, Session};
 use weft::sim::{Buffer, Rank, join_all, skewed};
 
 use super::model::{Model, Rare};
@@ -47,7 +47,7 @@ type Part = Pin<Box<dyn Future<Output = ()>>>;
 
 /// The rank's program.
 pub async fn program(rank: Rank, mut rng: Rng, model: Rc<RefCell<Model>>) {
-    let me = rank.me().0;
+    let me = rank.me().number();
     let (slots, domains, sessions) = {
         let plan = &model.borrow().plan;
         (plan.slots, plan.domains.len(), plan.sessions[me as usize].len())
@@ -75,8 +75,8 @@ pub async fn program(rank: Rank, mut rng: Rng, model: Rc<RefCell<Model>>) {
             actor.owe(ends);
             parts.push(Box::pin(actor.clone().sends(rng.fork(), at, message, ends)));
         }
-        let withdrawn = matches!(message.kind, Kind::Withdrawn { .. });
-        if message.to == me && !withdrawn && !model.borrow().plan.domains[message.domain].wild {
+        let deregistered = matches!(message.kind, Kind::Withdrawn { .. });
+        if message.to == me && !deregistered && !model.borrow().plan.domains[message.domain].wild {
             actor.owe(message.receive);
             actor.owe(message.received);
             parts.push(Box::pin(actor.clone().receives(rng.fork(), at, message)));
@@ -125,7 +125,7 @@ fn content(tag: i32, bytes: usize) -> Vec<u8> {
 
 impl Actor {
     fn me(&self) -> u32 {
-        self.rank.me().0
+        self.rank.me().number()
     }
 
     /// Something has to be done before the end of a slot.
@@ -182,7 +182,7 @@ impl Actor {
         let buffer = self.rank.buffer(&content(message.tag, message.bytes));
         let to = communicator
             .group()
-            .rank_of(ProcId(message.to))
+            .rank_of(PeerIndex::new(message.to))
             .expect("a member");
         self.model.borrow_mut().sent(at);
         let (memory, wanted) = (buffer.memory(), message.kind != Kind::Freed || rng.bool());
@@ -254,7 +254,7 @@ impl Actor {
         let buffer = self.rank.blank(message.bytes);
         let source = communicator
             .group()
-            .rank_of(ProcId(message.from))
+            .rank_of(PeerIndex::new(message.from))
             .expect("a member");
         let named = (!message.any_source).then_some(source);
         // SAFETY: the buffer is kept until the receive has ended.
@@ -320,7 +320,7 @@ impl Actor {
                     assert!(nothing_comes(&model));
                     continue;
                 }
-                let sender = communicator.group().member(outcome.source as u32).0;
+                let sender = communicator.group().member(outcome.source as u32).number();
                 let at = to_me
                     .iter()
                     .find(|&&at| messages[at].tag == outcome.tag && messages[at].from == sender);
@@ -381,7 +381,7 @@ impl Actor {
     async fn makes(self, mut rng: Rng, at: usize) {
         self.dawdles(&mut rng).await;
         let domain = self.model.borrow().plan.domains[at].clone();
-        let members: Vec<ProcId> = domain.members.iter().copied().map(ProcId).collect();
+        let members: Vec<PeerIndex> = domain.members.iter().copied().map(PeerIndex::new).collect();
         let made = match domain.ending {
             Ending::World => Some(self.rank.world().clone()),
             Ending::WorldDisconnect | Ending::WorldFree => {
@@ -490,7 +490,7 @@ impl Actor {
         self.own.sessions.borrow()[number].clone().expect("open")
     }
 
-    /// The session of a domain, initialised when it is needed first.
+    /// The session of a domain, initialized when it is needed first.
     fn session_of(&self, domain: usize, rng: &mut Rng) -> Arc<Session> {
         let number = self.session_number(domain).expect("its session");
         if let Some(session) = &self.own.sessions.borrow()[number] {
@@ -524,7 +524,7 @@ impl Actor {
         self.rank.each_turn(closing).await;
         let engine = self.rank.instance().engine();
         assert!(
-            !engine.has_freed(|context| contexts.contains(&Communicator::context_id(context))),
+            !engine.has_freed(|context| contexts.contains(&context.communicator())),
             "freed operations are left:\n{}",
             engine.describe(&weft::engine::describe::bare)
         );
@@ -554,10 +554,10 @@ impl Actor {
                     "told".repeat(rank as usize + 1)
                 }
             };
-            let ways = Some(told(instance.me().0)).filter(|text| checks && !text.is_empty());
-            let ended = Communicator::finalise_world(instance, has_sessions, has_sessions, check, ways).await;
+            let ways = Some(told(instance.me().number())).filter(|text| checks && !text.is_empty());
+            let ended = Communicator::finalize_world(instance, has_sessions, has_sessions, check, ways).await;
             let ended = ended.expect("nobody dies");
-            if checks && instance.me().0 == 0 {
+            if checks && instance.me().number() == 0 {
                 let expected: Vec<String> = (0..instance.job().size).map(told).collect();
                 assert_eq!(ended.ways, expected);
             }
@@ -572,7 +572,7 @@ impl Actor {
     async fn disconnects(&self, domain: usize) {
         let communicator = self.own.communicators.borrow()[domain].clone().expect("open");
         self.closes(domain, Vec::new(), async {
-            let parted = Communicator::part(self.rank.instance(), vec![communicator.clone()]).await;
+            let parted = Communicator::disconnect_all(self.rank.instance(), vec![communicator.clone()]).await;
             parted.expect("nobody dies");
         })
         .await;
@@ -601,12 +601,12 @@ impl Actor {
         }
         if self.model.borrow().plan.domains[last].ending == Ending::Session {
             self.closes(last, leaving, async {
-                session.finalise().await.expect("nobody dies")
+                session.finalize().await.expect("nobody dies")
             })
             .await;
         } else {
             // All was disconnected: it must not wait for anybody.
-            let mut ending = Box::pin(session.finalise());
+            let mut ending = Box::pin(session.finalize());
             let mut context = Context::from_waker(Waker::noop());
             let Poll::Ready(ended) = ending.as_mut().poll(&mut context) else {
                 panic!("the end of a session without communicators waits");

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use fastrand::Rng;
 use weft::engine::buffered::{ALIGNMENT, Attachment, SendBuffer};
 use weft::engine::request::{Outcome, RequestId};
+use weft::identity::Context;
 use weft::sim::{Buffer, Rank};
 
 use super::plan::{Message, Mode};
@@ -52,7 +53,10 @@ pub struct Leaving {
 impl Leaving {
     /// Begins to wait for the messages that are in a buffer.
     pub fn of(rank: &Rank, buffer: Arc<SendBuffer>) -> Leaving {
-        let flush = rank.instance().engine().flush_buffer(&buffer, 0);
+        let flush = rank
+            .instance()
+            .engine()
+            .flush_buffer(&buffer, Context::of_bits(0));
         Leaving { buffer, flush }
     }
 

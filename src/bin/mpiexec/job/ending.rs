@@ -9,10 +9,10 @@ use nix::unistd::getpid;
 
 use super::reports::Reason;
 use super::{Abort, Ending, GRACE, Job, LAST_WAIT, WRAPPER_GRACE};
-use crate::keeper::kill_orphans;
 use crate::outcome::{End, signal_status, signal_text};
 use crate::output::{OWN, Sink};
 use crate::server::Phase;
+use crate::watchdog::kill_orphans;
 
 impl Job {
     pub(super) fn handle_signals(&mut self) {
@@ -67,13 +67,13 @@ impl Job {
             };
             let Some(pid) = status.pid() else { break };
             self.processes.add(pid.as_raw());
-            // The keeper and orphans have no rank.
+            // The watchdog and orphans have no rank.
             if let (Some(end), Some(rank)) = (End::from_wait(status), self.by_pid.remove(&pid)) {
                 self.exited(rank, end);
             }
         }
         if self.last_wait.is_some() {
-            kill_orphans(self.keeper.pid());
+            kill_orphans(self.watchdog.pid());
         }
     }
 
@@ -89,7 +89,7 @@ impl Job {
         gone.pmi = None;
         gone.inner = None;
         gone.wrapper_deadline = None;
-        self.keeper.remove(gone.pid);
+        self.watchdog.remove(gone.pid);
         self.server.exited(rank);
         self.judge(rank, end);
         self.after_exit();
@@ -197,7 +197,7 @@ impl Job {
         if self.running == 0 && self.last_wait.is_none() {
             self.last_wait = Some(Instant::now() + LAST_WAIT);
             self.terminal = None;
-            kill_orphans(self.keeper.pid());
+            kill_orphans(self.watchdog.pid());
         }
     }
 

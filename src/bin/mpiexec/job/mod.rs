@@ -18,12 +18,11 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
-use weft::bootstrap::ProcessSet;
-use weft::bootstrap::pmi1::wire::{Lines, to_hex};
-use weft::topology::Processors;
+use weft::system::bootstrap::ProcessSet;
+use weft::system::bootstrap::pmi1::wire::{Lines, to_hex};
+use weft::system::locality::Processors;
 
 use crate::cli::Plan;
-use crate::keeper::Keeper;
 use crate::leftovers::Processes;
 use crate::library;
 use crate::outcome::{End, Failure, STATUS_LAUNCHER, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND};
@@ -32,6 +31,7 @@ use crate::picture::Picture;
 use crate::process::{Inherited, Input, Start, Started};
 use crate::program::Program;
 use crate::server::{Facts, Server};
+use crate::watchdog::Watchdog;
 use reports::{Asked, Reason};
 use terminal::Terminal;
 
@@ -148,7 +148,7 @@ enum Ending {
 pub struct Job {
     epoll: Epoll,
     signals: SignalFd,
-    keeper: Keeper,
+    watchdog: Watchdog,
     server: Server,
     ranks: Vec<Rank>,
     by_pid: HashMap<Pid, usize>,
@@ -191,7 +191,7 @@ pub fn run(
 ) -> Result<u8, Failure> {
     let failed = |what: &str, error: &dyn std::fmt::Display| Failure::launcher(format!("{what}: {error}"));
     let id = job_id().map_err(|error| failed("no random numbers", &error))?;
-    let keeper = Keeper::start(&id).map_err(|error| failed("the keeper can't be started", &error))?;
+    let watchdog = Watchdog::start(&id).map_err(|error| failed("the watchdog can't be started", &error))?;
     nix::sys::prctl::set_child_subreaper(true)
         .map_err(|error| failed("this process can't adopt orphans", &error))?;
     let mut handled: SigSet = FORWARDED.into_iter().collect();
@@ -199,12 +199,12 @@ pub fn run(
     let inherited =
         Inherited::replace(&handled).map_err(|error| failed("signals can't be blocked", &error))?;
 
-    let mut job = Job::new(plan, &id, keeper, &handled, universe_size)
+    let mut job = Job::new(plan, &id, watchdog, &handled, universe_size)
         .map_err(|error| failed("the job can't be set up", &error))?;
     job.start_all(plan, programs, cpus, &id, &inherited);
     job.run_loop();
     job.processes.remove_files();
-    job.keeper.dismiss();
+    job.watchdog.dismiss();
     match job.status {
         None | Some(0) if job.output_lost => Ok(STATUS_LAUNCHER),
         status => Ok(status.unwrap_or(0)),
@@ -221,7 +221,7 @@ impl Job {
     fn new(
         plan: &Plan,
         id: &str,
-        keeper: Keeper,
+        watchdog: Watchdog,
         handled: &SigSet,
         universe_size: u32,
     ) -> std::io::Result<Job> {
@@ -255,7 +255,7 @@ impl Job {
         Ok(Job {
             epoll,
             signals,
-            keeper,
+            watchdog,
             server: Server::new(facts),
             ranks: Vec::new(),
             by_pid: HashMap::new(),
@@ -350,7 +350,7 @@ impl Job {
             stderr,
             stdin,
         } = started;
-        self.keeper.add(pid);
+        self.watchdog.add(pid);
         self.by_pid.insert(pid, rank);
         self.processes.add(pid.as_raw());
         self.running += 1;

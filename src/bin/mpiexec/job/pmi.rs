@@ -9,9 +9,9 @@ use nix::sys::epoll::EpollFlags;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, UnixCredentials, recvmsg, send};
 
 use super::{Abort, EXIT_TIME, Inner, Job, REPLIES_MAX, Source};
-use crate::keeper::pidfd_open;
 use crate::outcome::abort_status;
 use crate::server::Effect;
+use crate::watchdog::pidfd_open;
 
 impl Job {
     pub(super) fn receive_pmi(&mut self, rank: usize) {
@@ -82,11 +82,11 @@ impl Job {
                 self.ranks[rank].replies.extend(line.as_bytes());
                 self.send_replies(rank);
             }
-            Effect::Initialised { rank, pid } => {
+            Effect::Initialized { rank, pid } => {
                 let inner = pid.filter(|&pid| pid != self.ranks[rank].pid.as_raw());
                 if let Some(pid) = inner {
                     self.processes.add(pid);
-                    self.keeper.note(pid);
+                    self.watchdog.note(pid);
                 }
                 let opened = inner.and_then(|pid| Some((pid, pidfd_open(pid).ok()?)));
                 if let Some((pid, descriptor)) = opened {

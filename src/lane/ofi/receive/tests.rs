@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::*;
-use crate::fabric::PostedReceive;
-use crate::fabric::hooked_endpoint;
+use crate::system::fabric::PostedReceive;
+use crate::system::fabric::hooked_endpoint;
 
 /// Bytes of a shared buffer, and of the longest message.
 const SIZE: usize = 16 << 10;
@@ -88,8 +88,8 @@ impl Provider {
 struct Pair {
     buffers: ReceiveBuffers,
     provider: Rc<RefCell<Provider>>,
-    endpoint: Arc<Endpoint>,
-    domain: Arc<Domain>,
+    endpoint: Rc<Endpoint>,
+    domain: Rc<Domain>,
     number: u8,
 }
 
@@ -128,7 +128,7 @@ impl Pair {
         self.provider.borrow().posted.len()
     }
 
-    fn states(&self) -> Vec<State> {
+    fn states(&self) -> Vec<BufferState> {
         self.buffers.buffers.iter().map(|buffer| buffer.state).collect()
     }
 
@@ -199,13 +199,13 @@ fn a_buffer_is_used_again_when_all_of_it_has_arrived() {
     pair.end(3, false);
     assert_eq!(
         (pair.posted(), pair.states()),
-        (1, vec![State::Settling, State::Shared])
+        (1, vec![BufferState::Settling, BufferState::Shared])
     );
     pair.end(0, false);
     pair.end(1, false);
-    assert_eq!(pair.states()[0], State::Settling);
+    assert_eq!(pair.states()[0], BufferState::Settling);
     pair.end(0, false);
-    assert_eq!(pair.states(), [State::Idle, State::Shared]);
+    assert_eq!(pair.states(), [BufferState::Idle, BufferState::Shared]);
     // The one that was read last is used next: its memory is warm.
     for _ in 0..4 {
         pair.begin(MESSAGE);
@@ -215,7 +215,7 @@ fn a_buffer_is_used_again_when_all_of_it_has_arrived() {
     }
     assert_eq!(
         (pair.states(), pair.posted()),
-        (vec![State::Idle, State::Shared], 1)
+        (vec![BufferState::Idle, BufferState::Shared], 1)
     );
 }
 
@@ -228,10 +228,10 @@ fn a_word_by_itself_gives_a_buffer_back_at_once() {
     for _ in 0..3 {
         pair.end(0, true);
     }
-    assert_eq!(pair.states(), [State::Shared, State::Shared]);
+    assert_eq!(pair.states(), [BufferState::Shared, BufferState::Shared]);
     // Two are to be posted always; it is the only one that is free.
     pair.end(0, true);
-    assert_eq!((pair.states(), pair.posted()), (vec![State::Shared; 2], 2));
+    assert_eq!((pair.states(), pair.posted()), (vec![BufferState::Shared; 2], 2));
     assert_eq!(pair.provider.borrow().postings, 3);
 }
 
@@ -287,7 +287,11 @@ fn where_a_message_was_lost_nothing_is_posted_any_more() {
         for _ in 0..3 {
             pair.end(0, true);
         }
-        let left = if told { State::Settling } else { State::Shared };
+        let left = if told {
+            BufferState::Settling
+        } else {
+            BufferState::Shared
+        };
         assert_eq!(pair.states()[0], left, "told: {told}");
         for _ in 0..100 {
             pair.begin(100);
@@ -307,12 +311,12 @@ fn a_loss_in_the_middle_of_a_buffer_leaves_it_posted() {
         pair.begin(100);
     }
     pair.lose(0, true);
-    assert_eq!(pair.states()[0], State::Shared);
+    assert_eq!(pair.states()[0], BufferState::Shared);
     // It is still the first that libfabric fills.
     pair.begin(100);
     pair.end(0, false);
     pair.end(0, false);
-    assert_eq!(pair.states()[0], State::Shared);
+    assert_eq!(pair.states()[0], BufferState::Shared);
 }
 
 #[test]
@@ -326,7 +330,7 @@ fn the_last_message_of_a_buffer_in_which_one_was_lost_does_not_free_it() {
     pair.end(2, false);
     pair.end(0, false);
     pair.end(0, false);
-    assert_eq!(pair.states()[0], State::Settling);
+    assert_eq!(pair.states()[0], BufferState::Settling);
 }
 
 #[test]
@@ -481,7 +485,7 @@ fn whatever_the_order_nothing_is_written_into_a_buffer_that_is_read() {
             let settling = pair
                 .states()
                 .iter()
-                .filter(|&&state| state == State::Settling)
+                .filter(|&&state| state == BufferState::Settling)
                 .count();
             assert_eq!(settling, 0, "seed {seed}");
         }

@@ -1,0 +1,521 @@
+//! From handles to objects, and the checks of arguments that many procedures share.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::abi::common::constants::*;
+use crate::abi::common::handle::{HandleKind, Held, Table};
+use crate::abi::common::types::*;
+use crate::abi::point_to_point::persistent::Persistent;
+use crate::abi::process;
+use crate::base::error::{Error, Result};
+use crate::data::datatype::Datatype;
+use crate::data::op::Op;
+use crate::engine::Message;
+use crate::engine::buffered::SendBuffer;
+use crate::engine::describe::OwnNames;
+use crate::engine::matching::Envelope;
+use crate::err;
+use crate::identity::Context;
+use crate::objects::communicator::Communicator;
+use crate::objects::communicator::names::Names;
+use crate::objects::errhandler::{Errhandler, Object, UserHandler};
+use crate::objects::file::File;
+use crate::objects::group::Group;
+use crate::objects::info::Info;
+use crate::objects::session::Session;
+use crate::objects::window::Window;
+
+/// Communicators; the predefined ones from Init to Finalize.
+pub static COMMUNICATORS: Table<Communicator> = Table::new(HandleKind::Communicator);
+/// Groups but the empty one.
+pub static GROUPS: Table<Group> = Table::new(HandleKind::Group);
+/// Derived datatypes.
+pub static DATATYPES: Table<Datatype> = Table::new(HandleKind::Datatype);
+/// Operations of the user's.
+pub static OPS: Table<Op> = Table::new(HandleKind::Op);
+/// Info objects.
+pub static INFOS: Table<Info> = Table::new(HandleKind::Info);
+/// Error handlers of the user's.
+pub static ERRHANDLERS: Table<UserHandler> = Table::new(HandleKind::Errhandler);
+/// Sessions.
+pub static SESSIONS: Table<Session> = Table::new(HandleKind::Session);
+/// Windows.
+pub static WINDOWS: Table<Window> = Table::new(HandleKind::Window);
+/// Files.
+pub static FILES: Table<File> = Table::new(HandleKind::File);
+/// Messages that a matching probe has taken.
+pub static MESSAGES: Table<TakenMessage> = Table::new(HandleKind::Message);
+
+/// Persistent requests.
+pub static PERSISTENT: Table<Persistent> = Table::new(HandleKind::Persistent);
+
+/// A message that a matching probe has taken, until it is received.
+pub struct TakenMessage {
+    /// Where it was.
+    pub communicator: Arc<Communicator>,
+    /// The message.
+    pub message: parking_lot::Mutex<Option<(Envelope, Message)>>,
+}
+
+#[cold]
+fn invalid(class: crate::Class, what: &str, handle: usize, null: usize, null_name: &str) -> Error {
+    if handle == null {
+        Error::new(class, format!("{what} is {null_name}"))
+    } else {
+        Error::new(
+            class,
+            format!(
+                "{what} {handle:#x} is not valid: it was freed, it came from a session that is finalized, or it never was \
+                 one"
+            ),
+        )
+    }
+}
+
+/// Says that there is no handle left.
+#[cold]
+pub fn too_many() -> Error {
+    err!(
+        Other,
+        "there are too many objects of this kind at once (more than 1048576)"
+    )
+}
+
+/// The communicator of a handle.
+#[inline]
+pub fn communicator(handle: MPI_Comm) -> Result<Arc<Communicator>> {
+    COMMUNICATORS.get(handle).ok_or_else(|| no_communicator(handle))
+}
+
+/// The communicator of a handle, for local calls: also one that `MPI_Comm_idup` is still making.
+pub fn early_communicator(handle: MPI_Comm) -> Result<Arc<Communicator>> {
+    COMMUNICATORS
+        .get_early(handle)
+        .ok_or_else(|| no_communicator(handle))
+}
+
+/// The communicator of a handle, for as long as nobody waits and no function of the user's is called: see [`Table::hold`].
+#[inline(always)]
+pub fn hold_communicator(handle: MPI_Comm) -> Result<Held<'static, Communicator>> {
+    match COMMUNICATORS.hold(handle) {
+        Some(found) => Ok(found),
+        None => Err(no_communicator(handle)),
+    }
+}
+
+#[cold]
+fn no_communicator(handle: MPI_Comm) -> Error {
+    match handle {
+        MPI_COMM_WORLD => process::no_predefined_communicator("MPI_COMM_WORLD"),
+        MPI_COMM_SELF => process::no_predefined_communicator("MPI_COMM_SELF"),
+        _ if COMMUNICATORS.get_early(handle).is_some() => err!(
+            Comm,
+            "the communicator is still being made: until the request of MPI_Comm_idup has completed it serves for local calls only"
+        ),
+        _ => invalid(
+            crate::Class::Comm,
+            "the communicator",
+            handle,
+            MPI_COMM_NULL,
+            "MPI_COMM_NULL",
+        ),
+    }
+}
+
+/// The communicator of a handle, which must not be an intercommunicator.
+pub fn intracommunicator(handle: MPI_Comm, name: &str) -> Result<Arc<Communicator>> {
+    let found = communicator(handle)?;
+    match found.is_inter() {
+        true => Err(err!(
+            Comm,
+            "{name} is an intercommunicator, but must be an intracommunicator"
+        )),
+        false => Ok(found),
+    }
+}
+
+/// The communicator of a handle, which must be an intercommunicator.
+pub fn intercommunicator(handle: MPI_Comm, name: &str) -> Result<Arc<Communicator>> {
+    only_inter(communicator(handle)?, name)
+}
+
+/// The same for local calls: see [`early_communicator`].
+pub fn early_intercommunicator(handle: MPI_Comm, name: &str) -> Result<Arc<Communicator>> {
+    only_inter(early_communicator(handle)?, name)
+}
+
+fn only_inter(found: Arc<Communicator>, name: &str) -> Result<Arc<Communicator>> {
+    match found.is_inter() {
+        true => Ok(found),
+        false => Err(err!(
+            Comm,
+            "{name} is an intracommunicator, but must be an intercommunicator"
+        )),
+    }
+}
+
+/// The communicator of a context id, for the error handler of a request that it belongs to.
+#[cold]
+pub fn communicator_of_context(context: Context) -> Option<Arc<Communicator>> {
+    if context.is_none() {
+        return None;
+    }
+    let id = context.communicator();
+    let is_it = |communicator: &Communicator| communicator.context() == id;
+    // The World Model may be over while a session goes on.
+    let world = process::world().ok();
+    let predefined = world.as_deref().map(|world| [&world.world, &world.alone]);
+    let found = predefined
+        .into_iter()
+        .flatten()
+        .find(|communicator| is_it(communicator));
+    found.cloned().or_else(|| COMMUNICATORS.find(is_it))
+}
+
+/// Deletes the attributes of a communicator that is to go. A delete callback's error is one of that communicator.
+pub fn delete_attributes(communicator: &Communicator, handle: MPI_Comm) -> Result<()> {
+    let deleted = communicator.attributes().delete_all(handle);
+    deleted.map_err(|error| Error {
+        context: communicator.context(),
+        ..error
+    })
+}
+
+/// A handle for a new communicator; `None` makes `MPI_COMM_NULL`.
+pub fn new_communicator(communicator: Option<Arc<Communicator>>) -> Result<MPI_Comm> {
+    let Some(communicator) = communicator else {
+        return Ok(MPI_COMM_NULL);
+    };
+    let handle = COMMUNICATORS.insert(communicator.clone()).ok_or_else(too_many)?;
+    communicator.handle().store(handle, Ordering::Relaxed);
+    if let Some(session) = session_of(&communicator) {
+        session.connect(&communicator);
+    }
+    Ok(handle)
+}
+
+/// The handle of a communicator.
+pub fn handle_of_communicator(communicator: &Communicator) -> MPI_Comm {
+    communicator.handle().load(Ordering::Relaxed)
+}
+
+/// What to call a communicator in messages.
+pub fn name_of_communicator(communicator: &Communicator) -> String {
+    let name = communicator.name().lock();
+    match name.is_empty() {
+        true => format!("communicator {:#x}", handle_of_communicator(communicator)),
+        false => name.clone(),
+    }
+}
+
+/// The same of all that there are, by context id.
+pub fn names_of_communicators() -> OwnNames {
+    let all = COMMUNICATORS.find_all(|_| true);
+    let predefined = [MPI_COMM_WORLD, MPI_COMM_SELF]
+        .into_iter()
+        .filter_map(|handle| COMMUNICATORS.get(handle));
+    let names: Names = all
+        .into_iter()
+        .chain(predefined)
+        .map(|communicator| {
+            (
+                communicator.context().communicator(),
+                name_of_communicator(&communicator),
+            )
+        })
+        .collect();
+    Box::new(move |context, tag| names.called(context, tag))
+}
+
+/// At the end of a session (0: of the World Model) what was derived from it is gone, whether it was freed or not.
+pub fn forget_session(number: u64) {
+    // Dropped once the tables are free again.
+    let requests = PERSISTENT.remove_all(|request| request.communicator().group().session() == number);
+    let messages = MESSAGES.remove_all(|message| message.communicator.group().session() == number);
+    let communicators = COMMUNICATORS.remove_all(|communicator| communicator.group().session() == number);
+    let groups = GROUPS.remove_all(|group| number != 0 && group.session() == number);
+    let windows = WINDOWS.remove_all(|window| window.communicator().group().session() == number);
+    // They are closed, but not deleted if they should be on close.
+    let files = FILES.remove_all(|file| file.group().session() == number);
+    for window in &windows {
+        // Section 11.2.2: what the program has made is not freed for it, and it may still look at that memory.
+        window.exposed().leave();
+    }
+    drop((requests, messages, communicators, groups, windows, files));
+}
+
+/// Takes the buffers of a session's communicators (0: the World Model's) away: no message goes there any more. Those that
+/// are there have still to leave.
+pub fn take_buffers(number: u64) -> Vec<Arc<SendBuffer>> {
+    COMMUNICATORS
+        .find_all(|communicator| communicator.group().session() == number)
+        .iter()
+        .filter_map(|communicator| communicator.attachment().take())
+        .collect()
+}
+
+/// Detaches the buffer of a communicator, if it has one.
+pub fn detach_buffer(communicator: &Communicator) -> Result<()> {
+    let instance = communicator.instance();
+    instance
+        .detach(communicator.attachment(), communicator.context())
+        .1
+}
+
+/// The session of a handle.
+pub fn session(handle: MPI_Session) -> Result<Arc<Session>> {
+    match SESSIONS.get(handle) {
+        Some(found) => Ok(found),
+        None => Err(invalid(
+            crate::Class::Session,
+            "the session",
+            handle,
+            MPI_SESSION_NULL,
+            "MPI_SESSION_NULL",
+        )),
+    }
+}
+
+/// A handle for a new session.
+pub fn new_session(session: Arc<Session>) -> Result<MPI_Session> {
+    SESSIONS.insert(session).ok_or_else(too_many)
+}
+
+/// The session that a communicator was derived from; `None`: the World Model.
+pub fn session_of(communicator: &Communicator) -> Option<Arc<Session>> {
+    let number = communicator.group().session();
+    (number != 0).then(|| SESSIONS.find(|session| session.number() == number))?
+}
+
+/// The window of a handle.
+pub fn window(handle: MPI_Win) -> Result<Arc<Window>> {
+    match WINDOWS.get(handle) {
+        Some(found) => Ok(found),
+        None => Err(invalid(
+            crate::Class::Win,
+            "the window",
+            handle,
+            MPI_WIN_NULL,
+            "MPI_WIN_NULL",
+        )),
+    }
+}
+
+/// What to call a window in messages.
+pub fn name_of_window(window: &Window) -> String {
+    let name = window.name().lock();
+    match name.is_empty() {
+        true => format!("window {:#x}", window.handle().load(Ordering::Relaxed)),
+        false => name.clone(),
+    }
+}
+
+/// The file of a handle.
+pub fn file(handle: MPI_File) -> Result<Arc<File>> {
+    match FILES.get(handle) {
+        Some(found) => Ok(found),
+        None => Err(invalid(
+            crate::Class::File,
+            "the file",
+            handle,
+            MPI_FILE_NULL,
+            "MPI_FILE_NULL",
+        )),
+    }
+}
+
+/// The group of a handle.
+pub fn group(handle: MPI_Group) -> Result<Arc<Group>> {
+    if handle == MPI_GROUP_EMPTY {
+        return Ok(Group::empty());
+    }
+    match GROUPS.get(handle) {
+        Some(found) => Ok(found),
+        None => Err(invalid(
+            crate::Class::Group,
+            "the group",
+            handle,
+            MPI_GROUP_NULL,
+            "MPI_GROUP_NULL",
+        )),
+    }
+}
+
+/// A handle for a new group.
+pub fn new_group(group: Arc<Group>) -> Result<MPI_Group> {
+    if group.size() == 0 {
+        return Ok(MPI_GROUP_EMPTY);
+    }
+    GROUPS.insert(group).ok_or_else(too_many)
+}
+
+/// A datatype or operation: predefined ones are never counted.
+pub enum Found<T: 'static> {
+    /// Predefined.
+    Static(&'static Arc<T>),
+    /// The user's.
+    Users(Arc<T>),
+}
+
+impl<T> Deref for Found<T> {
+    type Target = Arc<T>;
+
+    #[inline]
+    fn deref(&self) -> &Arc<T> {
+        match self {
+            Found::Static(object) => object,
+            Found::Users(object) => object,
+        }
+    }
+}
+
+/// The datatype of a handle, committed or not.
+#[inline]
+pub fn datatype(handle: MPI_Datatype) -> Result<Found<Datatype>> {
+    if let Some(found) = Datatype::predefined(handle) {
+        return Ok(Found::Static(found));
+    }
+    match DATATYPES.get(handle) {
+        Some(found) => Ok(Found::Users(found)),
+        None => Err(invalid(
+            crate::Class::Type,
+            "the datatype",
+            handle,
+            MPI_DATATYPE_NULL,
+            "MPI_DATATYPE_NULL",
+        )),
+    }
+}
+
+/// The datatype of a handle, for communication.
+#[inline(always)]
+pub fn committed(handle: MPI_Datatype) -> Result<Found<Datatype>> {
+    match Datatype::predefined(handle) {
+        Some(found) => Ok(Found::Static(found)),
+        None => committed_by_user(handle),
+    }
+}
+
+fn committed_by_user(handle: MPI_Datatype) -> Result<Found<Datatype>> {
+    let datatype = datatype(handle)?;
+    if datatype.is_committed() {
+        return Ok(datatype);
+    }
+    Err(err!(
+        Type,
+        "the datatype {handle:#x} has not been committed (MPI_Type_commit)"
+    ))
+}
+
+/// A handle for a new datatype.
+pub fn new_datatype(datatype: Arc<Datatype>) -> Result<MPI_Datatype> {
+    let handle = DATATYPES.insert(datatype.clone()).ok_or_else(too_many)?;
+    datatype.set_handle(handle);
+    Ok(handle)
+}
+
+/// The operation of a handle.
+#[inline]
+pub fn op(handle: MPI_Op) -> Result<Found<Op>> {
+    if let Some(found) = Op::predefined(handle) {
+        return Ok(Found::Static(found));
+    }
+    match OPS.get(handle) {
+        Some(found) => Ok(Found::Users(found)),
+        None => Err(invalid(
+            crate::Class::Op,
+            "the operation",
+            handle,
+            MPI_OP_NULL,
+            "MPI_OP_NULL",
+        )),
+    }
+}
+
+/// A handle for a new operation.
+pub fn new_op(op: Arc<Op>) -> Result<MPI_Op> {
+    let handle = OPS.insert(op.clone()).ok_or_else(too_many)?;
+    op.set_handle(handle);
+    Ok(handle)
+}
+
+/// The info object of a handle; `MPI_INFO_NULL` is none.
+pub fn optional_info(handle: MPI_Info) -> Result<Option<Arc<Info>>> {
+    if handle == MPI_INFO_NULL {
+        return Ok(None);
+    }
+    info(handle).map(Some)
+}
+
+/// The info object of a handle.
+pub fn info(handle: MPI_Info) -> Result<Arc<Info>> {
+    if handle == MPI_INFO_ENV {
+        return Ok(crate::abi::info::environment());
+    }
+    match INFOS.get(handle) {
+        Some(found) => Ok(found),
+        None => Err(invalid(
+            crate::Class::Info,
+            "the info object",
+            handle,
+            MPI_INFO_NULL,
+            "MPI_INFO_NULL",
+        )),
+    }
+}
+
+/// A handle for a new info object.
+pub fn new_info(info: Info) -> Result<MPI_Info> {
+    INFOS.insert(Arc::new(info)).ok_or_else(too_many)
+}
+
+/// The error handler of a handle, for an object of a kind.
+pub fn errhandler(handle: MPI_Errhandler, object: Object) -> Result<Errhandler> {
+    Ok(match handle {
+        MPI_ERRORS_ARE_FATAL => Errhandler::AreFatal,
+        MPI_ERRORS_ABORT => Errhandler::Abort,
+        MPI_ERRORS_RETURN => Errhandler::Return,
+        _ => match ERRHANDLERS.get(handle) {
+            Some(handler) if handler.object == object => Errhandler::User(handler),
+            Some(handler) => {
+                return Err(err!(
+                    Errhandler,
+                    "the error handler was made for a {:?}, not for a {object:?}",
+                    handler.object
+                ));
+            }
+            None => {
+                return Err(invalid(
+                    crate::Class::Errhandler,
+                    "the error handler",
+                    handle,
+                    MPI_ERRHANDLER_NULL,
+                    "MPI_ERRHANDLER_NULL",
+                ));
+            }
+        },
+    })
+}
+
+/// A handle for a new error handler, or one more reference to an old one.
+pub fn handle_of_errhandler(handler: &Errhandler) -> Result<MPI_Errhandler> {
+    Ok(match handler {
+        Errhandler::AreFatal => MPI_ERRORS_ARE_FATAL,
+        Errhandler::Abort => MPI_ERRORS_ABORT,
+        Errhandler::Return => MPI_ERRORS_RETURN,
+        Errhandler::User(handler) => {
+            if handler.references.fetch_add(1, Ordering::Relaxed) == 0 {
+                let handle = ERRHANDLERS.insert(handler.clone()).ok_or_else(too_many)?;
+                handler.handle.store(handle, Ordering::Relaxed);
+            }
+            handler.handle.load(Ordering::Relaxed)
+        }
+    })
+}
+
+/// A handle for a message that was taken.
+pub fn new_message(message: TakenMessage) -> Result<MPI_Message> {
+    MESSAGES.insert(Arc::new(message)).ok_or_else(too_many)
+}

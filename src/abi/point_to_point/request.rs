@@ -1,0 +1,318 @@
+//! Sections 3.7.3, 3.7.4 and 3.8.4: waiting for a request and testing it, freeing and cancelling. `requests` has the same of several.
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use crate::abi::common::arguments::{give, present, read};
+use crate::abi::common::constants::*;
+use crate::abi::common::handle;
+use crate::abi::common::objects::PERSISTENT;
+use crate::abi::common::procedure::mpi;
+use crate::abi::common::status;
+use crate::abi::common::types::*;
+use crate::abi::external;
+use crate::abi::point_to_point::fast_path;
+use crate::abi::point_to_point::persistent::Partitions;
+use crate::abi::process;
+use crate::base::error::{Error, Result};
+use crate::engine::Engine;
+use crate::engine::request::{Outcome, RequestId};
+use crate::err;
+use crate::instance::{Instance, Looked};
+
+/// The handle of a new request.
+#[inline]
+pub fn handle_of(instance: &Arc<Instance>, id: RequestId) -> Result<MPI_Request> {
+    match handle::of_request(id) {
+        Some(handle) => Ok(handle),
+        None => Err(too_many(&mut instance.engine(), id)),
+    }
+}
+
+/// As [`handle_of`], for who has locked the engine.
+#[inline(always)]
+pub fn handle_in(engine: &mut Engine, id: RequestId) -> Result<MPI_Request> {
+    match handle::of_request(id) {
+        Some(handle) => Ok(handle),
+        None => Err(too_many(engine, id)),
+    }
+}
+
+/// There is no handle for a request.
+#[cold]
+fn too_many(engine: &mut Engine, id: RequestId) -> Error {
+    engine.release(id);
+    err!(Other, "there are too many requests at once (more than 16777216)")
+}
+
+/// The request of a handle; `None` is `MPI_REQUEST_NULL` and any that is inactive: both count as ended, with an empty
+/// status.
+#[inline]
+pub(super) fn lookup(engine: &Engine, request: MPI_Request) -> Result<Option<RequestId>> {
+    if request == MPI_REQUEST_NULL {
+        return Ok(None);
+    }
+    match handle::request_place(request) {
+        Some((index, generation)) => engine
+            .find_request(index, generation, handle::REQUEST_GENERATION_MASK)
+            .map(Some)
+            .ok_or_else(|| invalid(request)),
+        None => match PERSISTENT.get(request) {
+            Some(found) => Ok(found.active()),
+            None => match external::find(request) {
+                Some(found) => Ok(Some(found.request())),
+                None => Err(invalid(request)),
+            },
+        },
+    }
+}
+
+/// The handle stands for a request.
+pub fn check(request: MPI_Request) -> Result<()> {
+    lookup(&process::instance()?.engine(), request).map(|_| ())
+}
+
+/// What a call that ended a request does with the handle: a persistent one becomes inactive, others are gone. What became
+/// of a generalized one, its own functions tell.
+///
+/// # Safety
+/// The pointer is a valid handle of the user's.
+#[inline]
+pub(super) unsafe fn retire(request: *mut MPI_Request, outcome: Outcome) -> Outcome {
+    // SAFETY: the caller's pointer is null or valid for reading.
+    let handle = unsafe { request.read() };
+    let mut outcome = outcome;
+    if handle::request_place(handle).is_none() {
+        if let Some(found) = PERSISTENT.get(handle) {
+            found.deactivate();
+            return outcome;
+        }
+        match external::find(handle) {
+            Some(found) => outcome = found.finish(handle),
+            // Null.
+            None => return outcome,
+        }
+    }
+    // SAFETY: the caller's pointers are null or valid for writing.
+    unsafe { request.write(MPI_REQUEST_NULL) };
+    outcome
+}
+
+/// How a request that stays ended, if it is generalized: its query function tells.
+pub(super) fn queried(request: MPI_Request, outcome: Outcome) -> Outcome {
+    if handle::request_place(request).is_some() {
+        return outcome;
+    }
+    external::find(request).map_or(outcome, |found| found.query())
+}
+
+#[cold]
+pub(super) fn invalid(request: MPI_Request) -> Error {
+    err!(
+        Request,
+        "the request {request:#x} is not valid: it has ended, or never was one"
+    )
+}
+
+/// The end of a single request: status, handle, error.
+///
+/// # Safety
+/// The pointers are the user's.
+pub(super) unsafe fn end(
+    outcome: Outcome,
+    request: *mut MPI_Request,
+    to_status: *mut MPI_Status,
+) -> Result<()> {
+    // SAFETY: the caller's pointers are null or valid for writing.
+    let outcome = unsafe { retire(request, outcome) };
+    // SAFETY: the caller's pointers are null, MPI_STATUS_IGNORE or valid for writing.
+    unsafe { status::write(to_status, &outcome) };
+    outcome.error.map_or(Ok(()), |error| Err(*error))
+}
+
+/// Waits for the end of a request.
+///
+/// # Safety
+/// The pointers are the user's.
+#[inline(never)]
+unsafe fn wait(request: *mut MPI_Request, to_status: *mut MPI_Status) -> Result<()> {
+    // SAFETY: null or a handle of the user's.
+    let handle = unsafe { read(request, "request") }?;
+    let instance = process::instance()?;
+    let id = lookup(&instance.engine(), handle)?;
+    match id {
+        Some(id) => {
+            let outcome = instance.wait(id);
+            // SAFETY: the pointers are the user's.
+            unsafe { end(outcome, request, to_status) }
+        }
+        None => {
+            // SAFETY: the status is ignored or the user's.
+            unsafe { status::write_empty(to_status) };
+            Ok(())
+        }
+    }
+}
+
+/// Takes the outcome of a request if it has ended; `None`: it is null or inactive.
+#[inline(always)]
+fn test(request: MPI_Request) -> Result<Option<Option<Outcome>>> {
+    let instance = process::hold_instance()?;
+    let mut engine = instance.engine();
+    let Some(id) = lookup(&engine, request)? else {
+        return Ok(None);
+    };
+    let looked = instance.look_into(&mut engine, |engine| engine.take(id));
+    drop(engine);
+    Ok(Some(match looked {
+        Looked::Found(outcome) => Some(outcome),
+        Looked::Nothing => None,
+        Looked::Tasks => {
+            let shared = instance.clone();
+            drop(instance);
+            shared.run_ready_tasks();
+            shared.engine().take(id)
+        }
+    }))
+}
+
+mpi! {
+    /// Section 3.7.3.
+    small fn MPI_Wait(request: *mut MPI_Request, status: *mut MPI_Status) local {
+        // SAFETY: the pointers are the user's.
+        unsafe {
+            if fast_path::wait(request, status) {
+                return Ok(());
+            }
+            wait(request, status)
+        }
+    }
+
+    /// Section 3.7.3.
+    small fn MPI_Test(request: *mut MPI_Request, flag: *mut c_int, status: *mut MPI_Status) local {
+        // SAFETY: null or a handle of the user's.
+        let handle = unsafe { read(request, "request") }?;
+        present(flag, "flag")?;
+        // SAFETY: each is ignored, null or the user's.
+        unsafe {
+            match test(handle)? {
+                None => {
+                    status::write_empty(status);
+                    give(flag, 1, "flag")
+                }
+                Some(None) => give(flag, 0, "flag"),
+                Some(Some(outcome)) => {
+                    give(flag, 1, "flag")?;
+                    end(outcome, request, status)
+                }
+            }
+        }
+    }
+
+    /// Section 3.7.3.
+    small fn MPI_Request_free(request: *mut MPI_Request) local {
+        // SAFETY: null or a handle of the user's.
+        let handle = unsafe { read(request, "request") }?;
+        let instance = process::instance()?;
+        if let Some(found) = external::find(handle) {
+            // SAFETY: read from above.
+            unsafe { request.write(MPI_REQUEST_NULL) };
+            return found.release(handle);
+        }
+        let mut engine = instance.engine();
+        match lookup(&engine, handle)? {
+            Some(id) => {
+                if engine.is_complete(id) == Some(false) {
+                    not_partitioned(handle, "freed")?;
+                }
+                engine.release(id);
+            }
+            None if handle == MPI_REQUEST_NULL => return Err(err!(Request, "the request is MPI_REQUEST_NULL")),
+            None => {}
+        }
+        drop(engine);
+        // A started operation goes on.
+        PERSISTENT.remove(handle);
+        // SAFETY: read from above.
+        unsafe { request.write(MPI_REQUEST_NULL) };
+        Ok(())
+    }
+
+    /// Section 3.7.6.
+    small fn MPI_Request_get_status(request: MPI_Request, flag: *mut c_int, status: *mut MPI_Status) local {
+        let instance = process::instance()?;
+        let found = lookup(&instance.engine(), request)?;
+        let Some(id) = found else {
+            // SAFETY: each is ignored, null or the user's.
+            return unsafe {
+                status::write_empty(status);
+                give(flag, 1, "flag")
+            };
+        };
+        instance.step();
+        let outcome = instance.engine().outcome(id).cloned();
+        // SAFETY: null or an `int` of the user's.
+        unsafe { give(flag, outcome.is_some().into(), "flag") }?;
+        match outcome {
+            None => Ok(()),
+            // SAFETY: the status is ignored or the user's.
+            Some(outcome) => unsafe { tell_query(request, outcome, status) },
+        }
+    }
+
+    /// Section 3.8.4.
+    small fn MPI_Cancel(request: *mut MPI_Request) local {
+        // SAFETY: null or a handle of the user's.
+        let handle = unsafe { read(request, "request") }?;
+        let instance = process::instance()?;
+        if let Some(found) = external::find(handle) {
+            return found.cancel();
+        }
+        let mut engine = instance.engine();
+        let id = lookup(&engine, handle)?.ok_or_else(|| match handle {
+            MPI_REQUEST_NULL => err!(Request, "the request is MPI_REQUEST_NULL"),
+            _ => err!(Request, "the request {handle:#x} is inactive: there is nothing to cancel"),
+        })?;
+        not_partitioned(handle, "cancelled")?;
+        engine.cancel(id);
+        Ok(())
+    }
+
+    /// Section 3.8.4.
+    small fn MPI_Test_cancelled(status: *const MPI_Status, flag: *mut c_int) local {
+        // SAFETY: null or a status of the user's.
+        let status = unsafe { read(status, "status") }?;
+        // SAFETY: null or an `int` of the user's.
+        unsafe { give(flag, status.cancelled().into(), "flag") }
+    }
+
+}
+
+/// An active request of partitioned communication is neither freed nor cancelled (section 4.2.1).
+fn not_partitioned(request: MPI_Request, done: &str) -> Result<()> {
+    match PERSISTENT.get(request) {
+        Some(found) if !matches!(found.partitions(), Partitions::None) => Err(Error {
+            context: found.communicator().context(),
+            ..err!(
+                Request,
+                "the request {request:#x} is of partitioned communication and active: it must not be {done}"
+            )
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The status of a request that has ended and stays. Only an error of a query function is one of the call.
+///
+/// # Safety
+/// The pointer is `MPI_STATUS_IGNORE` or valid for writing.
+pub(super) unsafe fn tell_query(request: MPI_Request, outcome: Outcome, to: *mut MPI_Status) -> Result<()> {
+    let before = outcome.error.is_some();
+    let outcome = queried(request, outcome);
+    // SAFETY: the caller's pointers are null, MPI_STATUS_IGNORE or valid for writing.
+    unsafe { status::write(to, &outcome) };
+    match outcome.error {
+        Some(error) if !before => Err(*error),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,223 @@
+//! Copies of few bytes. A call of `memcpy` costs a short message more than the copy does.
+
+/// The most bytes that [`copy_short`] copies.
+pub const SHORT: usize = 32;
+
+/// Copies at most [`SHORT`] bytes, by words that overlap. The ranges may overlap too.
+///
+/// # Safety
+/// `len` is at most `SHORT`; `from` is valid for reading, and `to` for writing, so many bytes.
+#[inline(always)]
+pub unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: every access lies within the `len` bytes from `from` and `to`, and all of `from` is read before anything is
+    // written.
+    unsafe {
+        if len >= 16 {
+            ends::<u128>(from, to, len);
+        } else if len >= 8 {
+            ends::<u64>(from, to, len);
+        } else if len >= 4 {
+            ends::<u32>(from, to, len);
+        } else if len > 0 {
+            let (first, middle, last) = (*from, *from.add(len / 2), *from.add(len - 1));
+            *to = first;
+            *to.add(len / 2) = middle;
+            *to.add(len - 1) = last;
+        }
+    }
+}
+
+/// Copies the first and the last `T` of `len` bytes.
+///
+/// # Safety
+/// As for [`copy_short`], with `len` no less than the size of `T`, which is a type of integers.
+#[inline(always)]
+unsafe fn ends<T>(from: *const u8, to: *mut u8, len: usize) {
+    let behind = len - size_of::<T>();
+    // SAFETY: the caller's runs are valid and do not overlap.
+    unsafe {
+        let first = from.cast::<T>().read_unaligned();
+        let last = from.add(behind).cast::<T>().read_unaligned();
+        to.cast::<T>().write_unaligned(first);
+        to.add(behind).cast::<T>().write_unaligned(last);
+    }
+}
+
+/// Copies any number of bytes; the ranges may overlap.
+///
+/// # Safety
+/// `from` is valid for reading, and `to` for writing, so many bytes.
+#[inline(always)]
+pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's runs are valid and do not overlap.
+    unsafe {
+        if len <= SHORT {
+            copy_short(from, to, len);
+        } else {
+            std::ptr::copy(from, to, len);
+        }
+    }
+}
+
+/// From so many bytes on `memcpy` of glibc may use an instruction for copying strings, which on some processors (Zen 3 and 4) takes up to
+/// twice as long as plain loads and stores where the bytes come from, or go to, another core's cache.
+const LONG: usize = 2 << 10;
+
+/// Copies any number of bytes.
+///
+/// # Safety
+/// `from` is valid for reading, and `to` for writing, so many bytes. Where the ranges overlap, what is in `to` afterwards is of no meaning.
+#[inline(always)]
+pub unsafe fn copy_apart(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's runs are valid and do not overlap.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        if len >= LONG {
+            return copy_long(from, to, len);
+        }
+        copy(from, to, len);
+    }
+}
+
+/// The loop of the long copies: 64 bytes at each `at`, by this store, up to the first `at` that is not below `end`. In assembly, as the compiler would make
+/// a call of `memcpy` of a simple loop, and of intrinsics, where it does not optimise, a loop that is many times slower.
+#[cfg(target_arch = "x86_64")]
+macro_rules! copy_lines {
+    ($store:literal, $from:expr, $to:expr, $at:expr, $end:expr) => {
+        std::arch::asm!(
+            "2:",
+            "movups {a}, [{from} + {at}]",
+            "movups {b}, [{from} + {at} + 16]",
+            "movups {c}, [{from} + {at} + 32]",
+            "movups {d}, [{from} + {at} + 48]",
+            concat!($store, " [{to} + {at}], {a}"),
+            concat!($store, " [{to} + {at} + 16], {b}"),
+            concat!($store, " [{to} + {at} + 32], {c}"),
+            concat!($store, " [{to} + {at} + 48], {d}"),
+            "add {at}, 64",
+            "cmp {at}, {end}",
+            "jb 2b",
+            at = inout(reg) $at => _,
+            end = in(reg) $end,
+            from = in(reg) $from,
+            to = in(reg) $to,
+            a = out(xmm_reg) _,
+            b = out(xmm_reg) _,
+            c = out(xmm_reg) _,
+            d = out(xmm_reg) _,
+            options(nostack),
+        )
+    };
+}
+
+/// See [`copy_apart`].
+///
+/// # Safety
+/// As there, with `len` no less than a line of 64 bytes.
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) {
+    let last = len - 64;
+    // Lines from `at` on, up to one that begins at `last` or before it.
+    let lines = |at: usize| {
+        // SAFETY: reads and writes 64 bytes at each `at` up to `last`, so no more than `len` bytes of either; loads and stores of
+        // any alignment, which every x86-64 has; all of a line is loaded before any of it is stored.
+        unsafe {
+            copy_lines!("movups", from, to, at, last);
+        }
+    };
+    lines(0);
+    // It may overlap the one before.
+    lines(last);
+}
+
+/// Copies by stores that go past the caches where there are such, and makes them visible before any store that follows.
+///
+/// # Safety
+/// `from` is valid for reading, and `to`, a multiple of 16, for writing, so many bytes. The ranges do not overlap.
+pub unsafe fn copy_streaming(from: *const u8, to: *mut u8, len: usize) {
+    debug_assert!((to as usize).is_multiple_of(16));
+    #[cfg(target_arch = "x86_64")]
+    let streamed = len & !63;
+    #[cfg(not(target_arch = "x86_64"))]
+    let streamed = 0;
+    #[cfg(target_arch = "x86_64")]
+    if streamed > 0 {
+        // SAFETY: reads and writes 64 bytes at each multiple of 64 below `streamed`, so no more than `len` bytes of either; `to` is
+        // aligned as `movntps` wants it; every x86-64 has these instructions. Streaming stores are not ordered by what orders
+        // others, the release store that publishes the bytes among them: the fence at the end orders them.
+        unsafe {
+            copy_lines!("movntps", from, to, 0usize, streamed);
+            std::arch::x86_64::_mm_sfence();
+        }
+    }
+    // SAFETY: what is left of both.
+    unsafe { copy(from.add(streamed), to.add(streamed), len - streamed) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streaming_stores_copy_every_length_and_nothing_else() {
+        let from: Vec<u8> = (0..600).map(|at| (at * 7 / 5) as u8).collect();
+        for (len, skip) in (0..520).flat_map(|len| [(len, 0), (len, 3)]) {
+            let mut to = [[0xeeu8; 16]; 34];
+            let to: &mut [u8] = to.as_flattened_mut();
+            let aligned = to.as_ptr().align_offset(16);
+            // SAFETY: `from` has so many bytes behind `skip`, `to` behind the first that is aligned.
+            unsafe { copy_streaming(from.as_ptr().add(skip), to.as_mut_ptr().add(aligned), len) };
+            assert!(
+                to[aligned..aligned + len] == from[skip..skip + len],
+                "{len} bytes"
+            );
+            let around = to[..aligned].iter().chain(&to[aligned + len..]);
+            assert!(around.into_iter().all(|byte| *byte == 0xee), "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn every_length_is_copied_and_nothing_else() {
+        for len in 0..3 * SHORT {
+            let from: Vec<u8> = (1..=len as u8).collect();
+            let mut to = vec![0; len + 2];
+            // SAFETY: `to` has room for one more on each side.
+            unsafe { copy(from.as_ptr(), to.as_mut_ptr().add(1), len) };
+            assert_eq!(to[1..=len], from);
+            assert_eq!((to[0], to[len + 1]), (0, 0));
+        }
+    }
+
+    #[test]
+    fn long_ranges_are_copied_and_nothing_else() {
+        let from: Vec<u8> = (0..3 * LONG).map(|at| (at * 7 / 5) as u8).collect();
+        for len in (LONG - 2..LONG + 200).chain([2 * LONG, 3 * LONG - 9]) {
+            for (skip, shift) in [(0, 1), (3, 1), (5, 9)] {
+                let mut to = vec![0xee; len + shift + 1];
+                // SAFETY: `from` has so many bytes behind `skip`, `to` one more than `len` behind `shift`.
+                unsafe { copy_apart(from.as_ptr().add(skip), to.as_mut_ptr().add(shift), len) };
+                assert!(to[shift..shift + len] == from[skip..skip + len], "{len} bytes");
+                assert!(
+                    to[..shift]
+                        .iter()
+                        .chain(&to[shift + len..])
+                        .all(|byte| *byte == 0xee)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn ranges_may_overlap() {
+        for len in 0..2 * SHORT {
+            for (from, to) in [(0, 1), (1, 0), (0, 5), (7, 0)] {
+                let mut bytes: Vec<u8> = (0..len as u8 + 8).collect();
+                let expected = bytes[from..from + len].to_vec();
+                // SAFETY: both ranges lie within.
+                unsafe { copy(bytes.as_ptr().add(from), bytes.as_mut_ptr().add(to), len) };
+                assert_eq!(bytes[to..to + len], expected);
+            }
+        }
+    }
+}

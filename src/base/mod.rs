@@ -1,0 +1,12 @@
+//! What needs no other part of Weft and serves all: errors, settings, and small tools. Nothing here communicates or knows
+//! what MPI objects are.
+
+pub mod attribute;
+pub mod bytes;
+pub mod error;
+pub mod random;
+pub mod settings;
+#[cfg(any(test, feature = "sim"))]
+pub mod skip;
+pub mod slab;
+pub mod startup;

@@ -1,0 +1,26 @@
+//! Random numbers of the system's, what others must not guess and what must not be there twice.
+
+use crate::base::error::Result;
+use crate::err;
+
+/// Fills the numbers from the system's generator.
+pub fn fill(numbers: &mut [u64]) -> Result<()> {
+    let bytes = size_of_val(numbers);
+    // SAFETY: the buffer has that many bytes, and every byte pattern is a number.
+    let got = unsafe { libc::getrandom(numbers.as_mut_ptr().cast(), bytes, 0) };
+    if got == bytes as isize {
+        return Ok(());
+    }
+    Err(err!(
+        Other,
+        "the system gives no random numbers: {}",
+        std::io::Error::last_os_error()
+    ))
+}
+
+/// One number.
+pub fn number() -> Result<u64> {
+    let mut number = [0];
+    fill(&mut number)?;
+    Ok(number[0])
+}

@@ -1,0 +1,98 @@
+//! The business card that each process publishes: the secret that messages to it must show, and its address on each
+//! of its lanes. `docs/wire.md` draws it.
+
+use crate::base::error::{Error, Result};
+use crate::err;
+
+/// Of all that processes tell each other: a change of any message counts.
+const VERSION: u8 = 2;
+
+/// See the module.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BusinessCard {
+    /// Messages to the process carry it.
+    pub token: u64,
+    /// Name and address of each lane.
+    pub lanes: Vec<(String, Vec<u8>)>,
+}
+
+impl BusinessCard {
+    /// The bytes to publish.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![VERSION];
+        bytes.extend_from_slice(&self.token.to_le_bytes());
+        bytes.push(self.lanes.len() as u8);
+        for (name, address) in &self.lanes {
+            bytes.push(name.len() as u8);
+            bytes.extend_from_slice(name.as_bytes());
+            bytes.extend_from_slice(&(address.len() as u16).to_le_bytes());
+            bytes.extend_from_slice(address);
+        }
+        bytes
+    }
+
+    /// Reads a card; any bytes that `encode` does not make are an error.
+    pub fn decode(bytes: &[u8]) -> Result<BusinessCard> {
+        Self::parse(bytes).ok_or_else(|| malformed(bytes))
+    }
+
+    fn parse(bytes: &[u8]) -> Option<BusinessCard> {
+        let (&[version], rest) = bytes.split_first_chunk::<1>()?;
+        if version != VERSION {
+            return None;
+        }
+        let (token, rest) = rest.split_first_chunk::<8>()?;
+        let (&[count], mut rest) = rest.split_first_chunk::<1>()?;
+        let mut lanes = Vec::new();
+        for _ in 0..count {
+            let (&[len], after) = rest.split_first_chunk::<1>()?;
+            let (name, after) = after.split_at_checked(len.into())?;
+            let (len, after) = after.split_first_chunk::<2>()?;
+            let (address, after) = after.split_at_checked(u16::from_le_bytes(*len).into())?;
+            lanes.push((std::str::from_utf8(name).ok()?.to_string(), address.to_vec()));
+            rest = after;
+        }
+        rest.is_empty().then(|| BusinessCard {
+            token: u64::from_le_bytes(*token),
+            lanes,
+        })
+    }
+}
+
+#[cold]
+fn malformed(bytes: &[u8]) -> Error {
+    err!(
+        Other,
+        "a process of this job published an business card that this version of Weft does not understand \
+         ({} bytes, version {}); do all processes use the same version?",
+        bytes.len(),
+        bytes
+            .first()
+            .map_or("none".to_string(), |version| version.to_string())
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn comes_back(token: u64, lanes in prop::collection::vec(("[a-z;_]{0,20}", prop::collection::vec(any::<u8>(), 0..99)), 0..4)) {
+            let card = BusinessCard { token, lanes };
+            let bytes = card.encode();
+            prop_assert_eq!(BusinessCard::decode(&bytes), Ok(card));
+            for cut in 0..bytes.len() {
+                prop_assert!(BusinessCard::decode(&bytes[..cut]).is_err());
+            }
+        }
+
+        #[test]
+        fn garbage_is_an_error_or_a_card(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(card) = BusinessCard::decode(&bytes) {
+                prop_assert_eq!(card.encode(), bytes);
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Whose message it is: what a header's token and sender mean.
+//!
+//! A header names its sender by its rank, and shows a token that only this process has told to others. Each job is told another
+//! one, so the token tells in which job's numbering the rank is, and the header can stay short. (With several engines in a
+//! process, each engine will be told another one, too.) The own job's is compared first, by whoever looks at the header; only
+//! messages that show another one come here.
+
+use rustc_hash::FxHashMap;
+
+use super::business_card::BusinessCard;
+use super::{Engine, EngineState};
+use crate::identity::{JobId, PeerIndex, ProcessName};
+
+/// The jobs beside the own one whose processes may send to this one.
+#[derive(Default)]
+pub(super) struct Numberings(Vec<Numbering>);
+
+struct Numbering {
+    job: JobId,
+    token: u64,
+    /// By rank.
+    places: FxHashMap<u32, PeerIndex>,
+}
+
+impl Numberings {
+    /// Who sends a message with this token and this sender, if it is one of another job that is known.
+    pub fn sender(&self, token: u64, rank: u32) -> Option<PeerIndex> {
+        let numbering = self.0.iter().find(|numbering| numbering.token == token)?;
+        numbering.places.get(&rank).copied()
+    }
+
+    fn of(&self, job: JobId) -> Option<&Numbering> {
+        self.0.iter().find(|numbering| numbering.job == job)
+    }
+}
+
+impl Engine {
+    /// From now on processes of another job may send to this one, if they show this token: random, and another one for each
+    /// job.
+    pub fn admit(&mut self, job: JobId, token: u64) {
+        let numberings = &mut self.state.numberings;
+        if job != self.state.job && numberings.of(job).is_none() {
+            numberings.0.push(Numbering {
+                job,
+                token,
+                places: FxHashMap::default(),
+            });
+        }
+    }
+
+    /// What a process of another job, which was admitted, has to know to send to this one.
+    pub fn card_for(&self, job: JobId) -> Option<BusinessCard> {
+        let token = self.state.numberings.of(job)?.token;
+        Some(BusinessCard { token, ..self.card() })
+    }
+
+    /// Tells under which index a process of an admitted job is known here.
+    pub fn place(&mut self, process: ProcessName, place: PeerIndex) {
+        let mut numberings = self.state.numberings.0.iter_mut();
+        if let Some(numbering) = numberings.find(|numbering| numbering.job == process.job) {
+            numbering.places.insert(process.rank, place);
+        }
+    }
+}
+
+impl EngineState {
+    /// The index of a process, if it may send to this one.
+    pub(super) fn place_of(&self, process: ProcessName) -> Option<PeerIndex> {
+        if process.job == self.job {
+            return (process.rank < self.size).then(|| PeerIndex::of_rank(process.rank));
+        }
+        let numbering = self.numberings.of(process.job)?;
+        numbering.places.get(&process.rank).copied()
+    }
+}

@@ -1,0 +1,156 @@
+//! Eager: a message goes at once, whole. A receive that is there takes it; otherwise it waits in the unexpected queue. A synchronous
+//! send's carries the number of its request, and `Done` comes back when a receive has matched.
+
+use crate::base::error::Result;
+use crate::engine::matching::Envelope;
+use crate::engine::receive::{Attended, deliver, envelope};
+use crate::engine::request::{Outcome, ReceiveStage, RequestId, SentWork, Work};
+use crate::engine::send::{Send, Tried};
+use crate::engine::transmit::Words;
+use crate::engine::wire::{HEADER_BYTES, Header, MessageKind};
+use crate::engine::{Engine, EngineState, LOOPBACK};
+use crate::identity::PeerIndex;
+use crate::lane::{Lane, Sent};
+
+impl Engine {
+    /// Sends if the lane takes the message now, without keeping its memory. What keeps it from that, an error too, is what
+    /// [`Engine::send`] finds.
+    ///
+    /// # Safety
+    /// The memory is valid during the call, and nobody writes to it meanwhile.
+    #[inline(always)]
+    pub unsafe fn try_send(&mut self, send: &Send, request: bool) -> Tried {
+        let len = send.memory.len() as usize;
+        if send.sync {
+            return Tried::NotNow;
+        }
+        // SAFETY: the caller keeps the memory valid, and lets nobody write to it, until the send has ended.
+        let seq = match unsafe { send.memory.slice(0, len) } {
+            Some(payload) => self.send_now(send.peer, &send.envelope, payload),
+            None => self.send_header(send.peer, &send.envelope, len, |lane, header| {
+                lane.send_packed(send.peer, header, len, &mut |into| {
+                    // SAFETY: the caller keeps the memory valid, and lets nobody write to it, until the send has ended.
+                    unsafe { send.memory.pack(0, into) };
+                })
+            }),
+        };
+        match seq {
+            Some(seq) => Tried::Sent(request.then(|| self.state.sent(send.peer, send.envelope, seq, len))),
+            None => Tried::NotNow,
+        }
+    }
+
+    /// As [`Engine::try_send`], of a run of bytes; tells the message's number.
+    #[inline(always)]
+    pub fn send_now(&mut self, to: PeerIndex, envelope: &Envelope, payload: &[u8]) -> Option<u32> {
+        self.send_header(to, envelope, payload.len(), |lane, header| {
+            // SAFETY: short enough never to be pending.
+            unsafe { lane.send(to, header, payload, u64::MAX) }
+        })
+    }
+
+    /// As [`Engine::send_now`]; the send's request, which has ended.
+    #[inline(always)]
+    pub fn send_now_with_request(
+        &mut self,
+        to: PeerIndex,
+        envelope: &Envelope,
+        payload: &[u8],
+    ) -> Option<RequestId> {
+        let seq = self.send_now(to, envelope, payload)?;
+        Some(self.state.sent(to, *envelope, seq, payload.len()))
+    }
+
+    /// Has `hand` give the lane an eager message with a payload of `len` bytes, if that can go now.
+    #[inline(always)]
+    fn send_header(
+        &mut self,
+        to: PeerIndex,
+        envelope: &Envelope,
+        len: usize,
+        hand: impl FnOnce(&mut dyn Lane, &[u8; HEADER_BYTES]) -> Result<Sent>,
+    ) -> Option<u32> {
+        let Engine { lanes, state, .. } = self;
+        let peer = state.peers.get_mut(to)?;
+        if !peer.is_clear() || len >= peer.at_once {
+            return None;
+        }
+        let header = peer.header(
+            state.me,
+            Words {
+                kind: MessageKind::EAGER,
+                flags: 0,
+                tag: envelope.tag,
+                context: envelope.context.bits(),
+                arg: envelope.source.into(),
+            },
+        );
+        match hand(&mut *lanes[peer.lane], &header.encode()) {
+            Ok(Sent::Done) if peer.lane == LOOPBACK => state.sleepers.wake(),
+            Ok(Sent::Done) => {}
+            Ok(Sent::Again | Sent::Pending) => {
+                peer.at_once = 0;
+                return None;
+            }
+            Err(error) => {
+                self.lose(to, error);
+                return None;
+            }
+        }
+        peer.went();
+        Some(header.seq)
+    }
+}
+
+impl EngineState {
+    /// The request of a send that went at once: it has ended, but may still be taken back.
+    #[inline(always)]
+    fn sent(&mut self, peer: PeerIndex, envelope: Envelope, seq: u32, bytes: usize) -> RequestId {
+        let work = Work::Sent(SentWork {
+            peer,
+            envelope,
+            seq,
+            // One that goes at once is short.
+            bytes: bytes as u32,
+        });
+        self.requests.insert_ended(work, envelope.context, Outcome::EMPTY)
+    }
+
+    /// An eager message, of no synchronous send, arrived.
+    #[inline]
+    pub(in crate::engine) fn on_eager(&mut self, header: &Header, payload: &[u8]) -> bool {
+        let Some(envelope) = envelope(header) else {
+            return false;
+        };
+        if let Attended::Waits(receive) = &self.attended
+            && self.posted.is_empty()
+            && receive.pattern.takes(&envelope)
+        {
+            if receive.peer.is_some_and(|peer| peer != header.src) {
+                // It lies about its rank.
+                return false;
+            }
+            let arrived = deliver(&envelope, &receive.memory, payload);
+            self.attended = Attended::Ended(arrived);
+            self.events += 1;
+            return true;
+        }
+        self.post_attended();
+        if let Some((place, id)) = self.posted.find(&envelope)
+            && let Some(request) = self.requests.get_mut(id)
+            && !request.released
+            && let Work::Receive(work) = &request.work
+            && let ReceiveStage::Posted { peer, .. } = work.stage
+            && peer.is_none_or(|peer| peer == header.src)
+        {
+            let arrived = deliver(&envelope, &work.memory, payload);
+            if let Some(task) = request.end(arrived.outcome()) {
+                self.ready.push(task);
+            }
+            self.posted.remove(place);
+            self.happened();
+            return true;
+        }
+        self.on_user_message(header, payload)
+    }
+}

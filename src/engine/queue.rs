@@ -1,0 +1,239 @@
+//! The queue of messages to a peer, and its streams: what feeds the lane.
+
+use super::peer::{Link, Outgoing, Payload, Stream};
+use super::protocol::rendezvous_data::Frame;
+use super::request::{SendStage, Work};
+use super::transmit::{Body, Words, hand};
+use super::wire::{FLAG_PIPELINED, FLAG_SYNC, HEADER_BYTES, MessageKind};
+use super::{Engine, EngineState, LOOPBACK, Operation};
+use crate::base::error::Result;
+use crate::identity::PeerIndex;
+use crate::lane::Sent;
+
+impl Engine {
+    /// Hands as much of a peer's queue and streams to its lane as that and the window take. `true`: nothing is left, or
+    /// the rest waits for the peer.
+    pub(super) fn flush(&mut self, to: PeerIndex) -> bool {
+        loop {
+            let peer = self.state.peer(to);
+            if peer.link != Link::Up {
+                return false;
+            }
+            if !peer.has_room() {
+                return self.hold(to);
+            }
+            let Some(outgoing) = peer.queue.pop_front() else {
+                break;
+            };
+            match self.send_outgoing(to, outgoing) {
+                Ok(None) => {}
+                Ok(Some(again)) => {
+                    self.state.peer(to).queue.push_front(again);
+                    return false;
+                }
+                Err(error) => {
+                    self.lose(to, error);
+                    return true;
+                }
+            }
+        }
+        // A frame of each stream in turn, so that a long message does not hold up another.
+        while let Some(stream) = self.state.peer(to).streams.pop_front() {
+            if !self.state.peer(to).has_room() {
+                self.state.peer(to).streams.push_front(stream);
+                return self.hold(to);
+            }
+            let sent = self.send_frame(to, stream);
+            if let Ok(Frame::Sent(_)) = sent {
+                self.state.accepts_again(to);
+            }
+            match sent {
+                // One that is pipelined is not long.
+                Ok(Frame::Sent(Some(stream))) if stream.pipelined => {
+                    self.state.peer(to).streams.push_front(stream)
+                }
+                Ok(Frame::Sent(Some(stream))) => self.state.peer(to).streams.push_back(stream),
+                Ok(Frame::Sent(None)) => {}
+                Ok(Frame::Again(stream)) => {
+                    self.state.peer(to).streams.push_front(stream);
+                    return false;
+                }
+                Err(error) => {
+                    self.lose(to, error);
+                    return true;
+                }
+            }
+        }
+        match self.state.peer(to).queue.is_empty() {
+            true => self.tell(to),
+            // Behind the last piece of a pipelined message the receiver is asked whether it can be had back.
+            false => self.flush(to),
+        }
+    }
+
+    /// Nothing but an `Ack` may go until the peer has taken more.
+    #[cold]
+    fn hold(&mut self, to: PeerIndex) -> bool {
+        let peer = self.state.peer(to);
+        let waits = !peer.queue.is_empty() || !peer.streams.is_empty();
+        if waits && !std::mem::replace(&mut peer.flow.blocked, true) {
+            self.state.blocked += 1;
+        }
+        self.tell(to)
+    }
+
+    /// Tells the peer what has been taken, if that is due and no other message has said it. `false`: the lane can't
+    /// take the message now.
+    fn tell(&mut self, to: PeerIndex) -> bool {
+        if !self.state.peer(to).flow.due {
+            return true;
+        }
+        let ack = Outgoing {
+            words: Words {
+                kind: MessageKind::ACK,
+                flags: 0,
+                tag: 0,
+                context: 0,
+                arg: 0,
+            },
+            payload: Payload::NONE,
+            request: None,
+        };
+        match self.send_outgoing(to, ack) {
+            Ok(again) => again.is_none(),
+            // A peer that has parted may be gone, and needs no word of this any more. What it has sent may still be
+            // arriving, so this alone does not lose it: whatever needs it will see.
+            Err(_) => {
+                self.state.peer(to).flow.due = false;
+                true
+            }
+        }
+    }
+
+    /// Hands one queued message to the lane; gives it back if the lane can't take it now.
+    fn send_outgoing(&mut self, to: PeerIndex, mut outgoing: Outgoing) -> Result<Option<Outgoing>> {
+        if matches!(outgoing.payload, Payload::OfRequest) && !self.prepare(to, &mut outgoing)? {
+            return Ok(None);
+        }
+        let Engine { lanes, state, .. } = self;
+        let peer = state.peers.get_mut(to).expect("known");
+        let limits = &state.limits[peer.lane];
+        let header = peer.header(state.me, outgoing.words);
+        let body = match &mut outgoing.payload {
+            // Bytes that stay with the lane for longer than this call can't stay in `outgoing`.
+            Payload::Short { len, bytes } if HEADER_BYTES + usize::from(*len) > limits.buffered => {
+                Body::Owned(bytes[..usize::from(*len)].to_vec())
+            }
+            Payload::Short { len, bytes } => Body::Lasting(&bytes[..usize::from(*len)]),
+            Payload::Owned(bytes) => Body::Owned(std::mem::take(bytes)),
+            Payload::OfRequest => {
+                let request = outgoing.request.and_then(|id| state.requests.get(id));
+                match request.map(|request| &request.work) {
+                    Some(Work::Send(work)) => {
+                        let memory = &work.memory;
+                        let len = memory.len() as usize;
+                        // SAFETY: the memory of a send that has not ended is valid.
+                        match unsafe { memory.slice(0, len) } {
+                            Some(bytes) => Body::Lasting(bytes),
+                            // What is not one run goes so only where the lane copies it: `prepare` has seen to that.
+                            None => Body::Packed(memory, 0, len),
+                        }
+                    }
+                    _ => Body::Lasting(&[]),
+                }
+            }
+        };
+        let (words, request) = (outgoing.words, outgoing.request);
+        let operation = || Operation::Message {
+            peer: to,
+            request,
+            ack: words.kind == MessageKind::ACK,
+            owned: None,
+        };
+        // SAFETY: the memory of a send that has not ended is valid; what else is lasting is so short that the lane copies it.
+        let handed = unsafe {
+            hand(
+                &mut *lanes[peer.lane],
+                limits,
+                &mut state.operations,
+                to,
+                &header.encode(),
+                body,
+                operation,
+            )
+        }?;
+        if let (Payload::Owned(bytes), Some(back)) = (&mut outgoing.payload, handed.back) {
+            *bytes = back;
+        }
+        if handed.sent == Sent::Again {
+            peer.at_once = 0;
+            return Ok(Some(outgoing));
+        }
+        if peer.lane == LOOPBACK {
+            state.sleepers.wake();
+        }
+        peer.went();
+        if let Some(id) = request {
+            let in_lane = handed.sent == Sent::Pending;
+            if let Some(request) = state.requests.get_mut(id)
+                && let Work::Send(work) = &mut request.work
+            {
+                work.seq = Some(header.seq);
+                work.in_lane += u32::from(in_lane);
+                work.stage = match words.kind {
+                    MessageKind::RTS if words.flags & FLAG_PIPELINED != 0 => {
+                        peer.streams.push_back(Stream {
+                            request: id,
+                            receiver: id.to_u64(),
+                            pipelined: true,
+                            next: 0,
+                            granted: work.memory.len(),
+                            end: work.memory.len(),
+                        });
+                        SendStage::Streaming
+                    }
+                    MessageKind::RTS => SendStage::AwaitsReceiver,
+                    _ if words.flags & FLAG_SYNC != 0 => SendStage::AwaitsReceiver,
+                    _ => SendStage::InLane,
+                };
+            }
+            state.end_send(id);
+        }
+        state.accepts_again(to);
+        Ok(None)
+    }
+}
+
+impl EngineState {
+    /// Queues a message of our own to a peer.
+    pub(super) fn reply(&mut self, to: PeerIndex, kind: MessageKind, context: u64, arg: u64, payload: &[u8]) {
+        self.reply_flagged(to, kind, 0, context, arg, payload);
+    }
+
+    pub(super) fn reply_flagged(
+        &mut self,
+        to: PeerIndex,
+        kind: MessageKind,
+        flags: u8,
+        context: u64,
+        arg: u64,
+        payload: &[u8],
+    ) {
+        if matches!(self.peer(to).link, Link::Lost(_)) {
+            return;
+        }
+        self.seek(to);
+        self.peer(to).queue.push_back(Outgoing {
+            words: Words {
+                kind,
+                flags,
+                tag: 0,
+                context,
+                arg,
+            },
+            payload: Payload::short(payload),
+            request: None,
+        });
+        self.list(to);
+    }
+}

@@ -1,0 +1,87 @@
+//! What waits for a lane, and messages of the layers above.
+
+use super::*;
+use crate::engine::dispatch::Incoming;
+
+fn send(scene: &mut Scene) -> RequestId {
+    let send = Send {
+        peer: PEER,
+        envelope: Envelope {
+            context: CONTEXT,
+            source: 0,
+            tag: 5,
+        },
+        memory: Memory::of(b"hello"),
+        sync: false,
+    };
+    // SAFETY: the memory is a constant's.
+    let id = unsafe { scene.engine.send(&send, true) }.expect("the peer lives");
+    id.expect("a request")
+}
+
+fn tries(scene: &Scene) -> u32 {
+    std::mem::take(&mut scene.wire.lock().tries)
+}
+
+#[test]
+fn a_lane_that_is_full_is_asked_once_for_each_message() {
+    let mut scene = Scene::new(|_| ());
+    scene.wire.lock().full = true;
+    let first = send(&mut scene);
+    assert_eq!(tries(&scene), 1);
+    // What has to wait behind it is not tried.
+    let second = send(&mut scene);
+    assert_eq!((tries(&scene), scene.engine.is_complete(first)), (0, Some(false)));
+    scene.engine.progress(false);
+    assert_eq!(tries(&scene), 1);
+    scene.wire.lock().full = false;
+    scene.engine.progress(false);
+    assert_eq!(tries(&scene), 2);
+    assert!(scene.engine.take(first).is_some() && scene.engine.take(second).is_some());
+    // From now on messages go at once again.
+    let third = send(&mut scene);
+    assert_eq!((tries(&scene), scene.engine.is_complete(third)), (1, Some(true)));
+    assert_eq!(scene.heard().len(), 3);
+}
+
+/// Messages of a kind that another layer has added reach it, in their turn, and it can answer.
+#[test]
+fn other_layers_have_kinds_of_their_own() {
+    const ASKS: MessageKind = MessageKind::added(0);
+    const ANSWERS: MessageKind = MessageKind::added(1);
+    let mut scene = Scene::new(|_| ());
+    let handler = |incoming: &mut Incoming| {
+        let (tag, context, arg) = incoming.words();
+        let mut answer = incoming.payload().to_vec();
+        answer.reverse();
+        incoming.reply(ANSWERS, (context, arg + 1), &answer);
+        (tag, incoming.from()) == (7, PEER)
+    };
+    scene.engine.handle(ASKS, Box::new(handler));
+    scene.says(ASKS, 0, (7, 40, 1), b"abc");
+    let heard = scene.heard();
+    let [(header, payload)] = &heard[..] else {
+        panic!("one answer: {}", heard.len());
+    };
+    assert_eq!((header.kind, header.context, header.arg), (ANSWERS, 40, 2));
+    assert_eq!(payload, b"cba");
+    scene.engine.post(PEER, ASKS, (3, 4), b"x");
+    assert_eq!(scene.heard().len(), 1);
+    // Its handler says that this makes no sense: the sender is not heard any more.
+    scene.says(ASKS, 0, (8, 40, 1), b"");
+    scene.says(ASKS, 0, (7, 40, 1), b"abc");
+    assert_eq!(scene.heard().len(), 0);
+}
+
+#[test]
+fn a_kind_that_nobody_knows_makes_no_sense() {
+    for kind in [MessageKind::added(5), MessageKind::added(191)] {
+        let mut scene = Scene::new(|_| ());
+        scene.says(kind, 0, (0, 0, 0), b"");
+        let told = scene.engine.describe(&crate::engine::describe::bare);
+        assert!(
+            told.contains("out of reach") && told.contains("makes no sense"),
+            "{told}"
+        );
+    }
+}

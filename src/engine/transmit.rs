@@ -1,0 +1,114 @@
+//! The one place where headers are made and messages are handed to lanes.
+
+use super::Operation;
+use super::peer::Peer;
+use super::wire::{FLAG_BACKPRESSURE, HEADER_BYTES, Header, MessageKind};
+use crate::base::error::Result;
+use crate::base::slab::Slab;
+use crate::data::memory::Memory;
+use crate::identity::PeerIndex;
+use crate::lane::{Lane, Limits, Sent};
+
+/// What a message's header says besides what the connection to its receiver adds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Words {
+    pub kind: MessageKind,
+    pub flags: u8,
+    pub tag: i32,
+    pub context: u64,
+    pub arg: u64,
+}
+
+impl Peer {
+    /// The header of the next message to this peer. [`Peer::went`] follows once the lane has taken the message.
+    #[inline(always)]
+    pub(super) fn header(&self, me: PeerIndex, words: Words) -> Header {
+        let Words {
+            kind,
+            flags,
+            tag,
+            context,
+            arg,
+        } = words;
+        Header {
+            token: self.token,
+            kind,
+            flags: flags
+                | if self.flow.asks_backpressure {
+                    FLAG_BACKPRESSURE
+                } else {
+                    0
+                },
+            ack: self.next_in as u16,
+            src: me,
+            seq: self.next_out,
+            tag,
+            context,
+            arg,
+        }
+    }
+}
+
+/// What follows a header.
+pub(super) enum Body<'a> {
+    /// Bytes that stay as they are until the operation has ended; or so few that the lane copies them.
+    Lasting(&'a [u8]),
+    /// Bytes of our own, which are kept as long as the lane needs them.
+    Owned(Vec<u8>),
+    /// So many of the packed bytes of memory, from this one on, that the lane copies them.
+    Packed(&'a Memory, u64, usize),
+}
+
+/// What became of a message.
+pub(super) struct Handed {
+    pub sent: Sent,
+    /// Bytes of our own that the lane does not need.
+    pub back: Option<Vec<u8>>,
+}
+
+/// Hands a message to a lane. If it keeps the message's bytes, `operation` is noted under the token that it gets, and holds them if
+/// they are our own.
+///
+/// # Safety
+/// [`Body::Lasting`] is valid and unchanged until the lane has completed the operation, and [`Body::Packed`] is readable.
+pub(super) unsafe fn hand(
+    lane: &mut dyn Lane,
+    limits: &Limits,
+    operations: &mut Slab<Operation>,
+    to: PeerIndex,
+    header: &[u8; HEADER_BYTES],
+    body: Body,
+    operation: impl FnOnce() -> Operation,
+) -> Result<Handed> {
+    let (payload, owned) = match body {
+        Body::Packed(memory, from, len) => {
+            debug_assert!(HEADER_BYTES + len <= limits.buffered);
+            let sent = lane.send_packed(to, header, len, &mut |into| {
+                // SAFETY: the caller's promise that the memory is readable.
+                unsafe { memory.pack(from, into) };
+            })?;
+            return Ok(Handed { sent, back: None });
+        }
+        Body::Lasting(payload) => (payload, None),
+        Body::Owned(bytes) => (&[][..], Some(bytes)),
+    };
+    let payload = owned.as_deref().unwrap_or(payload);
+    let pending = HEADER_BYTES + payload.len() > limits.buffered;
+    let token = match pending {
+        true => operations.insert(operation()),
+        false => u32::MAX,
+    };
+    // SAFETY: bytes that stay with the lane are lasting, as the caller promises, or owned, and then kept in the operation below.
+    let sent = unsafe { lane.send(to, header, payload, token.into()) };
+    if pending && !matches!(sent, Ok(Sent::Pending)) {
+        operations.remove(token);
+    }
+    let sent = sent?;
+    let mut back = owned;
+    if sent == Sent::Pending
+        && let Some(Operation::Message { owned, .. }) = operations.get_mut(token)
+    {
+        *owned = back.take();
+    }
+    Ok(Handed { sent, back })
+}

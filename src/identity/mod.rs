@@ -1,0 +1,15 @@
+//! Who is who: names of processes and of communication contexts. Known to all layers; knows none of them, and holds all that
+//! there is to know of the bits of such names.
+//!
+//! - [`ProcessName`]: a process, by its job and its rank there: the same for everybody
+//! - [`PeerIndex`]: a process as this one counts those that it knows of: local, and what lanes and groups use
+//! - [`Directory`]: from one to the other; it grows as other jobs become known
+//! - [`Context`]: to which communicator a message belongs, and for what purpose
+
+mod context;
+mod directory;
+mod process;
+
+pub use context::{Context, Contexts};
+pub use directory::Directory;
+pub use process::{JobId, PeerIndex, ProcessName};

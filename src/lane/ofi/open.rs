@@ -1,0 +1,165 @@
+//! Opening the lane: libfabric's objects, and the buffers that the provider wants.
+
+use super::*;
+
+impl OfiLane {
+    pub(super) fn open_info(
+        mut info: Info,
+        settings: &Settings,
+        register_always: bool,
+        spins: bool,
+        ledger: &Ledger,
+    ) -> Result<OfiLane> {
+        let provider = info.provider();
+        let tuning = Tuning::of(&info);
+        if let Some(entries) = tuning.receive_queue {
+            info.limit_receive_queue(entries);
+        }
+        if tuning.own_thread {
+            info.progress_by_thread();
+        }
+        if provider == "shm" {
+            info.name_source(&shm_name::new(std::process::id())?)?;
+        }
+        let message = tuning.message.min(info.max_msg_size());
+        let two_segments = info.send_iov_limit() >= 2;
+        let buffered = if two_segments {
+            tuning.buffered.min(message)
+        } else {
+            message
+        };
+        let registers_local = info.registers_local() || register_always;
+        let limits = Limits {
+            buffered,
+            message,
+            piece: message,
+            ordered: info.is_ordered() && (info.completes_in_order() || tuning.short_messages_in_order),
+            rma: settings.rma && info.has_rma(),
+            rma_from: tuning.rma_from,
+            // One operation reads as much as one message carries; and a registration is dear.
+            read_run: if registers_local {
+                tuning.rma_from
+            } else {
+                message / info.send_iov_limit().clamp(1, Endpoint::TARGETS)
+            },
+            register_run: usize::MAX,
+            eager: tuning.eager.min(message),
+            pipelined: 0,
+            queue: tuning.queue,
+        };
+
+        let named = |error: CallError| -> crate::Error {
+            let interface = info.domain_name();
+            err!(
+                Other,
+                "the libfabric provider {provider} can't be opened on {interface}: {error}"
+            )
+        };
+        let descriptor = tuning.descriptor && (tuning.own_thread || !spins);
+        let when = When::of(&provider, fabric::version()?);
+        let open = || {
+            let fabric = Fabric::open(&info)?;
+            let domain = Domain::open(&fabric, &info)?;
+            let entries = OPERATIONS + 2 * info.receive_queue_size().min(2048);
+            let queue = CompletionQueue::open(&domain, entries, descriptor)
+                // A version of the provider without a descriptor is used without sleeping.
+                .or_else(|error| {
+                    if descriptor {
+                        CompletionQueue::open(&domain, entries, false)
+                    } else {
+                        Err(error)
+                    }
+                })?;
+            let addresses = AddressVector::open(&domain, &info)?;
+            let endpoint = Endpoint::open(&domain, &info, &queue, &addresses, message, when)?;
+            let own_name = endpoint.name()?;
+            if let Some(address) = fabric::socket_address(&own_name) {
+                fabric::limit_patience(address);
+                if tuning.long_receives {
+                    fabric::lengthen_accepted(address);
+                }
+            }
+            Ok((domain, queue, addresses, endpoint, own_name))
+        };
+        let (domain, queue, addresses, endpoint, own_name) = ledger.time(Phase::Open, open).map_err(named)?;
+
+        let inject_size = info.inject_size().min(message);
+        let sockets = match fabric::socket_address(&own_name) {
+            Some(own) if tuning.long_receives || tuning.sockets && !queue.has_descriptor() => {
+                Sockets::new(own)
+            }
+            _ => None,
+        };
+        let mut receives = ReceiveBuffers::new(
+            tuning.receive_bytes,
+            tuning.receive_count,
+            message,
+            info.receive_queue_size(),
+        )?;
+        if !tuning.shares {
+            receives.share_no_more();
+        }
+        let mut lane = OfiLane {
+            endpoint,
+            registered: HashMap::default(),
+            reads: Reads::new(info.max_msg_size().min(READ_PART), info.send_iov_limit()),
+            own_regions: Vec::new(),
+            queue,
+            addresses,
+            domain,
+            operations: Operations::new(
+                OPERATIONS,
+                buffered,
+                if registers_local { SPARES } else { 0 },
+                message,
+            )?,
+            receives,
+            registrar: Registrar::new(info.mr_key_size(), info.chooses_keys()),
+            info,
+            provider,
+            own_name,
+            limits,
+            inject_size,
+            counts_all: false,
+            scratch: vec![0; inject_size].into_boxed_slice(),
+            batch: Batch::default(),
+            peers: HashMap::default(),
+            registers_local,
+            next_region: 0,
+            report_after: (settings.contact_report_s > 0)
+                .then(|| Duration::from_secs(settings.contact_report_s)),
+            sleeps_early: tuning.own_thread,
+            sockets,
+            long_receives: tuning.long_receives,
+            quiet: 0,
+            unread: 0,
+        };
+        ledger.time(Phase::Post, || {
+            lane.register_bounce_buffers()?;
+            lane.replenish()
+        })?;
+        Ok(lane)
+    }
+
+    pub(super) fn register_bounce_buffers(&mut self) -> Result<()> {
+        if !self.registers_local {
+            return Ok(());
+        }
+        let pages = self.operations.bounce();
+        let key = keys::local(self.own_regions.len());
+        // SAFETY: the pages outlive the region (field order).
+        let region = unsafe {
+            MemoryRegion::register(
+                &self.domain,
+                &self.endpoint,
+                pages.base(),
+                pages.len(),
+                Access::Send,
+                key,
+            )
+        }?;
+        self.operations.set_descriptor(region.descriptor());
+        self.own_regions.push(region);
+        Ok(())
+    }
+}

@@ -1,0 +1,176 @@
+//! Sending: by size, a message is injected, copied into a buffer of the lane's, or sent from where it is.
+
+use super::*;
+
+impl OfiLane {
+    /// Sends a message that is copied in any case.
+    #[inline]
+    pub(super) fn send_short(
+        &mut self,
+        peer: PeerIndex,
+        header: &[u8],
+        len: usize,
+        payload: impl FnOnce(&mut [u8]),
+    ) -> Result<Sent> {
+        if header.len() + len <= self.inject_size && !self.counts_all {
+            self.inject(peer, header, len, payload)
+        } else {
+            self.send_copied(peer, header, len, payload)
+        }
+    }
+
+    /// Sends what libfabric copies before it returns.
+    #[inline]
+    pub(super) fn inject(
+        &mut self,
+        peer: PeerIndex,
+        header: &[u8],
+        len: usize,
+        payload: impl FnOnce(&mut [u8]),
+    ) -> Result<Sent> {
+        let Some(known) = self.peers.get_mut(&peer.number()) else {
+            return Err(self.unknown(peer));
+        };
+        let bytes = if len == 0 {
+            header
+        } else {
+            let bytes = &mut self.scratch[..header.len() + len];
+            let (head, rest) = bytes.split_at_mut(header.len());
+            head.copy_from_slice(header);
+            payload(rest);
+            bytes
+        };
+        match self.endpoint.inject(bytes, known.address) {
+            Ok(Posted::Accepted) => {
+                known.accepted();
+                Ok(Sent::Done)
+            }
+            Ok(Posted::Again) => Ok(self.again(peer)),
+            Err(error) => Err(self.refused(peer, error)),
+        }
+    }
+
+    /// Sends from a bounce buffer.
+    pub(super) fn send_copied(
+        &mut self,
+        peer: PeerIndex,
+        header: &[u8],
+        len: usize,
+        payload: impl FnOnce(&mut [u8]),
+    ) -> Result<Sent> {
+        let Some(slot) = self.operations.next() else {
+            return Ok(Sent::Again);
+        };
+        let Some(known) = self.peers.get_mut(&peer.number()) else {
+            return Err(self.unknown(peer));
+        };
+        let bytes = self.operations.fill(slot, header, len, payload);
+        let descriptor = self.operations.descriptor();
+        let context = self.operations.context(slot);
+        let len = header.len() + len;
+        // SAFETY: the slot's buffer and context are not touched until the operation ends, and outlive the endpoint.
+        match unsafe { self.endpoint.send(bytes, len, descriptor, known.address, context) } {
+            Ok(Posted::Accepted) => {
+                known.accepted();
+                self.operations.start(slot, Operation::Copied { peer });
+                Ok(Sent::Done)
+            }
+            Ok(Posted::Again) => Ok(self.again(peer)),
+            Err(error) => Err(self.refused(peer, error)),
+        }
+    }
+
+    /// Sends a payload that can't be registered from where it is, as happens when no more memory may be locked: a copy, in one
+    /// of the buffers that were registered when the lane was opened.
+    #[cold]
+    pub(super) fn send_spared(&mut self, peer: PeerIndex, header: &[u8], payload: &[u8]) -> Result<Sent> {
+        let (Some(slot), Some(spare)) = (self.operations.next(), self.operations.spare()) else {
+            return Ok(Sent::Again);
+        };
+        let Some(known) = self.peers.get_mut(&peer.number()) else {
+            return Err(self.unknown(peer));
+        };
+        let bytes = self.operations.fill_spare(spare, header, payload);
+        let descriptor = self.operations.descriptor();
+        let context = self.operations.context(slot);
+        let len = header.len() + payload.len();
+        // SAFETY: the buffer is taken and the slot's context not touched until the operation ends, and both outlive the
+        // endpoint.
+        match unsafe { self.endpoint.send(bytes, len, descriptor, known.address, context) } {
+            Ok(Posted::Accepted) => {
+                known.accepted();
+                self.operations.take(spare);
+                self.operations.start(slot, Operation::Spared { peer, spare });
+                Ok(Sent::Done)
+            }
+            Ok(Posted::Again) => Ok(self.again(peer)),
+            Err(error) => Err(self.refused(peer, error)),
+        }
+    }
+
+    /// Sends the payload from where it is.
+    ///
+    /// # Safety
+    /// As for [`Lane::send`].
+    pub(super) unsafe fn send_in_place(
+        &mut self,
+        peer: PeerIndex,
+        header: &[u8],
+        payload: &[u8],
+        token: u64,
+    ) -> Result<Sent> {
+        let Some(slot) = self.operations.next() else {
+            return Ok(Sent::Again);
+        };
+        let Some(address) = self.peers.get(&peer.number()).map(|known| known.address) else {
+            return Err(self.unknown(peer));
+        };
+        let region = if self.registers_local {
+            // SAFETY: the caller keeps the payload valid until the completion, at which the region ends.
+            let region = unsafe {
+                self.registrar.register(
+                    &self.domain,
+                    &self.endpoint,
+                    payload.as_ptr(),
+                    payload.len(),
+                    Access::Send,
+                )
+            };
+            match region {
+                Ok(region) => Some(region),
+                Err(_) => return self.send_spared(peer, header, payload),
+            }
+        } else {
+            None
+        };
+        let head = self.operations.fill(slot, header, 0, |_| {});
+        let in_place = region
+            .as_ref()
+            .map_or(std::ptr::null_mut(), |one| one.region.descriptor());
+        // SAFETY: the slot's buffer and context are not touched until the operation ends, and outlive the endpoint;
+        // the caller vouches for the payload.
+        let posted = unsafe {
+            self.endpoint.send_pair(
+                [(head, header.len()), (payload.as_ptr(), payload.len())],
+                [self.operations.descriptor(), in_place],
+                address,
+                self.operations.context(slot),
+            )
+        };
+        if let Ok(Posted::Accepted) = posted {
+            self.operations
+                .start(slot, Operation::Lent { peer, token, region });
+            if let Some(known) = self.peers.get_mut(&peer.number()) {
+                known.accepted();
+            }
+            return Ok(Sent::Pending);
+        }
+        if let Some(region) = region {
+            self.registrar.end(region);
+        }
+        match posted {
+            Err(error) => Err(self.refused(peer, error)),
+            Ok(_) => Ok(self.again(peer)),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! `MPI_Allgather`, `MPI_Allgatherv` (MPI 5.0 section 6.7).
+
+use super::buffer::{Address, Blocks, Buffer, Packed, VBuffer};
+use super::choose::{self, Allgather};
+use super::inter;
+use super::run::Run;
+use super::scratch::{Scratch, copy};
+use crate::base::error::Result;
+use crate::data::memory::Memory;
+use crate::err;
+use crate::objects::communicator::Collective;
+
+/// Everybody's elements for everybody, by rank; of an intercommunicator, those of each group for the other. `send` is `None` with `MPI_IN_PLACE`; `receive` holds the elements of
+/// one rank.
+///
+/// # Errors
+/// `MPI_ERR_TRUNCATE` at a process to which a peer gives more than it expects.
+pub async fn allgather(operation: &Collective, send: Option<Buffer>, receive: Buffer) -> Result<()> {
+    if operation.is_across() {
+        return inter::allgather(operation, send, receive).await;
+    }
+    let mut run = Run::new(operation);
+    place_own(&mut run, send, &receive);
+    let block = receive.block(0).len();
+    match choose::allgather(block * u64::from(run.size), run.size, true) {
+        Allgather::Doubling => doubling(&mut run, &receive).await,
+        Allgather::Bruck => bruck(&mut run, &receive).await?,
+        Allgather::Ring => ring(&mut run, &receive).await,
+    }
+    run.finish()
+}
+
+/// As [`allgather`], with blocks of different lengths.
+///
+/// # Errors
+/// As for [`allgather`].
+pub async fn allgatherv(operation: &Collective, send: Option<Buffer>, receive: VBuffer) -> Result<()> {
+    if operation.is_across() {
+        return inter::allgatherv(operation, send, receive).await;
+    }
+    let mut run = Run::new(operation);
+    place_own(&mut run, send, &receive);
+    let elements: u64 = receive.counts.iter().sum();
+    uneven(&mut run, &receive, elements * receive.datatype.size()).await?;
+    run.finish()
+}
+
+/// The bytes of everybody for everybody, by rank. All give as many.
+///
+/// # Errors
+/// `MPI_ERR_BUFFER` where `all` has not room for all; what peers say of lost processes.
+pub async fn allgather_bytes(operation: &Collective, mine: &[u8], all: &mut [u8]) -> Result<()> {
+    let mut run = Run::new(operation);
+    if mine.len().checked_mul(run.size as usize) != Some(all.len()) {
+        return Err(err!(
+            Buffer,
+            "{} processes give {} bytes each, and the receive buffer has {}",
+            run.size,
+            mine.len(),
+            all.len()
+        ));
+    }
+    let lengths = (0..run.size).map(|_| mine.len() as u64);
+    // SAFETY: `all` has room for the blocks, as was checked, and is borrowed until the operation has ended.
+    let address = unsafe { Address::new(all.as_mut_ptr()) };
+    let blocks = Packed::new(address, lengths);
+    run.note(copy(&Memory::of(mine), &blocks.block(run.rank)));
+    uneven(&mut run, &blocks, all.len() as u64).await?;
+    run.finish()
+}
+
+/// Everybody's block for everybody, where each has its own in place and blocks may differ. `total`: the bytes of all.
+pub(super) async fn uneven(run: &mut Run<'_>, blocks: &impl Blocks, total: u64) -> Result<()> {
+    match choose::allgather(total, run.size, false) {
+        Allgather::Bruck => bruck(run, blocks).await?,
+        Allgather::Doubling | Allgather::Ring => ring(run, blocks).await,
+    }
+    Ok(())
+}
+
+fn place_own(run: &mut Run<'_>, send: Option<Buffer>, blocks: &impl Blocks) {
+    if let Some(send) = send {
+        run.note(copy(&send.memory(), &blocks.block(run.rank)));
+    }
+}
+
+/// Recursive doubling, for a power of two of processes.
+async fn doubling(run: &mut Run<'_>, blocks: &Buffer) {
+    let mut mask = 1;
+    while mask < run.size {
+        let partner = run.rank ^ mask;
+        let (mine, theirs) = (run.rank & !(mask - 1), partner & !(mask - 1));
+        run.exchange(
+            partner,
+            blocks.blocks(mine, mask),
+            partner,
+            blocks.blocks(theirs, mask),
+        )
+        .await;
+        mask *= 2;
+    }
+}
+
+/// Bruck's algorithm: each round doubles the number of blocks that a process has, which are its own and those of the
+/// ranks that follow.
+async fn bruck(run: &mut Run<'_>, blocks: &impl Blocks) -> Result<()> {
+    let lengths = (0..run.size).map(|distance| blocks.block(run.above(distance)).len());
+    let total: u64 = lengths.clone().sum();
+    let scratch = Scratch::bytes(total as usize)?;
+    let packed = Packed::new(scratch.address(), lengths);
+    run.note(copy(&blocks.block(run.rank), &packed.block(0)));
+    let mut have = 1;
+    while have < run.size {
+        let number = have.min(run.size - have);
+        run.exchange(
+            run.below(have),
+            packed.range(0, number),
+            run.above(have),
+            packed.range(have, have + number),
+        )
+        .await;
+        have += number;
+    }
+    for distance in 1..run.size {
+        run.note(copy(&packed.block(distance), &blocks.block(run.above(distance))));
+    }
+    Ok(())
+}
+
+/// From neighbour to neighbour.
+async fn ring(run: &mut Run<'_>, blocks: &impl Blocks) {
+    let (to, from) = (run.above(1), run.below(1));
+    let mut sends = Vec::new();
+    for step in 0..run.size - 1 {
+        let receiving = run.receive(from, blocks.block(run.below(step + 1)));
+        let sending = run.send(to, blocks.block(run.below(step)));
+        run.keep(&mut sends, sending);
+        run.end(receiving).await;
+    }
+    run.end_all(sends).await;
+}

@@ -1,0 +1,153 @@
+//! `MPI_Allreduce` (MPI 5.0 section 6.9.6). Whatever the algorithm, each element is combined in one order only and
+//! so has the same bits on every process.
+
+use std::sync::Arc;
+
+use super::buffer::Address;
+use super::choose::{self, Allreduce};
+use super::flat;
+use super::inter;
+use super::pieces::Pieces;
+use super::reduction::{Accumulator, Folding, Halving, Order, Reducer, even_pieces};
+use super::run::Run;
+use super::scratch::Scratch;
+use crate::base::error::Result;
+use crate::data::datatype::Datatype;
+use crate::data::op::Op;
+use crate::objects::communicator::Collective;
+
+/// The elements of all ranks combined, for everybody; of an intercommunicator, those of each group for the other.
+/// `send` is `None` with `MPI_IN_PLACE`.
+///
+/// # Errors
+/// `MPI_ERR_TRUNCATE` at a process whose peer gives more elements.
+pub async fn allreduce(
+    operation: &Collective,
+    send: Option<Address>,
+    receive: Address,
+    count: u64,
+    datatype: Arc<Datatype>,
+    op: Arc<Op>,
+) -> Result<()> {
+    let reducer = Reducer {
+        datatype,
+        operation: op,
+    };
+    if operation.is_across() {
+        return inter::allreduce(operation, send, receive, &reducer, count).await;
+    }
+    let mut run = Run::new(operation);
+    let bytes = count * reducer.datatype.size();
+    let algorithm = choose::allreduce(bytes, count, run.size, reducer.commutes(), run.flat);
+    if count == 0 {
+    } else if run.size == 1 {
+        if let Some(send) = send {
+            reducer.copy(send, receive, 0..count);
+        }
+    } else if algorithm == Allreduce::Flat {
+        match run.rank {
+            0 => flat::reduce(&mut run, 0, send, Some(receive), &reducer, count).await?,
+            _ => flat::reduce(&mut run, 0, send.or(Some(receive)), None, &reducer, count).await?,
+        }
+        flat::broadcast(&mut run, 0, &reducer.memory(receive, 0..count)).await;
+    } else if algorithm == Allreduce::Ring {
+        ring(&mut run, send, receive, &reducer, count).await?;
+    } else {
+        let scratch = Scratch::elements(&reducer.datatype, count, 1)?;
+        let sum = match send {
+            Some(send) => Accumulator::reading(&reducer, send, [receive, scratch.slot(0)]),
+            None => Accumulator::owning(&reducer, receive, scratch.slot(0)),
+        };
+        folded(&mut run, sum, receive, count, algorithm).await;
+    }
+    run.finish()
+}
+
+/// Among a power of two of processes; the others give their elements before and get the result after.
+async fn folded(
+    run: &mut Run<'_>,
+    mut sum: Accumulator<'_>,
+    receive: Address,
+    count: u64,
+    algorithm: Allreduce,
+) {
+    let reducer = sum.reducer;
+    let folding = Folding::of(run.size);
+    let Some(folded) = folding.fold(run, &mut sum, 0..count).await else {
+        let receiving = run.receive(run.rank + 1, reducer.memory(receive, 0..count));
+        run.end(receiving).await;
+        return;
+    };
+    if algorithm == Allreduce::Doubling {
+        for round in 0..folding.rounds() {
+            let partner = folding.rank(folded ^ 1 << round);
+            sum.exchange(run, partner, 0..count).await;
+        }
+        sum.settle(receive, 0..count);
+    } else {
+        let start = even_pieces(count, folding);
+        let halving = Halving {
+            folding,
+            order: Order::NearFirst,
+            start: &start,
+        };
+        let piece = halving.reduce_scatter(run, &mut sum, folded).await;
+        sum.settle(receive, piece);
+        halving.allgather(run, reducer, receive, folded).await;
+    }
+    if run.rank < 2 * folding.pairs {
+        let sending = run.send(run.rank - 1, reducer.memory(receive, 0..count));
+        run.end(sending).await;
+    }
+}
+
+/// Piece after piece round a ring, twice: combined, then handed out. For operations that commute.
+async fn ring(
+    run: &mut Run<'_>,
+    send: Option<Address>,
+    receive: Address,
+    reducer: &Reducer,
+    count: u64,
+) -> Result<()> {
+    let pieces = Pieces {
+        total: count,
+        number: run.size,
+    };
+    let (to, from) = (run.above(1), run.below(1));
+    let (rank, size) = (run.rank, run.size);
+    // That of the process `distance` below.
+    let piece = |distance: u32| {
+        let at = (rank + size - distance % size) % size;
+        pieces.range(at, at + 1)
+    };
+    // In place, operands are received apart from this process's own.
+    let longest = count.div_ceil(size.into());
+    let scratch = Scratch::elements(&reducer.datatype, if send.is_some() { 0 } else { longest }, 1)?;
+    for step in 0..size - 1 {
+        let (out, into) = (piece(step), piece(step + 1));
+        let source = match send {
+            Some(send) if step == 0 => send,
+            _ => receive,
+        };
+        let incoming = match send {
+            Some(_) => reducer.memory(receive, into.clone()),
+            None => reducer.memory(scratch.slot(0), 0..into.end - into.start),
+        };
+        run.exchange(to, reducer.memory(source, out), from, incoming)
+            .await;
+        match send {
+            Some(send) => reducer.combine(send, receive, into),
+            None => {
+                let mine = receive.element(into.start, &reducer.datatype);
+                reducer.combine(scratch.slot(0), mine, 0..into.end - into.start);
+            }
+        }
+    }
+    // The last piece that came is complete.
+    for step in 0..size - 1 {
+        let (out, into) = (piece(step + size - 1), piece(step));
+        let (out, into) = (reducer.memory(receive, out), reducer.memory(receive, into));
+        run.exchange(to, out, from, into).await;
+    }
+    Ok(())
+}

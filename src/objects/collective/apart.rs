@@ -1,0 +1,390 @@
+//! Send and receive buffers that overlap, which no collective operation allows (`MPI_IN_PLACE` says that one buffer serves for both).
+//!
+//! A process sees that of its own two buffers only. Were it to return at once, the others, who know nothing of it, would wait for its
+//! messages. So it takes part with a copy of what it sends, everybody's result is the right one, and its own call or request ends with
+//! `MPI_ERR_BUFFER`.
+
+use std::sync::Arc;
+
+use super::buffer::{Address, Blocks, Buffer, VBuffer, WBuffer};
+use super::scratch::{Scratch, copy, span};
+use crate::base::error::{Error, Result};
+use crate::data::datatype::Datatype;
+use crate::data::memory::Memory;
+use crate::data::pieces::Piece;
+use crate::err;
+
+/// Of a block that is not one run of bytes, so many runs at most are looked at: a type that leaves out what another one holds, as the
+/// columns of a matrix do, is told from one that does not by the first of them.
+const RUNS: usize = 64;
+
+/// The copy that is sent instead, and the error at the end.
+pub struct Refused {
+    error: Error,
+    /// What is short lies in it, so it must not move.
+    _copy: Box<Scratch>,
+}
+
+/// The result of an operation in which this process took part with a copy.
+pub fn refuse(refused: Option<Refused>, result: Result<()>) -> Result<()> {
+    match refused {
+        Some(refused) => result.and(Err(refused.error)),
+        None => result,
+    }
+}
+
+/// A buffer of some blocks.
+pub trait Blocked: Sized {
+    /// All of it, in as few pieces as it has.
+    fn each(&self, blocks: u32, see: &mut dyn FnMut(Memory));
+    /// The same bytes, one behind another from an address on.
+    fn packed(&self, at: Address) -> Self;
+}
+
+impl Blocked for Buffer {
+    fn each(&self, blocks: u32, see: &mut dyn FnMut(Memory)) {
+        see(self.blocks(0, blocks));
+    }
+
+    fn packed(&self, at: Address) -> Buffer {
+        Buffer {
+            address: at,
+            count: self.count * self.datatype.size(),
+            datatype: Datatype::byte().clone(),
+        }
+    }
+}
+
+impl Blocked for VBuffer {
+    fn each(&self, blocks: u32, see: &mut dyn FnMut(Memory)) {
+        (0..blocks).for_each(|rank| see(self.block(rank)));
+    }
+
+    fn packed(&self, at: Address) -> VBuffer {
+        let size = self.datatype.size();
+        let counts: Arc<[u64]> = self.counts.iter().map(|count| count * size).collect();
+        VBuffer {
+            address: at,
+            displs: starts(&counts),
+            counts,
+            datatype: Datatype::byte().clone(),
+        }
+    }
+}
+
+impl Blocked for WBuffer {
+    fn each(&self, blocks: u32, see: &mut dyn FnMut(Memory)) {
+        (0..blocks).for_each(|rank| see(self.block(rank)));
+    }
+
+    fn packed(&self, at: Address) -> WBuffer {
+        let sizes = self.datatypes.iter().map(|datatype| datatype.size());
+        let counts: Arc<[u64]> = (self.counts.iter())
+            .zip(sizes)
+            .map(|(count, size)| count * size)
+            .collect();
+        WBuffer {
+            address: at,
+            displs: starts(&counts),
+            datatypes: self.datatypes.iter().map(|_| Datatype::byte().clone()).collect(),
+            counts,
+        }
+    }
+}
+
+/// Where blocks of so many bytes begin that lie one behind another.
+fn starts(lengths: &[u64]) -> Arc<[i64]> {
+    let mut end = 0;
+    let start = |&length: &u64| {
+        let start = end;
+        end += length as i64;
+        start
+    };
+    lengths.iter().map(start).collect()
+}
+
+/// What this process sends, apart from where it receives. Each comes with its number of blocks.
+///
+/// # Errors
+/// `MPI_ERR_NO_MEM` where there is no memory for a copy.
+///
+/// # Safety
+/// The data of `send` can be read.
+pub unsafe fn apart<S: Blocked>(
+    (send, sent): (S, u32),
+    (receive, received): (&impl Blocked, u32),
+) -> Result<(S, Option<Refused>)> {
+    let given = |see: &mut dyn FnMut(Memory)| send.each(sent, see);
+    let taken = |see: &mut dyn FnMut(Memory)| receive.each(received, see);
+    if !overlap(given, taken) {
+        return Ok((send, None));
+    }
+    let mut len = 0;
+    send.each(sent, &mut |block| len += block.len() as usize);
+    let scratch = Box::new(Scratch::bytes(len)?);
+    let mut done = 0;
+    let mut copied = Ok(());
+    send.each(sent, &mut |block| {
+        let len = block.len() as usize;
+        if let Err(error) = copy(&block, &scratch.part(done, len)) {
+            copied = Err(error);
+        }
+        done += len;
+    });
+    copied?;
+    Ok((send.packed(scratch.address()), Some(refused(scratch))))
+}
+
+/// The same of elements that are to be reduced.
+///
+/// # Errors
+/// As for [`apart`].
+///
+/// # Safety
+/// As for [`apart`].
+pub unsafe fn apart_elements(
+    (send, sent): (Address, u64),
+    (receive, received): (Address, u64),
+    datatype: &Arc<Datatype>,
+) -> Result<(Address, Option<Refused>)> {
+    let elements = |at: Address, count| Memory::new(at.get(), count, datatype);
+    let given = |see: &mut dyn FnMut(Memory)| see(elements(send, sent));
+    let taken = |see: &mut dyn FnMut(Memory)| see(elements(receive, received));
+    if !overlap(given, taken) {
+        return Ok((send, None));
+    }
+    let scratch = Box::new(Scratch::elements(datatype, sent, 1)?);
+    copy(&elements(send, sent), &elements(scratch.slot(0), sent))?;
+    Ok((scratch.slot(0), Some(refused(scratch))))
+}
+
+/// Whether two runs of elements overlap.
+pub fn elements_overlap(one: *const u8, other: *const u8, count: u64, datatype: &Arc<Datatype>) -> bool {
+    let elements = |at: *const u8| Memory::new(at.cast_mut(), count, datatype);
+    overlap(|see| see(elements(one)), |see| see(elements(other)))
+}
+
+#[cold]
+fn refused(copy: Box<Scratch>) -> Refused {
+    Refused {
+        error: err!(
+            Buffer,
+            "sendbuf and recvbuf overlap; MPI_IN_PLACE says that one buffer serves for both (a copy of sendbuf was sent, so that \
+             no other process waits)"
+        ),
+        _copy: copy,
+    }
+}
+
+/// Whether two memories, each of several pieces, have a byte in common.
+fn overlap(one: impl Fn(&mut dyn FnMut(Memory)), other: impl Fn(&mut dyn FnMut(Memory))) -> bool {
+    let (a, b) = (hull(&one), hull(&other));
+    if a.end <= b.start || b.end <= a.start {
+        return false;
+    }
+    if a.flat && b.flat {
+        return true;
+    }
+    let (a, b) = (runs(&one), runs(&other));
+    let (mut i, mut k) = (0, 0);
+    while i < a.len() && k < b.len() {
+        if a[i].1 <= b[k].0 {
+            i += 1;
+        } else if b[k].1 <= a[i].0 {
+            k += 1;
+        } else {
+            return true;
+        }
+    }
+    false
+}
+
+/// From the lowest byte to the highest; empty: there is none. `flat`: all between belong to it.
+struct Hull {
+    start: usize,
+    end: usize,
+    flat: bool,
+}
+
+fn hull(of: impl Fn(&mut dyn FnMut(Memory))) -> Hull {
+    let mut hull = Hull {
+        start: usize::MAX,
+        end: 0,
+        flat: true,
+    };
+    let mut pieces = 0;
+    of(&mut |memory| {
+        let (start, end) = match &memory {
+            _ if memory.is_empty() => return,
+            Memory::Contiguous { address, len } => (address.addr(), address.addr().saturating_add(*len)),
+            Memory::Typed {
+                address,
+                count,
+                datatype,
+            } => {
+                hull.flat = false;
+                match span(datatype, *count) {
+                    Some((low, len)) => {
+                        let start = address.addr().wrapping_add_signed(low as isize);
+                        (start, start.saturating_add(len))
+                    }
+                    None => return,
+                }
+            }
+            Memory::Part { .. } => return,
+        };
+        pieces += 1;
+        hull.start = hull.start.min(start);
+        hull.end = hull.end.max(end);
+    });
+    hull.flat &= pieces <= 1;
+    hull
+}
+
+/// The runs of bytes that hold the data, in ascending order and apart.
+fn runs(of: impl Fn(&mut dyn FnMut(Memory))) -> Vec<(usize, usize)> {
+    let mut runs = Vec::new();
+    of(&mut |memory| {
+        let pieces = memory.pieces(0, memory.len(), RUNS);
+        let some = pieces.iter().filter(|piece| piece.len > 0);
+        let ends = |piece: &Piece| {
+            let start = piece.address.addr();
+            (start, start.saturating_add(piece.len))
+        };
+        runs.extend(some.map(ends));
+    });
+    runs.sort_unstable();
+    // Blocks to be sent may overlap each other.
+    runs.dedup_by(|next, last| {
+        let joins = next.0 < last.1;
+        if joins {
+            last.1 = last.1.max(next.1);
+        }
+        joins
+    });
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(address: usize, count: u64, datatype: &Arc<Datatype>) -> Buffer {
+        // SAFETY: only addresses are compared.
+        let address = unsafe { Address::new(std::ptr::without_provenance_mut(address)) };
+        Buffer::new(address, count, datatype.clone())
+    }
+
+    fn overlaps((a, n): (&impl Blocked, u32), (b, m): (&impl Blocked, u32)) -> bool {
+        overlap(|see| a.each(n, see), |see| b.each(m, see))
+    }
+
+    #[test]
+    fn bytes_in_common_are_seen() {
+        let byte = Datatype::byte();
+        let one = at(1000, 10, byte);
+        for (address, count, blocks, expected) in [
+            (1000, 10, 1, true),
+            (1009, 5, 1, true),
+            (1010, 5, 1, false),
+            (990, 10, 1, false),
+            (990, 10, 2, true),
+            (1005, 0, 3, false),
+        ] {
+            let other = at(address, count, byte);
+            assert_eq!(overlaps((&one, 1), (&other, blocks)), expected, "{address}");
+            assert_eq!(overlaps((&other, blocks), (&one, 1)), expected, "{address}");
+        }
+    }
+
+    /// Columns of one matrix are apart, and so are blocks between blocks.
+    #[test]
+    fn what_lies_between_is_apart() {
+        let column = Datatype::vector(4, 1, 3, Datatype::int64()).expect("valid");
+        let first = at(1 << 16, 1, &column);
+        let second = at((1 << 16) + 8, 1, &column);
+        assert!(!overlaps((&first, 1), (&second, 1)));
+        assert!(!overlaps((&second, 1), (&first, 1)));
+        assert!(overlaps((&first, 1), (&at((1 << 16) + 24, 1, &column), 1)));
+        assert!(overlaps((&first, 1), (&first, 1)));
+        // What is one run lies in a gap of the other.
+        let gap = at((1 << 16) + 8, 16, Datatype::byte());
+        assert!(!overlaps((&first, 1), (&gap, 1)) && !overlaps((&gap, 1), (&first, 1)));
+        let gap = at((1 << 16) + 8, 17, Datatype::byte());
+        assert!(overlaps((&first, 1), (&gap, 1)) && overlaps((&gap, 1), (&first, 1)));
+        let blocks = |counts: [u64; 3], displs: [i64; 3]| VBuffer {
+            address: at(1 << 16, 0, Datatype::byte()).address,
+            counts: counts.into(),
+            displs: displs.into(),
+            datatype: Datatype::byte().clone(),
+        };
+        let send = blocks([10, 10, 4], [0, 20, 22]);
+        assert!(!overlaps((&send, 3), (&blocks([10, 5, 0], [10, 30, 5]), 3)));
+        assert!(overlaps((&send, 3), (&blocks([10, 5, 1], [10, 30, 29]), 3)));
+    }
+
+    /// The bytes of each of some blocks.
+    fn bytes(of: &(impl Blocked + Blocks), blocks: u32) -> Vec<Vec<u8>> {
+        let of_block = |rank| {
+            let memory = of.block(rank);
+            // SAFETY: the test's buffers and copies live.
+            let read =
+                |piece: &Piece| unsafe { std::slice::from_raw_parts(piece.address, piece.len) }.to_vec();
+            memory
+                .pieces(0, memory.len(), RUNS)
+                .iter()
+                .flat_map(read)
+                .collect()
+        };
+        (0..blocks).map(of_block).collect()
+    }
+
+    #[test]
+    fn a_copy_has_the_bytes_of_each_block() {
+        let mut memory: Vec<u8> = (0..64).collect();
+        // SAFETY: `memory` outlives what is done with it.
+        let address = unsafe { Address::new(memory.as_mut_ptr()) };
+        let receive = Buffer {
+            address,
+            count: 64,
+            datatype: Datatype::byte().clone(),
+        };
+        // The bytes 0 and 2 of 3.
+        let pair = Datatype::vector(2, 1, 2, Datatype::byte()).expect("valid");
+        fn copied<S: Blocked + Blocks>(send: S, receive: &Buffer) -> Vec<Vec<u8>> {
+            // SAFETY: the memory is there.
+            let (copy, refused) = unsafe { apart((send, 2), (receive, 1)) }.expect("memory");
+            let refused = refused.expect("they overlap");
+            let found = bytes(&copy, 2);
+            assert_eq!(
+                refuse(Some(refused), Ok(())).unwrap_err().class,
+                crate::base::error::Class::Buffer
+            );
+            found
+        }
+        let datatype = pair.clone();
+        let send = Buffer {
+            address,
+            count: 3,
+            datatype,
+        };
+        assert_eq!(
+            copied(send, &receive),
+            [[0, 2, 3, 5, 6, 8], [9, 11, 12, 14, 15, 17]]
+        );
+        let send = VBuffer {
+            address,
+            counts: [1, 2].into(),
+            displs: [4, 1].into(),
+            datatype: pair.clone(),
+        };
+        assert_eq!(copied(send, &receive), [vec![12, 14], vec![3, 5, 6, 8]]);
+        let send = WBuffer {
+            address,
+            counts: [1, 3].into(),
+            displs: [20, 1].into(),
+            datatypes: [pair, Datatype::byte().clone()].into(),
+        };
+        assert_eq!(copied(send, &receive), [vec![20, 22], vec![1, 2, 3]]);
+    }
+}

@@ -1,0 +1,106 @@
+//! `MPI_Barrier` (MPI 5.0 section 6.3), and a vote in the same rounds.
+
+use super::flat;
+use super::run::Run;
+use crate::base::error::Result;
+use crate::data::memory::Memory;
+use crate::objects::communicator::Collective;
+
+/// Nobody leaves before everybody has come, of an intercommunicator in both groups: dissemination, in ⌈log₂ n⌉
+/// rounds, or by rank 0.
+pub async fn barrier(operation: &Collective) -> Result<()> {
+    let operation = operation.everybody();
+    let mut run = Run::new(&operation);
+    if run.flat {
+        flat::barrier(&mut run).await;
+        return run.finish();
+    }
+    let mut distance = 1;
+    while distance < run.size {
+        let (to, from) = (run.above(distance), run.below(distance));
+        run.exchange(to, Memory::empty(), from, Memory::empty()).await;
+        distance *= 2;
+    }
+    run.finish()
+}
+
+/// Who may be missing, where a process waits in [`largest`] for a message of rank `from`: at least one of these
+/// has not come. Every other one that it could hear of has.
+pub fn missing(size: u32, rank: u32, from: u32) -> Vec<u32> {
+    let distance = (rank + size - from) % size;
+    let mut missing: Vec<u32> = (distance..(2 * distance).min(size))
+        .map(|distance| (rank + size - distance) % size)
+        .collect();
+    missing.sort_unstable();
+    missing
+}
+
+/// Everybody sends everybody, oneself too, a message: what was sent on any communicator before has arrived then, on each
+/// pair of processes. For checks only, as it connects all to all.
+pub async fn flush(operation: &Collective) -> Result<()> {
+    let mut run = Run::new(operation);
+    for distance in 0..run.size {
+        let (to, from) = (run.above(distance), run.below(distance));
+        run.exchange(to, Memory::empty(), from, Memory::empty()).await;
+    }
+    run.finish()
+}
+
+/// A barrier after which everybody knows the largest of each of a few numbers that the processes came with.
+/// (Dissemination hears some processes twice, which does not change a maximum.)
+pub async fn largest<const N: usize>(operation: &Collective, mine: [u64; N]) -> Result<[u64; N]> {
+    let mut run = Run::new(operation);
+    let mut largest = mine;
+    let mut distance = 1;
+    while distance < run.size {
+        let (to, from) = (run.above(distance), run.below(distance));
+        let said = largest.map(u64::to_le_bytes);
+        let mut theirs = [[0; 8]; N];
+        run.exchange(
+            to,
+            Memory::of(said.as_flattened()),
+            from,
+            Memory::of_mut(theirs.as_flattened_mut()),
+        )
+        .await;
+        for (mine, theirs) in largest.iter_mut().zip(theirs) {
+            *mine = (*mine).max(u64::from_le_bytes(theirs));
+        }
+        distance *= 2;
+    }
+    run.finish().map(|()| largest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::missing;
+
+    #[test]
+    fn the_late_one_is_always_among_the_missing() {
+        assert_eq!(missing(4, 0, 3), [3]);
+        assert_eq!(missing(8, 1, 7), [6, 7]);
+        assert_eq!(missing(5, 0, 1), [1]);
+        for size in 2..20 {
+            for late in 0..size {
+                // Who hears nothing in which round: the simplest model of dissemination.
+                let mut silent_from = vec![u32::MAX; size as usize];
+                silent_from[late as usize] = 0;
+                let (mut round, mut distance) = (0, 1);
+                while distance < size {
+                    let before = silent_from.clone();
+                    for rank in (0..size).filter(|&rank| before[rank as usize] > round) {
+                        let from = (rank + size - distance) % size;
+                        if before[from as usize] <= round {
+                            silent_from[rank as usize] = round + 1;
+                            assert!(
+                                missing(size, rank, from).contains(&late),
+                                "{size} {late} {rank} {from}"
+                            );
+                        }
+                    }
+                    (round, distance) = (round + 1, distance * 2);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! For processes that share processors: everything goes straight to one process and straight from it.
+//!
+//! What an algorithm of several rounds costs there are not its messages but its turns. In each round, each process has to get
+//! its turn on the processor before the next round can begin, and a change of processes costs as much as several messages. Here
+//! the processes other than the root send and receive once, and whom the root has released can begin the next operation in
+//! the same turn.
+
+use super::buffer::Address;
+use super::gather::no_send;
+use super::reduction::{Accumulator, Reducer};
+use super::run::Run;
+use super::scratch::Scratch;
+use crate::base::error::Result;
+use crate::data::memory::Memory;
+
+/// Nobody leaves before everybody has come.
+pub(super) async fn barrier(run: &mut Run<'_>) {
+    if run.rank == 0 {
+        for from in 1..run.size {
+            let receiving = run.receive(from, Memory::empty());
+            run.end(receiving).await;
+        }
+    } else {
+        let sending = run.send(0, Memory::empty());
+        run.end(sending).await;
+    }
+    broadcast(run, 0, &Memory::empty()).await;
+}
+
+/// From the root to all others.
+pub(super) async fn broadcast(run: &mut Run<'_>, root: u32, memory: &Memory) {
+    if run.rank != root {
+        let receiving = run.receive(root, memory.clone());
+        return run.end(receiving).await;
+    }
+    let mut sends = Vec::new();
+    for to in run.others() {
+        let sending = run.send(to, memory.clone());
+        run.keep(&mut sends, sending);
+    }
+    run.end_all(sends).await;
+}
+
+/// All `count` elements combined, for the root, at which alone `receive` is given. It takes one operand after the other,
+/// as most lie there when it gets its turn: those of the ranks below it from the nearest on, then those above.
+pub(super) async fn reduce(
+    run: &mut Run<'_>,
+    root: u32,
+    send: Option<Address>,
+    receive: Option<Address>,
+    reducer: &Reducer,
+    count: u64,
+) -> Result<()> {
+    let Some(receive) = receive else {
+        let own = send.ok_or_else(no_send)?;
+        let sending = run.send(root, reducer.memory(own, 0..count));
+        run.end(sending).await;
+        return Ok(());
+    };
+    let scratch = Scratch::elements(&reducer.datatype, count, 1)?;
+    let mut sum = match send {
+        Some(send) => Accumulator::reading(reducer, send, [receive, scratch.slot(0)]),
+        None => Accumulator::owning(reducer, receive, scratch.slot(0)),
+    };
+    for from in (0..root).rev().chain(root + 1..run.size) {
+        let receiving = run.receive(from, reducer.memory(sum.free, 0..count));
+        run.end(receiving).await;
+        sum.absorb(from < root, !reducer.commutes(), 0..count);
+    }
+    sum.settle(receive, 0..count);
+    Ok(())
+}

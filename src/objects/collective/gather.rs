@@ -1,0 +1,160 @@
+//! `MPI_Gather`, `MPI_Gatherv` (MPI 5.0 section 6.5).
+
+use super::buffer::{Blocks, Buffer, VBuffer};
+use super::choose;
+use super::inter::Root;
+use super::run::Run;
+use super::scratch::{Scratch, copy};
+use super::tree::children;
+use crate::base::error::{Error, Result};
+use crate::data::memory::Memory;
+use crate::err;
+use crate::objects::communicator::Collective;
+
+/// Everybody's elements for `root`, by rank. `send` is `None` with `MPI_IN_PLACE` at the root; `receive` matters only
+/// there, and holds the elements of one rank.
+///
+/// # Errors
+/// `MPI_ERR_TRUNCATE` at a process whose peer's block is longer than it expects.
+pub async fn gather(
+    operation: &Collective,
+    root: impl Into<Root>,
+    send: Option<Buffer>,
+    receive: Option<Buffer>,
+) -> Result<()> {
+    let root = root.into();
+    let receive = root.own_blocks(receive);
+    let (operation, root) = root.among(operation);
+    let mut run = Run::new(&operation);
+    if run.rank == root {
+        let receive = receive.ok_or_else(no_receive)?;
+        let by_tree = choose::gather_by_tree(receive.blocks(0, 1).len(), run.size);
+        if by_tree {
+            tree_root(&mut run, send.as_ref(), &receive).await?;
+        } else {
+            linear_root(&mut run, send.as_ref(), &receive).await;
+        }
+    } else {
+        let send = send.ok_or_else(no_send)?.memory();
+        if choose::gather_by_tree(send.len(), run.size) {
+            tree(&mut run, root, send).await?;
+        } else {
+            let sending = run.send(root, send);
+            run.end(sending).await;
+        }
+    }
+    run.finish()
+}
+
+/// As [`gather`], with blocks of different lengths.
+///
+/// # Errors
+/// As for [`gather`].
+pub async fn gatherv(
+    operation: &Collective,
+    root: impl Into<Root>,
+    send: Option<Buffer>,
+    receive: Option<VBuffer>,
+) -> Result<()> {
+    let root = root.into();
+    let receive = root.own_blocks(receive);
+    let (operation, root) = root.among(operation);
+    let mut run = Run::new(&operation);
+    if run.rank == root {
+        let receive = receive.ok_or_else(no_receive)?;
+        linear_root(&mut run, send.as_ref(), &receive).await;
+    } else {
+        let sending = run.send(root, send.ok_or_else(no_send)?.memory());
+        run.end(sending).await;
+    }
+    run.finish()
+}
+
+/// The root's part where everybody sends straight to it.
+async fn linear_root(run: &mut Run<'_>, own: Option<&Buffer>, blocks: &impl Blocks) {
+    let mut receives = Vec::with_capacity(run.size as usize - 1);
+    for rank in run.others() {
+        let receiving = run.receive(rank, blocks.block(rank));
+        run.keep(&mut receives, receiving);
+    }
+    if let Some(own) = own {
+        run.note(copy(&own.memory(), &blocks.block(run.rank)));
+    }
+    run.end_all(receives).await;
+}
+
+/// The root's part in the tree. What a child sends are blocks one behind another; where the ranks go round past the
+/// last one, they lie in two places.
+async fn tree_root(run: &mut Run<'_>, own: Option<&Buffer>, receive: &Buffer) -> Result<()> {
+    let (root, size) = (run.rank, run.size);
+    let block = receive.block(0).len() as usize;
+    let split = size - root;
+    let wraps = |child: u32, number: u32| child < split && child + number > split;
+    // At most one child's ranks go round.
+    let round = children(0, size).find(|&(child, number)| wraps(child, number));
+    let scratch = Scratch::bytes(round.map_or(0, |(_, number)| number as usize * block))?;
+    let mut receives = Vec::new();
+    for (child, number) in children(0, size) {
+        let rank = (root + child) % size;
+        let memory = if wraps(child, number) {
+            scratch.memory()
+        } else {
+            receive.blocks(rank, number)
+        };
+        let receiving = run.receive(rank, memory);
+        run.keep(&mut receives, receiving);
+    }
+    if let Some(own) = own {
+        run.note(copy(&own.memory(), &receive.block(root)));
+    }
+    run.end_all(receives).await;
+    if let Some((child, number)) = round {
+        let first = split - child;
+        let cut = first as usize * block;
+        let (low, high) = (
+            scratch.part(0, cut),
+            scratch.part(cut, (number - first) as usize * block),
+        );
+        run.note(copy(&low, &receive.blocks(root + child, first)));
+        run.note(copy(&high, &receive.blocks(0, number - first)));
+    }
+    Ok(())
+}
+
+/// Another's part in the tree.
+async fn tree(run: &mut Run<'_>, root: u32, send: Memory) -> Result<()> {
+    let relative = run.relative(root);
+    let parent = (root + (relative & (relative - 1))) % run.size;
+    let block = send.len() as usize;
+    let below: u32 = children(relative, run.size).map(|(_, number)| number).sum();
+    if below == 0 {
+        let sending = run.send(parent, send);
+        run.end(sending).await;
+        return Ok(());
+    }
+    let scratch = Scratch::bytes((below as usize + 1) * block)?;
+    let mut receives = Vec::new();
+    for (child, number) in children(relative, run.size) {
+        let memory = scratch.part((child - relative) as usize * block, number as usize * block);
+        let receiving = run.receive((root + child) % run.size, memory);
+        run.keep(&mut receives, receiving);
+    }
+    run.note(copy(&send, &scratch.part(0, block)));
+    run.end_all(receives).await;
+    let sending = run.send(parent, scratch.memory());
+    run.end(sending).await;
+    Ok(())
+}
+
+#[cold]
+pub(super) fn no_receive() -> Error {
+    err!(Buffer, "this process needs a receive buffer and gave none")
+}
+
+#[cold]
+pub(super) fn no_send() -> Error {
+    err!(
+        Buffer,
+        "MPI_IN_PLACE is no send buffer here: only the root may give it"
+    )
+}

@@ -1,0 +1,53 @@
+//! Collective operations (MPI 5.0 chapter 6), each an `async fn` over the messages of one
+//! [`Collective`](crate::objects::communicator::Collective): the blocking, the nonblocking and the persistent procedure poll the
+//! same function. Futures own what they describe, so that a task can hold them.
+//!
+//! - one file for each family of procedures
+//! - `inter`: across intercommunicators, made of those inside a group
+//! - `choose`: which algorithm, by size, number of processes, and whether they share processors
+//! - `flat`: those for processes that do
+//! - `buffer`: what the procedures are handed; `apart`: send and receive buffers that overlap
+//! - `run`: the messages of one run; `scratch`, `pieces`, `tree`, `reduction`: what algorithms are made of
+//!
+//! # Failures
+//! A message that fails does not end the operation on this process: the algorithm goes on with what it has, so that
+//! its peers are not left waiting, and the first failure is the result. What the peers of a failed process then get is
+//! undefined. Counts that do not match are errors of the program. They never lead outside a buffer: where
+//! a message is too long for its place the receiver gets `MPI_ERR_TRUNCATE`; where they make processes choose different
+//! algorithms, those may wait for each other. Without memory for temporary data a process ends at once with
+//! `MPI_ERR_NO_MEM`.
+
+mod allgather;
+mod allreduce;
+mod alltoall;
+mod apart;
+mod barrier;
+mod bcast;
+mod buffer;
+mod choose;
+mod flat;
+mod gather;
+mod inter;
+mod pieces;
+mod reduce;
+mod reduce_scatter;
+mod reduction;
+mod run;
+mod scan;
+mod scatter;
+mod scratch;
+mod tree;
+
+pub use allgather::{allgather, allgather_bytes, allgatherv};
+pub use allreduce::allreduce;
+pub use alltoall::{alltoall, alltoallv, alltoallw};
+pub use apart::{Blocked, Refused, apart, apart_elements, elements_overlap, refuse};
+pub use barrier::{barrier, flush, largest, missing};
+pub use bcast::{bcast, bcast_bytes};
+pub use buffer::{Address, Buffer, VBuffer, WBuffer};
+pub use gather::{gather, gatherv};
+pub use inter::Root;
+pub use reduce::reduce;
+pub use reduce_scatter::{reduce_scatter, reduce_scatter_block};
+pub use scan::{exscan, scan};
+pub use scatter::{scatter, scatterv};

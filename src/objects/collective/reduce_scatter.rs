@@ -1,0 +1,267 @@
+//! `MPI_Reduce_scatter_block`, `MPI_Reduce_scatter` (MPI 5.0 section 6.10).
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::buffer::Address;
+use super::choose::{self, ReduceScatter};
+use super::inter;
+use super::reduce;
+use super::reduction::{Accumulator, Folding, Halving, Order, Reducer};
+use super::run::Run;
+use super::scratch::{Scratch, copy};
+use crate::base::error::Result;
+use crate::data::datatype::Datatype;
+use crate::data::memory::Memory;
+use crate::data::op::Op;
+use crate::objects::communicator::Collective;
+
+/// The elements of all ranks combined, `count` of them for each rank. `send` is `None` with `MPI_IN_PLACE`: the
+/// elements are in the receive buffer, at whose beginning the result goes. Of an intercommunicator: the elements of each
+/// group for the other, where both receive as many in all; the ranks are those of a process's own group.
+///
+/// # Errors
+/// `MPI_ERR_TRUNCATE` at a process whose peer gives more elements.
+pub async fn reduce_scatter_block(
+    operation: &Collective,
+    send: Option<Address>,
+    receive: Address,
+    count: u64,
+    datatype: Arc<Datatype>,
+    op: Arc<Op>,
+) -> Result<()> {
+    let start = move |rank: u32| count * u64::from(rank);
+    reduce_blocks(operation, send, receive, start, datatype, op).await
+}
+
+/// As [`reduce_scatter_block`], with `counts[r]` elements for rank `r`.
+///
+/// # Errors
+/// As for [`reduce_scatter_block`].
+pub async fn reduce_scatter(
+    operation: &Collective,
+    send: Option<Address>,
+    receive: Address,
+    counts: Arc<[u64]>,
+    datatype: Arc<Datatype>,
+    op: Arc<Op>,
+) -> Result<()> {
+    let mut starts = vec![0];
+    let mut end = 0;
+    starts.extend(counts.iter().map(|count| {
+        end += count;
+        end
+    }));
+    let start = move |rank: u32| starts[rank as usize];
+    reduce_blocks(operation, send, receive, start, datatype, op).await
+}
+
+/// `start` tells where a rank's block begins, in elements.
+async fn reduce_blocks(
+    operation: &Collective,
+    send: Option<Address>,
+    receive: Address,
+    start: impl Fn(u32) -> u64 + Send + Sync,
+    datatype: Arc<Datatype>,
+    op: Arc<Op>,
+) -> Result<()> {
+    let reducer = Reducer {
+        datatype,
+        operation: op,
+    };
+    if operation.is_across() {
+        return inter::reduce_blocks(operation, send, receive, start, &reducer).await;
+    }
+    let mut run = Run::new(operation);
+    let blocks = Task {
+        own: send.unwrap_or(receive),
+        in_place: send.is_none(),
+        receive,
+        start,
+        reducer,
+    };
+    let total = (blocks.start)(run.size);
+    if total == 0 {
+        return Ok(());
+    }
+    if run.size == 1 {
+        if send.is_some() {
+            blocks.reducer.copy(blocks.own, receive, 0..total);
+        }
+        return Ok(());
+    }
+    let bytes = total * blocks.reducer.datatype.size();
+    match choose::reduce_scatter(bytes, run.size, blocks.reducer.commutes(), run.flat) {
+        ReduceScatter::Pairwise => blocks.pairwise(&mut run).await?,
+        ReduceScatter::Halving => blocks.halving(&mut run).await?,
+        ReduceScatter::ReduceThenScatter => blocks.reduce_then_scatter(&mut run).await?,
+    }
+    run.finish()
+}
+
+/// One reduce-scatter.
+struct Task<S> {
+    /// This process's operand, which stays as it is until everything has been sent.
+    own: Address,
+    in_place: bool,
+    receive: Address,
+    start: S,
+    reducer: Reducer,
+}
+
+/// How many operands a process has room for at a time.
+const OPERANDS: usize = 4;
+
+impl<S: Fn(u32) -> u64 + Send + Sync> Task<S> {
+    fn block(&self, rank: u32) -> Range<u64> {
+        (self.start)(rank)..(self.start)(rank + 1)
+    }
+
+    fn memory(&self, rank: u32) -> Memory {
+        self.reducer.memory(self.own, self.block(rank))
+    }
+
+    /// Where a rank's block of this process's operand begins.
+    fn address(&self, rank: u32) -> Address {
+        self.own.element((self.start)(rank), &self.reducer.datatype)
+    }
+
+    /// Puts the result, some elements at `from`, where it belongs.
+    fn settle(&self, from: Address, count: u64) {
+        if from != self.receive {
+            self.reducer.copy(from, self.receive, 0..count);
+        }
+    }
+
+    /// Every block straight to its owner, who combines them as they come: first those of the ranks below it, from
+    /// the nearest on, then those of the ranks above, from the farthest on. So each goes in front of what has been
+    /// combined of its side.
+    async fn pairwise(&self, run: &mut Run<'_>) -> Result<()> {
+        let reducer = &self.reducer;
+        let mine = self.block(run.rank);
+        let count = mine.end - mine.start;
+        let scratch = Scratch::elements(&reducer.datatype, count, OPERANDS + 2)?;
+        let low = match self.in_place {
+            true => scratch.slot(OPERANDS),
+            false => self.receive,
+        };
+        let high = scratch.slot(OPERANDS + 1);
+        let copy_into = |from: Address, to: Address| {
+            let (from, to) = (reducer.memory(from, 0..count), reducer.memory(to, 0..count));
+            copy(&from, &to).expect("as many elements");
+        };
+        let mut any_high = false;
+        let mut sends = VecDeque::new();
+        let mut receives = VecDeque::new();
+        let post = |run: &Run<'_>, distance: u32| {
+            let slot = scratch.slot(distance as usize % OPERANDS);
+            run.receive(run.below(distance), reducer.memory(slot, 0..count))
+        };
+        let ahead = OPERANDS as u32;
+        for distance in 1..run.size.min(ahead + 1) {
+            if count > 0 {
+                receives.push_back(post(run, distance));
+            }
+            let to = run.above(distance);
+            if !self.block(to).is_empty() {
+                sends.push_back(run.send(to, self.memory(to)));
+            }
+        }
+        copy_into(self.address(run.rank), low);
+        for distance in 1..run.size {
+            if let Some(receiving) = receives.pop_front() {
+                run.end(receiving).await;
+                let operand = scratch.slot(distance as usize % OPERANDS);
+                if distance <= run.rank || reducer.commutes() {
+                    reducer.combine(operand, low, 0..count);
+                } else if any_high {
+                    reducer.combine(operand, high, 0..count);
+                } else {
+                    copy_into(operand, high);
+                    any_high = true;
+                }
+            }
+            if distance + ahead < run.size {
+                if count > 0 {
+                    receives.push_back(post(run, distance + ahead));
+                }
+                let to = run.above(distance + ahead);
+                if !self.block(to).is_empty() {
+                    sends.push_back(run.send(to, self.memory(to)));
+                }
+            }
+            if sends.len() > choose::WINDOW {
+                let oldest = sends.pop_front().expect("the window is not empty");
+                run.end(oldest).await;
+            }
+        }
+        for sending in sends {
+            run.end(sending).await;
+        }
+        if any_high {
+            reducer.combine(low, high, 0..count);
+            self.settle(high, count);
+        } else {
+            self.settle(low, count);
+        }
+        Ok(())
+    }
+
+    /// Recursive halving, for operations that commute.
+    async fn halving(&self, run: &mut Run<'_>) -> Result<()> {
+        let reducer = &self.reducer;
+        let folding = Folding::of(run.size);
+        let mine = self.block(run.rank);
+        let all = 0..(self.start)(run.size);
+        let scratch = Scratch::elements(&reducer.datatype, all.end, 2)?;
+        let mut sum = Accumulator::reading(reducer, self.own, [scratch.slot(0), scratch.slot(1)]);
+        let Some(folded) = folding.fold(run, &mut sum, all).await else {
+            let result = reducer.memory(self.receive, 0..mine.end - mine.start);
+            let receiving = run.receive(run.rank + 1, result);
+            run.end(receiving).await;
+            return Ok(());
+        };
+        let start = |piece: u32| (self.start)(folding.first_rank(piece));
+        let halving = Halving {
+            folding,
+            order: Order::FarFirst,
+            start: &start,
+        };
+        halving.reduce_scatter(run, &mut sum, folded).await;
+        if run.rank < 2 * folding.pairs {
+            let theirs = reducer.memory(sum.sum, self.block(run.rank - 1));
+            let sending = run.send(run.rank - 1, theirs);
+            run.end(sending).await;
+        }
+        self.settle(
+            sum.sum.element(mine.start, &reducer.datatype),
+            mine.end - mine.start,
+        );
+        Ok(())
+    }
+
+    /// All to rank 0, which scatters.
+    async fn reduce_then_scatter(&self, run: &mut Run<'_>) -> Result<()> {
+        let reducer = &self.reducer;
+        let all = (self.start)(run.size);
+        let mine = self.block(run.rank);
+        let count = mine.end - mine.start;
+        let scratch = Scratch::elements(&reducer.datatype, if run.rank == 0 { all } else { 0 }, 1)?;
+        let result = (run.rank == 0).then(|| scratch.slot(0));
+        reduce::whole(run, 0, Some(self.own), result, reducer, all).await?;
+        let Some(result) = result else {
+            let receiving = run.receive(0, reducer.memory(self.receive, 0..count));
+            run.end(receiving).await;
+            return Ok(());
+        };
+        let mut sends = Vec::new();
+        for rank in 1..run.size {
+            let sending = run.send(rank, reducer.memory(result, self.block(rank)));
+            run.keep(&mut sends, sending);
+        }
+        self.settle(result, count);
+        run.end_all(sends).await;
+        Ok(())
+    }
+}

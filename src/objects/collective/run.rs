@@ -1,0 +1,124 @@
+//! One run of a collective operation on one process: its messages, and how failures are kept.
+//!
+//! A message that fails (it was too long for its place, or a peer is gone) does not end the run: the other messages
+//! of the algorithm are still sent and received, so that the peers' calls return, and the run ends with the first
+//! failure.
+
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use super::choose;
+use crate::base::error::{Error, Result};
+use crate::data::memory::Memory;
+use crate::instance::Completion;
+use crate::objects::communicator::Collective;
+
+/// See the module.
+pub(super) struct Run<'a> {
+    operation: &'a Collective,
+    /// This process's rank.
+    pub rank: u32,
+    /// Number of processes.
+    pub size: u32,
+    /// Whether the algorithms of `flat` are to be preferred.
+    pub flat: bool,
+    failure: Option<Error>,
+}
+
+impl<'a> Run<'a> {
+    /// Of this operation, among processes of which this is one.
+    pub fn new(operation: &'a Collective) -> Run<'a> {
+        debug_assert!(!operation.is_across(), "ranks name processes of the other group");
+        Run::across(operation)
+    }
+
+    /// Of an operation across an intercommunicator, where ranks name processes of the other group: `rank` is this
+    /// process's in its own, and `size` that of the other. There are messages only.
+    pub fn across(operation: &'a Collective) -> Run<'a> {
+        let size = operation.size();
+        Run {
+            operation,
+            rank: operation.rank(),
+            size,
+            flat: choose::flat(size, operation.communicator().instance().job()),
+            failure: None,
+        }
+    }
+
+    /// This rank counted from `root`.
+    pub fn relative(&self, root: u32) -> u32 {
+        (self.rank + self.size - root) % self.size
+    }
+
+    /// The rank `distance` above this one, counted round.
+    pub fn above(&self, distance: u32) -> u32 {
+        ((u64::from(self.rank) + u64::from(distance)) % u64::from(self.size)) as u32
+    }
+
+    /// The rank `distance` below this one, counted round.
+    pub fn below(&self, distance: u32) -> u32 {
+        let size = u64::from(self.size);
+        ((u64::from(self.rank) + size - u64::from(distance) % size) % size) as u32
+    }
+
+    /// All ranks but this one.
+    pub fn others(&self) -> impl Iterator<Item = u32> + use<> {
+        let rank = self.rank;
+        (0..self.size).filter(move |&other| other != rank)
+    }
+
+    /// Starts a send. The memory is the operation's: a user's buffer, or scratch that outlives the completion.
+    pub fn send(&self, to: u32, memory: Memory) -> Completion {
+        // SAFETY: a user's buffer is valid until the operation ends (see `Address`), which is not before its
+        // completions have ended or were dropped; scratch is dropped after them. Algorithms do not write to what
+        // they are sending.
+        unsafe { self.operation.send(to, memory) }
+    }
+
+    /// Starts a receive. The memory is the operation's, as for [`Run::send`].
+    pub fn receive(&self, from: u32, memory: Memory) -> Completion {
+        // SAFETY: as in `send`; algorithms leave what they are receiving alone until it has come.
+        unsafe { self.operation.receive(from, memory) }
+    }
+
+    /// Waits for the end of a message.
+    pub async fn end(&mut self, completion: Completion) {
+        let result = completion.await;
+        self.note(result);
+    }
+
+    /// Waits for the end of all of them.
+    pub async fn end_all(&mut self, completions: Vec<Completion>) {
+        for completion in completions {
+            self.end(completion).await;
+        }
+    }
+
+    /// Puts a message that has not ended yet on a list. Most short sends end at once, and lists stay empty.
+    pub fn keep(&mut self, list: &mut Vec<Completion>, mut completion: Completion) {
+        match pin!(&mut completion).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => self.note(result),
+            Poll::Pending => list.push(completion),
+        }
+    }
+
+    /// Receives from one rank while sending to another.
+    pub async fn exchange(&mut self, to: u32, send: Memory, from: u32, receive: Memory) {
+        let receiving = self.receive(from, receive);
+        let sending = self.send(to, send);
+        self.end(receiving).await;
+        self.end(sending).await;
+    }
+
+    /// Keeps a failure.
+    pub fn note<T>(&mut self, result: Result<T>) {
+        if let Err(error) = result {
+            self.failure.get_or_insert(error);
+        }
+    }
+
+    /// How it went.
+    pub fn finish(self) -> Result<()> {
+        self.failure.map_or(Ok(()), Err)
+    }
+}

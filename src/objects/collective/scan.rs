@@ -1,0 +1,118 @@
+//! `MPI_Scan`, `MPI_Exscan` (MPI 5.0 section 6.11). In round `k` each process gets the combined elements of the `2^k`
+//! ranks that end `2^k` below it, and puts them in front of what it has: the order of ranks is kept.
+
+use std::sync::Arc;
+
+use super::buffer::Address;
+use super::reduction::Reducer;
+use super::run::Run;
+use super::scratch::Scratch;
+use crate::base::error::Result;
+use crate::data::datatype::Datatype;
+use crate::data::op::Op;
+use crate::objects::communicator::Collective;
+
+/// The elements of the ranks up to and including each one combined, for that one. `send` is `None` with
+/// `MPI_IN_PLACE`.
+///
+/// # Errors
+/// `MPI_ERR_TRUNCATE` at a process whose peer gives more elements.
+pub async fn scan(
+    operation: &Collective,
+    send: Option<Address>,
+    receive: Address,
+    count: u64,
+    datatype: Arc<Datatype>,
+    op: Arc<Op>,
+) -> Result<()> {
+    let mut run = Run::new(operation);
+    let reducer = Reducer {
+        datatype,
+        operation: op,
+    };
+    if count == 0 {
+        return Ok(());
+    }
+    if let Some(send) = send {
+        reducer.copy(send, receive, 0..count);
+    }
+    let scratch = Scratch::elements(&reducer.datatype, if run.rank > 0 { count } else { 0 }, 1)?;
+    let mut distance = 1;
+    while distance < run.size {
+        if shift(&mut run, &reducer, distance, receive, scratch.slot(0), count).await {
+            reducer.combine(scratch.slot(0), receive, 0..count);
+        }
+        distance *= 2;
+    }
+    run.finish()
+}
+
+/// The elements of the ranks below each one combined, for that one; rank 0 gets nothing. `send` is `None` with
+/// `MPI_IN_PLACE`.
+///
+/// # Errors
+/// As for [`scan`].
+pub async fn exscan(
+    operation: &Collective,
+    send: Option<Address>,
+    receive: Address,
+    count: u64,
+    datatype: Arc<Datatype>,
+    op: Arc<Op>,
+) -> Result<()> {
+    let mut run = Run::new(operation);
+    let reducer = Reducer {
+        datatype,
+        operation: op,
+    };
+    if count == 0 {
+        return Ok(());
+    }
+    // The last ranks forward nothing; rank 0 forwards only its own.
+    let scratch = Scratch::elements(&reducer.datatype, if run.rank > 0 { count } else { 0 }, 2)?;
+    let (operand, partial) = (scratch.slot(0), scratch.slot(1));
+    // What is passed on: this process's elements behind the result.
+    let own = send.unwrap_or(receive);
+    let sum = if run.rank > 0 {
+        reducer.copy(own, partial, 0..count);
+        partial
+    } else {
+        own
+    };
+    let mut any = false;
+    let mut distance = 1;
+    while distance < run.size {
+        if shift(&mut run, &reducer, distance, sum, operand, count).await {
+            if any {
+                reducer.combine(operand, receive, 0..count);
+            } else {
+                reducer.copy(operand, receive, 0..count);
+                any = true;
+            }
+            reducer.combine(operand, partial, 0..count);
+        }
+        distance *= 2;
+    }
+    run.finish()
+}
+
+/// Sends to the rank `distance` above and receives from the one as far below, where there are such. `true`: something
+/// has come.
+async fn shift(
+    run: &mut Run<'_>,
+    reducer: &Reducer,
+    distance: u32,
+    from: Address,
+    into: Address,
+    count: u64,
+) -> bool {
+    let receiving =
+        (run.rank >= distance).then(|| run.receive(run.rank - distance, reducer.memory(into, 0..count)));
+    let sending = (run.size - run.rank > distance)
+        .then(|| run.send(run.rank + distance, reducer.memory(from, 0..count)));
+    let came = receiving.is_some();
+    for completion in [receiving, sending].into_iter().flatten() {
+        run.end(completion).await;
+    }
+    came
+}

@@ -1,0 +1,159 @@
+//! `MPI_Scatter`, `MPI_Scatterv` (MPI 5.0 section 6.6).
+
+use super::buffer::{Blocks, Buffer, VBuffer};
+use super::choose;
+use super::inter::Root;
+use super::run::Run;
+use super::scratch::{Scratch, copy};
+use super::tree::children;
+use crate::base::error::{Error, Result};
+use crate::data::memory::Memory;
+use crate::err;
+use crate::objects::communicator::Collective;
+
+/// To each rank its block of the root's elements. `send` matters only at the root, and holds the elements for one
+/// rank; `receive` is `None` with `MPI_IN_PLACE` at the root.
+///
+/// # Errors
+/// `MPI_ERR_TRUNCATE` at a process whose block is longer than its buffer.
+pub async fn scatter(
+    operation: &Collective,
+    root: impl Into<Root>,
+    send: Option<Buffer>,
+    receive: Option<Buffer>,
+) -> Result<()> {
+    let root = root.into();
+    let send = root.own_blocks(send);
+    let (operation, root) = root.among(operation);
+    let mut run = Run::new(&operation);
+    if run.rank == root {
+        let send = send.ok_or_else(no_send)?;
+        if choose::gather_by_tree(send.block(0).len(), run.size) {
+            tree_root(&mut run, &send, receive.as_ref()).await?;
+        } else {
+            linear_root(&mut run, &send, receive.as_ref()).await;
+        }
+    } else {
+        let memory = receive.ok_or_else(no_receive)?.memory();
+        if choose::gather_by_tree(memory.len(), run.size) {
+            tree(&mut run, root, memory).await?;
+        } else {
+            let receiving = run.receive(root, memory);
+            run.end(receiving).await;
+        }
+    }
+    run.finish()
+}
+
+/// As [`scatter`], with blocks of different lengths.
+///
+/// # Errors
+/// As for [`scatter`].
+pub async fn scatterv(
+    operation: &Collective,
+    root: impl Into<Root>,
+    send: Option<VBuffer>,
+    receive: Option<Buffer>,
+) -> Result<()> {
+    let root = root.into();
+    let send = root.own_blocks(send);
+    let (operation, root) = root.among(operation);
+    let mut run = Run::new(&operation);
+    if run.rank == root {
+        let send = send.ok_or_else(no_send)?;
+        linear_root(&mut run, &send, receive.as_ref()).await;
+    } else {
+        let receiving = run.receive(root, receive.ok_or_else(no_receive)?.memory());
+        run.end(receiving).await;
+    }
+    run.finish()
+}
+
+/// The root's part where it sends straight to everybody.
+pub(super) async fn linear_root(run: &mut Run<'_>, blocks: &impl Blocks, own: Option<&Buffer>) {
+    let mut sends = Vec::new();
+    for distance in 1..run.size {
+        let rank = run.above(distance);
+        let sending = run.send(rank, blocks.block(rank));
+        run.keep(&mut sends, sending);
+    }
+    if let Some(own) = own {
+        run.note(copy(&blocks.block(run.rank), &own.memory()));
+    }
+    run.end_all(sends).await;
+}
+
+/// The root's part in the tree.
+async fn tree_root(run: &mut Run<'_>, send: &Buffer, own: Option<&Buffer>) -> Result<()> {
+    let (root, size) = (run.rank, run.size);
+    let block = send.block(0).len() as usize;
+    let split = size - root;
+    let wraps = |child: u32, number: u32| child < split && child + number > split;
+    // At most one child's ranks go round past the last one: its blocks lie in two places.
+    let round = children(0, size).find(|&(child, number)| wraps(child, number));
+    let scratch = Scratch::bytes(round.map_or(0, |(_, number)| number as usize * block))?;
+    if let Some((child, number)) = round {
+        let first = split - child;
+        let cut = first as usize * block;
+        let (low, high) = (
+            scratch.part(0, cut),
+            scratch.part(cut, (number - first) as usize * block),
+        );
+        run.note(copy(&send.blocks(root + child, first), &low));
+        run.note(copy(&send.blocks(0, number - first), &high));
+    }
+    let mut sends = Vec::new();
+    for (child, number) in children(0, size) {
+        let rank = (root + child) % size;
+        let memory = if wraps(child, number) {
+            scratch.memory()
+        } else {
+            send.blocks(rank, number)
+        };
+        let sending = run.send(rank, memory);
+        run.keep(&mut sends, sending);
+    }
+    if let Some(own) = own {
+        run.note(copy(&send.block(root), &own.memory()));
+    }
+    run.end_all(sends).await;
+    Ok(())
+}
+
+/// Another's part in the tree.
+async fn tree(run: &mut Run<'_>, root: u32, memory: Memory) -> Result<()> {
+    let relative = run.relative(root);
+    let parent = (root + (relative & (relative - 1))) % run.size;
+    let block = memory.len() as usize;
+    let below: u32 = children(relative, run.size).map(|(_, number)| number).sum();
+    if below == 0 {
+        let receiving = run.receive(parent, memory);
+        run.end(receiving).await;
+        return Ok(());
+    }
+    let scratch = Scratch::bytes((below as usize + 1) * block)?;
+    let receiving = run.receive(parent, scratch.memory());
+    run.end(receiving).await;
+    let mut sends = Vec::new();
+    for (child, number) in children(relative, run.size) {
+        let part = scratch.part((child - relative) as usize * block, number as usize * block);
+        let sending = run.send((root + child) % run.size, part);
+        run.keep(&mut sends, sending);
+    }
+    run.note(copy(&scratch.part(0, block), &memory));
+    run.end_all(sends).await;
+    Ok(())
+}
+
+#[cold]
+fn no_send() -> Error {
+    err!(Buffer, "the root needs a send buffer and gave none")
+}
+
+#[cold]
+fn no_receive() -> Error {
+    err!(
+        Buffer,
+        "MPI_IN_PLACE is no receive buffer here: only the root may give it"
+    )
+}

@@ -1,0 +1,222 @@
+//! Temporary memory of an operation, and copies between memories.
+
+use std::alloc::Layout;
+use std::cell::UnsafeCell;
+use std::ptr::NonNull;
+
+use super::buffer::Address;
+use crate::base::error::Result;
+use crate::data::datatype::Datatype;
+use crate::data::memory::Memory;
+use crate::err;
+
+/// Scratch up to this many bytes lies in the operation itself.
+const INLINE: usize = 128;
+/// The strictest alignment of a basic type.
+const ALIGN: usize = 16;
+
+/// Zeroed bytes, aligned for every basic type. Declare it before the completions that use it: values are dropped in
+/// the reverse order, and the drop of a completion ends the use of its memory.
+///
+/// Ask for addresses only once it has its place; moving it moves the short ones.
+pub(super) struct Scratch {
+    inline: UnsafeCell<[u128; INLINE / 16]>,
+    /// Where it is too long for that.
+    heap: Option<(NonNull<u8>, Layout)>,
+    len: usize,
+    /// From slot to slot, in bytes, where there are slots.
+    stride: usize,
+    /// From the beginning of a slot to its elements' address.
+    shift: i64,
+}
+
+// SAFETY: it owns its memory.
+unsafe impl Send for Scratch {}
+// SAFETY: a shared reference gives only addresses; the operation that owns it orders the accesses.
+unsafe impl Sync for Scratch {}
+
+impl Scratch {
+    /// `len` bytes.
+    pub fn bytes(len: usize) -> Result<Scratch> {
+        let heap = if len <= INLINE {
+            None
+        } else {
+            let layout = Layout::from_size_align(len, ALIGN).map_err(|_| too_much(len))?;
+            // SAFETY: the layout's size is not zero.
+            let address = unsafe { std::alloc::alloc_zeroed(layout) };
+            Some((NonNull::new(address).ok_or_else(|| too_much(len))?, layout))
+        };
+        Ok(Scratch {
+            inline: UnsafeCell::new([0; INLINE / 16]),
+            heap,
+            len,
+            stride: 0,
+            shift: 0,
+        })
+    }
+
+    /// `slots` times `count` elements of `datatype`, laid out as in a user's buffer.
+    pub fn elements(datatype: &Datatype, count: u64, slots: usize) -> Result<Scratch> {
+        let (low, len) = span(datatype, count).ok_or_else(|| too_much(usize::MAX))?;
+        // Addresses of elements are as aligned as if the buffer began at a multiple of the alignment.
+        let before = low.rem_euclid(ALIGN as i64);
+        let stride = (before as usize)
+            .checked_add(len)
+            .and_then(|end| end.checked_next_multiple_of(ALIGN))
+            .ok_or_else(|| too_much(len))?;
+        let all = stride.checked_mul(slots).ok_or_else(|| too_much(len))?;
+        let mut scratch = Scratch::bytes(all)?;
+        scratch.stride = stride;
+        scratch.shift = before - low;
+        Ok(scratch)
+    }
+
+    /// The first byte.
+    pub fn address(&self) -> Address {
+        let address = match self.heap {
+            Some((address, _)) => address.as_ptr(),
+            None => self.inline.get().cast(),
+        };
+        // SAFETY: an operation drops its scratch after its messages have ended.
+        unsafe { Address::new(address) }
+    }
+
+    /// The address of the elements in slot `slot`.
+    pub fn slot(&self, slot: usize) -> Address {
+        self.address().at((slot * self.stride) as i64 + self.shift)
+    }
+
+    /// All the bytes.
+    pub fn memory(&self) -> Memory {
+        Memory::Contiguous {
+            address: self.address().get(),
+            len: self.len,
+        }
+    }
+
+    /// The `len` bytes at `offset`.
+    pub fn part(&self, offset: usize, len: usize) -> Memory {
+        debug_assert!(offset + len <= self.len);
+        Memory::Contiguous {
+            address: self.address().at(offset as i64).get(),
+            len,
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Some((address, layout)) = self.heap {
+            // SAFETY: allocated with this layout by `bytes`; not freed before.
+            unsafe { std::alloc::dealloc(address.as_ptr(), layout) };
+        }
+    }
+}
+
+/// Where the bytes of `count` elements lie relative to their address: the lowest, and how many up to the highest.
+pub(super) fn span(datatype: &Datatype, count: u64) -> Option<(i64, usize)> {
+    let last = i64::try_from(count.saturating_sub(1))
+        .ok()?
+        .checked_mul(datatype.extent())?;
+    if count == 0 {
+        return Some((0, 0));
+    }
+    let low = datatype.true_lb().checked_add(last.min(0))?;
+    let len = last
+        .unsigned_abs()
+        .checked_add(datatype.true_extent().unsigned_abs())?;
+    Some((low, usize::try_from(len).ok()?))
+}
+
+#[cold]
+fn too_much(len: usize) -> crate::base::error::Error {
+    err!(
+        NoMem,
+        "there is no memory for {len} bytes of temporary data of a collective operation"
+    )
+}
+
+/// Copies between memories of the operation; an error where `to` is shorter than `from`.
+pub(super) fn copy(from: &Memory, to: &Memory) -> Result<()> {
+    let len = from.len().min(to.len());
+    if len != 0 {
+        // SAFETY: both are memory of the operation, which lasts as long as it (see `Address` and `Scratch`), and an
+        // operation does not copy between memories that overlap.
+        unsafe { copy_bytes(from, to, len as usize) };
+    }
+    if from.len() > to.len() {
+        return Err(err!(
+            Truncate,
+            "this process's own block has {} bytes and its place in the receive buffer {}",
+            from.len(),
+            to.len()
+        ));
+    }
+    Ok(())
+}
+
+/// # Safety
+/// `from` is valid for reading, `to` for writing; both have at least `len` bytes; they do not overlap.
+unsafe fn copy_bytes(from: &Memory, to: &Memory, len: usize) {
+    const CHUNK: usize = 32 << 10;
+    // SAFETY: the caller's promise covers each of the accesses.
+    unsafe {
+        if let Some(bytes) = from.slice(0, len) {
+            to.unpack(0, bytes);
+        } else if let Some((address, _)) = to.contiguous() {
+            from.pack(0, std::slice::from_raw_parts_mut(address, len));
+        } else {
+            let mut chunk = vec![0; len.min(CHUNK)];
+            let mut done = 0;
+            while done < len {
+                let piece = &mut chunk[..(len - done).min(CHUNK)];
+                from.pack(done as u64, piece);
+                to.unpack(done as u64, piece);
+                done += piece.len();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::error::Class;
+
+    #[test]
+    fn a_copy_is_an_error_only_where_there_is_too_little_room() {
+        for (from_len, to_len) in [(4, 8), (8, 8), (8, 4)] {
+            let (mut from, mut to) = ([7u8; 8], [0u8; 8]);
+            let flat = |bytes: &mut [u8; 8], count| Memory::new(bytes.as_mut_ptr(), count, Datatype::byte());
+            let result = copy(&flat(&mut from, from_len), &flat(&mut to, to_len));
+            assert_eq!(
+                result.err().map(|error| error.class),
+                (from_len > to_len).then_some(Class::Truncate)
+            );
+            assert_eq!(
+                to.iter().filter(|byte| **byte == 7).count() as u64,
+                from_len.min(to_len)
+            );
+        }
+    }
+
+    #[test]
+    fn memory_is_given_back() {
+        // Pages of the process's addresses.
+        let pages = || -> usize {
+            let sizes = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+            sizes
+                .split(' ')
+                .next()
+                .expect("a number")
+                .parse()
+                .expect("a number")
+        };
+        let before = pages();
+        for _ in 0..64 {
+            Scratch::bytes(16 << 20).expect("memory");
+        }
+        let more_mib = pages().saturating_sub(before) >> 8;
+        assert!(more_mib < 512, "{more_mib} MiB");
+    }
+}

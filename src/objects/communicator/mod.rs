@@ -1,0 +1,342 @@
+//! Communicators (MPI 5.0 chapter 7): a group and a context, and messages among its members or, of an intercommunicator,
+//! between two groups. What takes a collective operation to make or end one is in [`super::management`].
+//!
+//! - [`Communicator`]
+//! - [`Collective`]: the messages of one collective operation
+//! - `buffered`: sends in buffered mode
+//! - `names`: what people call them, for reports
+
+mod buffered;
+pub mod names;
+mod numbers;
+mod operation;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::base::attribute::Attributes;
+use crate::base::error::Result;
+use crate::data::memory::Memory;
+use crate::engine::buffered::Attachment;
+use crate::engine::matching::{Envelope, Pattern};
+use crate::engine::mismatch::{Begun, Operation};
+use crate::engine::request::RequestId;
+use crate::engine::{Engine, Received, Send};
+use crate::identity::Context;
+use crate::instance::Instance;
+use crate::objects::errhandler::Errhandler;
+use crate::objects::group::{Comparison, Group};
+pub use numbers::Numbers;
+pub use operation::Collective;
+
+/// `MPI_TAG_UB`: every non-negative `int` is a tag.
+pub const TAG_UB: i32 = i32::MAX;
+
+/// See the module.
+pub struct Communicator {
+    instance: Arc<Instance>,
+    /// The bits of its context. They change once, for a duplicate in the making, of which no message has been sent by then.
+    context: AtomicU64,
+    group: Arc<Group>,
+    /// Whom the ranks of messages name: the same group, or the remote one of an intercommunicator.
+    peers: Arc<Group>,
+    rank: u32,
+    /// Counts collective operations, blocking and nonblocking ones, each by themselves: a part of their messages' tag.
+    begun: Arc<Begun>,
+    name: Mutex<String>,
+    errhandler: Mutex<Errhandler>,
+    attributes: Attributes,
+    attachment: Attachment,
+    /// The tags of its partitioned sends' messages.
+    partitioned: Mutex<Numbers>,
+    /// The binding's handle of this communicator; opaque here.
+    handle: AtomicUsize,
+}
+
+impl Communicator {
+    /// A communicator of processes that all know its context. `None` if this process is not a member.
+    pub fn new(instance: &Arc<Instance>, context: Context, group: Arc<Group>) -> Option<Arc<Communicator>> {
+        Self::between(instance, context, group.clone(), group)
+    }
+
+    /// An intercommunicator of two groups that have no process in common, whose processes all know its context: the
+    /// local group and the remote one. `None` if this process is not in the local one. (With one and the same group
+    /// twice: an intracommunicator.)
+    pub fn between(
+        instance: &Arc<Instance>,
+        context: Context,
+        group: Arc<Group>,
+        peers: Arc<Group>,
+    ) -> Option<Arc<Communicator>> {
+        let rank = group.rank_of(instance.me())?;
+        let begun = Arc::default();
+        if !context.is_meeting() {
+            instance.engine().count_steps(context, &begun);
+        }
+        Some(Arc::new(Communicator {
+            instance: instance.clone(),
+            context: AtomicU64::new(context.bits()),
+            group,
+            peers,
+            rank,
+            begun,
+            name: Mutex::default(),
+            errhandler: Mutex::default(),
+            attributes: Attributes::default(),
+            attachment: Attachment::default(),
+            partitioned: Mutex::default(),
+            handle: AtomicUsize::new(0),
+        }))
+    }
+
+    /// All processes of the job.
+    pub fn world(instance: &Arc<Instance>) -> Arc<Communicator> {
+        Self::new(instance, Context::WORLD, Group::first(instance.job().size)).expect("in the world")
+    }
+
+    /// This process alone.
+    pub fn alone(instance: &Arc<Instance>) -> Arc<Communicator> {
+        Self::new(instance, Context::SELF, Group::of(vec![instance.me()])).expect("myself")
+    }
+
+    /// All processes of the job, for the barrier inside finalize.
+    pub fn finalizing(instance: &Arc<Instance>) -> Arc<Communicator> {
+        Self::new(instance, Context::FINALIZE, Group::first(instance.job().size)).expect("in the world")
+    }
+
+    /// The rank from which the first operation inside finalize waits for a message, if it does: not all have come then. The
+    /// others begin when all have.
+    pub fn finalizing_waits_for(engine: &Engine) -> Option<u32> {
+        engine.awaited_in(Context::FINALIZE.collective(), 0)
+    }
+
+    /// Its context.
+    #[inline(always)]
+    pub fn context(&self) -> Context {
+        Context::of_bits(self.context.load(Ordering::Relaxed))
+    }
+
+    /// Gives one that was unfinished the context that all members know.
+    pub(super) fn finish_with(&self, context: Context) {
+        // Whoever uses it from now on has found it in a table of handles, under a lock, after this.
+        self.context.store(context.bits(), Ordering::Relaxed);
+        self.instance.engine().count_steps(context, &self.begun);
+    }
+
+    /// The tags of its partitioned sends' messages.
+    pub(super) fn partitioned(&self) -> &Mutex<Numbers> {
+        &self.partitioned
+    }
+
+    /// What it belongs to.
+    #[inline]
+    pub fn instance(&self) -> &Arc<Instance> {
+        &self.instance
+    }
+
+    /// This process's rank.
+    #[inline]
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Number of processes, of an intercommunicator in the local group.
+    #[inline]
+    pub fn size(&self) -> u32 {
+        self.group.size()
+    }
+
+    /// Its processes, of an intercommunicator those of the local group.
+    pub fn group(&self) -> &Arc<Group> {
+        &self.group
+    }
+
+    /// Whom the ranks of messages name: its processes, of an intercommunicator those of the remote group.
+    #[inline]
+    pub fn peers(&self) -> &Arc<Group> {
+        &self.peers
+    }
+
+    /// Whether it is an intercommunicator.
+    pub fn is_inter(&self) -> bool {
+        !Arc::ptr_eq(&self.group, &self.peers)
+    }
+
+    /// All processes that have to do with it: of an intercommunicator both groups, in an order that is the same on both
+    /// sides.
+    pub fn everybody(&self) -> Arc<Group> {
+        if !self.is_inter() {
+            return self.group.clone();
+        }
+        let [first, second] = match self.is_first() {
+            true => [&self.group, &self.peers],
+            false => [&self.peers, &self.group],
+        };
+        let processes = first.iter().chain(second.iter()).collect();
+        Group::of_session(self.group.session(), processes)
+    }
+
+    /// Of an intercommunicator: whether the local group comes first where both are put in a row, as all its processes say.
+    pub(super) fn is_first(&self) -> bool {
+        let name = |group: &Group| self.instance.directory().name(group.member(0));
+        name(&self.group) < name(&self.peers)
+    }
+
+    /// Its name (`MPI_Comm_set_name`).
+    pub fn name(&self) -> &Mutex<String> {
+        &self.name
+    }
+
+    /// What happens to its errors.
+    pub fn errhandler(&self) -> &Mutex<Errhandler> {
+        &self.errhandler
+    }
+
+    /// What the user keeps with it.
+    pub fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+
+    /// Where its buffer for buffered mode is attached.
+    pub fn attachment(&self) -> &Attachment {
+        &self.attachment
+    }
+
+    /// The binding's handle of this communicator.
+    pub fn handle(&self) -> &AtomicUsize {
+        &self.handle
+    }
+
+    /// How two communicators compare.
+    pub fn compare(&self, other: &Communicator) -> Comparison {
+        if self.context() == other.context() {
+            return Comparison::Ident;
+        }
+        if self.is_inter() != other.is_inter() {
+            return Comparison::Unequal;
+        }
+        let groups = [self.group.compare(&other.group), self.peers.compare(&other.peers)];
+        if groups.contains(&Comparison::Unequal) {
+            Comparison::Unequal
+        } else if groups.contains(&Comparison::Similar) {
+            Comparison::Similar
+        } else {
+            Comparison::Congruent
+        }
+    }
+
+    /// Starts a send to a rank. `None`: it has ended and no request was asked for.
+    ///
+    /// # Safety
+    /// As for [`crate::engine::Engine::send`].
+    #[inline(always)]
+    pub unsafe fn send(
+        &self,
+        to: u32,
+        tag: i32,
+        memory: Memory,
+        sync: bool,
+        request: bool,
+    ) -> Result<Option<RequestId>> {
+        let send = self.message(to, tag, memory, sync);
+        // SAFETY: the caller keeps the memory valid, and lets nobody write to it, until the send has ended.
+        unsafe { self.instance.engine().send(&send, request) }
+    }
+
+    /// A message to a rank.
+    #[inline(always)]
+    fn message(&self, to: u32, tag: i32, memory: Memory, sync: bool) -> Send {
+        Send {
+            peer: self.peers.member(to),
+            envelope: Envelope {
+                context: self.context(),
+                source: self.rank,
+                tag,
+            },
+            memory,
+            sync,
+        }
+    }
+
+    /// Starts a receive; `None` is a wildcard.
+    ///
+    /// # Safety
+    /// As for [`crate::engine::Engine::receive`].
+    #[inline(always)]
+    pub unsafe fn receive(&self, from: Option<u32>, tag: Option<i32>, memory: Memory) -> Result<Received> {
+        let peer = from.map(|rank| self.peers.member(rank));
+        // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
+        unsafe {
+            self.instance
+                .engine()
+                .receive(self.pattern(from, tag), peer, memory)
+        }
+    }
+
+    /// Starts a receive whose caller stays with it for a while: see [`Instance::receive_attended`].
+    ///
+    /// # Safety
+    /// As for [`crate::engine::Engine::receive`].
+    #[inline(always)]
+    pub unsafe fn receive_attended(
+        &self,
+        from: Option<u32>,
+        tag: Option<i32>,
+        memory: Memory,
+        alone: impl Fn() -> bool,
+    ) -> Result<Received> {
+        let peer = from.map(|rank| self.peers.member(rank));
+        // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
+        unsafe {
+            self.instance
+                .receive_attended(self.pattern(from, tag), peer, memory, alone)
+        }
+    }
+
+    /// What a receive or probe takes.
+    #[inline]
+    pub fn pattern(&self, source: Option<u32>, tag: Option<i32>) -> Pattern {
+        Pattern {
+            context: self.context(),
+            source,
+            tag,
+        }
+    }
+
+    /// The barrier by which the members part: the last operation on it, whatever the count of the others is. Its tag is that of
+    /// no other collective operation.
+    pub fn disconnect_barrier(self: &Arc<Self>) -> Collective {
+        self.operation(self.context().collective(), TAG_UB)
+            .everybody()
+            .into_owned()
+    }
+
+    /// Begins a blocking collective operation that makes or ends an object: see [`Communicator::step`].
+    pub fn collective(self: &Arc<Self>) -> Collective {
+        self.step(Operation::OF_OBJECTS, false)
+    }
+
+    /// Begins a collective operation: all members begin the blocking ones in the same order, and the nonblocking ones, so that the
+    /// count that becomes a part of its messages' tag is the same everywhere.
+    pub fn step(self: &Arc<Self>, operation: Operation, nonblocking: bool) -> Collective {
+        let step = self.begun.next(operation, nonblocking);
+        self.operation(self.context().collective(), step.tag())
+    }
+
+    /// Begins an operation of some of the members alone, who know each other by a tag of the user's.
+    pub(super) fn partial(self: &Arc<Self>, tag: i32) -> Collective {
+        self.operation(self.context().partial(), tag)
+    }
+
+    pub(super) fn operation(self: &Arc<Self>, context: Context, tag: i32) -> Collective {
+        Collective {
+            communicator: self.clone(),
+            among: None,
+            rank: self.rank,
+            context,
+            tag,
+        }
+    }
+}

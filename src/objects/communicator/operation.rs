@@ -1,0 +1,189 @@
+//! The messages of one collective operation.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::Communicator;
+use crate::base::error::Result;
+use crate::data::memory::Memory;
+use crate::engine::matching::{Envelope, Pattern};
+use crate::engine::request::Outcome;
+use crate::engine::{Received, Send};
+use crate::identity::{Context, PeerIndex};
+use crate::instance::Completion;
+use crate::objects::group::Group;
+
+/// One collective operation: messages among the members of a communicator that only this operation sees. On an
+/// intercommunicator, ranks at first name processes of the remote group, as they do in all its messages; from there
+/// [`Collective::inside`], [`Collective::everybody`], [`Collective::below`] and [`Collective::above`] make
+/// operations among other processes, to which all that is known of intracommunicators applies. An operation uses one
+/// of the last three at most, as their messages are told apart by ranks alone.
+#[derive(Clone)]
+pub struct Collective {
+    pub(super) communicator: Arc<Communicator>,
+    /// Among whom, where these are not the processes that the communicator's messages name.
+    pub(super) among: Option<Arc<Group>>,
+    pub(super) rank: u32,
+    pub(super) context: Context,
+    pub(super) tag: i32,
+}
+
+impl Collective {
+    /// This process's rank.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Number of processes that ranks name.
+    pub fn size(&self) -> u32 {
+        self.processes().size()
+    }
+
+    fn processes(&self) -> &Group {
+        self.among.as_ref().unwrap_or(self.communicator.peers())
+    }
+
+    /// Whether ranks name processes of an intercommunicator's remote group, to which this process does not belong.
+    pub fn is_across(&self) -> bool {
+        self.among.is_none() && self.communicator.is_inter()
+    }
+
+    /// Of an operation across an intercommunicator: the same inside the local group.
+    pub fn inside(&self) -> Collective {
+        Collective {
+            context: self.context.inside(),
+            ..self.among(self.communicator.group.clone(), self.communicator.rank)
+        }
+    }
+
+    /// Across an intercommunicator: among all processes of both groups. Otherwise the operation itself.
+    pub fn everybody(&self) -> Cow<'_, Collective> {
+        if !self.is_across() {
+            return Cow::Borrowed(self);
+        }
+        let communicator = &self.communicator;
+        let before = match communicator.is_first() {
+            true => 0,
+            false => communicator.peers.size(),
+        };
+        Cow::Owned(self.among(communicator.everybody(), before + communicator.rank))
+    }
+
+    /// Of an operation across an intercommunicator: among this process, which becomes rank 0, and the remote group.
+    pub fn above(&self) -> Collective {
+        let me = self.communicator.instance.me();
+        let processes = std::iter::once(me).chain(self.communicator.peers().iter());
+        self.among(Group::of(processes.collect()), 0)
+    }
+
+    /// Of an operation across an intercommunicator: among a process of the remote group, which becomes rank 0, and the
+    /// local group.
+    pub fn below(&self, root: u32) -> Collective {
+        let root = self.communicator.peers().member(root);
+        let processes = std::iter::once(root).chain(self.communicator.group.iter());
+        self.among(Group::of(processes.collect()), self.communicator.rank + 1)
+    }
+
+    fn among(&self, processes: Arc<Group>, rank: u32) -> Collective {
+        Collective {
+            communicator: self.communicator.clone(),
+            among: Some(processes),
+            rank,
+            context: self.context,
+            tag: self.tag,
+        }
+    }
+
+    /// The tag of its messages.
+    pub fn tag(&self) -> i32 {
+        self.tag
+    }
+
+    /// On which communicator.
+    pub fn communicator(&self) -> &Arc<Communicator> {
+        &self.communicator
+    }
+
+    /// The process of a rank.
+    pub fn process(&self, rank: u32) -> PeerIndex {
+        self.processes().member(rank)
+    }
+
+    /// Starts a send to a rank; it is under way before the result is awaited.
+    ///
+    /// # Safety
+    /// The memory is valid and unchanged until the result is ready or dropped.
+    pub unsafe fn send(&self, to: u32, memory: Memory) -> Completion {
+        let instance = &self.communicator.instance;
+        let send = Send {
+            peer: self.process(to),
+            envelope: Envelope {
+                context: self.context,
+                source: self.rank(),
+                tag: self.tag,
+            },
+            memory,
+            sync: false,
+        };
+        // SAFETY: the caller keeps the memory valid, and lets nobody write to it, until the send has ended.
+        match unsafe { instance.engine().send(&send, false) } {
+            Ok(Some(request)) => Completion::of(instance, request),
+            Ok(None) => Completion::ended(instance, Ok(Outcome::EMPTY)),
+            Err(error) => Completion::ended(instance, Err(error)),
+        }
+    }
+
+    /// Starts a receive from a rank.
+    ///
+    /// # Safety
+    /// The memory is valid and left alone until the result is ready or dropped.
+    pub unsafe fn receive(&self, from: u32, memory: Memory) -> Completion {
+        let instance = &self.communicator.instance;
+        let pattern = Pattern {
+            context: self.context,
+            source: Some(from),
+            tag: Some(self.tag),
+        };
+        // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
+        match unsafe {
+            instance
+                .engine()
+                .receive(pattern, Some(self.process(from)), memory)
+        } {
+            Ok(Received::Later(request)) => Completion::of(instance, request),
+            Ok(Received::Now(mut outcome)) => {
+                let result = outcome.error.take().map_or(Ok(outcome), |error| Err(*error));
+                Completion::ended(instance, result)
+            }
+            Err(error) => Completion::ended(instance, Err(error)),
+        }
+    }
+
+    /// Sends bytes of ours and waits until they have gone.
+    pub async fn send_bytes(&self, to: u32, bytes: &[u8]) -> Result<()> {
+        // SAFETY: borrowed until the completion is ready or dropped.
+        unsafe { self.send(to, Memory::of(bytes)) }.await?;
+        Ok(())
+    }
+
+    /// Receives bytes of ours.
+    pub async fn receive_bytes(&self, from: u32, bytes: &mut [u8]) -> Result<()> {
+        // SAFETY: borrowed until the completion is ready or dropped.
+        unsafe { self.receive(from, Memory::of_mut(bytes)) }.await?;
+        Ok(())
+    }
+
+    /// Sends to one rank while receiving from another.
+    pub async fn exchange_bytes(&self, to: u32, send: &[u8], from: u32, receive: &mut [u8]) -> Result<()> {
+        // SAFETY: both borrowed until the completions are ready or dropped.
+        let (receiving, sending) = unsafe {
+            (
+                self.receive(from, Memory::of_mut(receive)),
+                self.send(to, Memory::of(send)),
+            )
+        };
+        receiving.await?;
+        sending.await?;
+        Ok(())
+    }
+}

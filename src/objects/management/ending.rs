@@ -1,0 +1,213 @@
+//! How communication ends: disconnecting, the end of a session, and that of the World Model.
+//!
+//! Each is the same idea: what the user has completed or freed leaves for good, then everybody concerned comes to a
+//! barrier. After it, nobody needs this process any more. To be awaited by [`Instance::block_on_turns`].
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use rustc_hash::FxHashSet;
+
+use crate::base::error::Result;
+use crate::base::startup::Phase;
+use crate::identity::{Context, PeerIndex};
+use crate::instance::Instance;
+use crate::objects::collective;
+use crate::objects::communicator::Communicator;
+use crate::system::bootstrap::AfterFinalize;
+
+impl Communicator {
+    /// The members of each communicator part, for all of them at once: a communicator does not wait for another, as
+    /// other processes may part from them one by one. Then all that this process has to say has left it.
+    ///
+    /// The first failure is the result; it keeps nobody waiting.
+    pub async fn disconnect_all(
+        instance: &Arc<Instance>,
+        communicators: Vec<Arc<Communicator>>,
+    ) -> Result<()> {
+        let counting = instance.count_all();
+        let mut partings: Vec<Pin<Box<dyn Future<Output = Result<()>> + Send>>> = Vec::new();
+        for communicator in communicators {
+            let instance = instance.clone();
+            partings.push(Box::pin(async move {
+                let context = communicator.context();
+                instance
+                    .freed_ended(|other| other.communicator() == context)
+                    .await;
+                collective::barrier(&communicator.disconnect_barrier()).await
+            }));
+        }
+        let mut result = Ok(());
+        poll_fn(|poll| {
+            partings.retain_mut(|parting| match parting.as_mut().poll(poll) {
+                Poll::Ready(ended) => {
+                    if result.is_ok() {
+                        result = ended;
+                    }
+                    false
+                }
+                Poll::Pending => true,
+            });
+            match partings.is_empty() {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }
+        })
+        .await;
+        instance.left().await;
+        drop(counting);
+        result
+    }
+
+    /// Whether messages of a context belong to the World Model: not to a session, nor to finalize itself. Processes that
+    /// meet to make a communicator of a group may do so for a session, and nothing is said of those.
+    pub fn is_of_world(instance: &Instance, context: Context) -> bool {
+        !context.is_finalizing() && !context.is_meeting() && instance.is_worlds(context.communicator())
+    }
+
+    /// The end of the World Model (MPI 5.0 section 11.2.2), collective over the job. Where the launcher is about to be gone, or
+    /// is ([`AfterFinalize::Ends`]), messages do its work: everybody gets everybody's business card, for sessions to come, and the
+    /// last barrier is not the launcher's. The result tells whether any process has
+    /// had a session: none, and all close their lanes. `had_sessions` is this process's answer, which may still change, and
+    /// `last_word` the one that stands, which is asked for when all processes have come: see [`Users`].
+    ///
+    /// `check`: gets the messages of the World Model that no receive took, in words. `ways`: what this process has to tell
+    /// rank 0, where a report was asked for.
+    ///
+    /// [`Users`]: crate::instance::Users
+    pub async fn finalize_world(
+        instance: &Arc<Instance>,
+        had_sessions: impl FnOnce() -> bool,
+        last_word: impl FnOnce() -> bool,
+        check: Option<impl FnOnce(Vec<String>)>,
+        ways: Option<String>,
+    ) -> Result<Ended> {
+        let ledger = instance.ledger().clone();
+        let finalizing = Communicator::finalizing(instance);
+        let vote = async |values: [u64; 5]| {
+            let operation = finalizing.collective();
+            ledger
+                .during(Phase::Barrier, collective::largest(&operation, values))
+                .await
+        };
+        let told = ways.as_ref().map_or(0, String::len) as u64;
+        let over = instance.bootstrap().is_over();
+        let card = match instance.after_finalize() {
+            AfterFinalize::Ends => instance.engine().card().encode(),
+            AfterFinalize::Returns | AfterFinalize::Stays => Vec::new(),
+        };
+        let lacks = !card.is_empty() && !over && !instance.unknown_cards().is_empty();
+        let mine = [
+            had_sessions().into(),
+            told,
+            over.into(),
+            lacks.into(),
+            card.len() as u64,
+        ];
+        let [had, longest, any_over, any_lacks, longest_card] = vote(mine).await?;
+        let sessions_left = had != 0 || vote([last_word().into(), 0, 0, 0, 0]).await?[0] != 0;
+        if any_lacks != 0 {
+            let cards = exchange_cards(&finalizing, card, longest_card as usize).await?;
+            let unknown_cards: FxHashSet<PeerIndex> = instance.unknown_cards().into_iter().collect();
+            instance.keep_cards(cards.into_iter().filter(|(peer, _)| unknown_cards.contains(peer)));
+        }
+        let mut ways_of_all = Vec::new();
+        if longest > 0 {
+            let mine = ways.unwrap_or_default();
+            ways_of_all = gather_texts(&finalizing, mine, longest as usize).await?;
+        }
+        if let Some(check) = check {
+            // A message that was cancelled and whose request was freed may be on its way in pieces, and is asked back behind the last.
+            instance
+                .answered(|context| Communicator::is_of_world(instance, context))
+                .await;
+            // What is still on its way counts, too.
+            collective::flush(&finalizing.collective()).await?;
+            let names = instance.names();
+            check(
+                instance
+                    .engine()
+                    .untaken(&*names, |context| !Communicator::is_of_world(instance, context)),
+            );
+            // Only when all have looked do senders take back what is left.
+            collective::barrier(&finalizing.collective()).await?;
+        }
+        // All have called MPI_Finalize, so nobody receives any more.
+        let settled = instance.settled(|context| Communicator::is_of_world(instance, context));
+        ledger.during(Phase::Drain, settled).await;
+        // With sessions open there may always be something under way, and nothing is closed.
+        if !sessions_left {
+            ledger.during(Phase::Drain, instance.drained()).await;
+        }
+        // A peer may still wait for the last message of ours.
+        let fence = async {
+            match any_over != 0 {
+                true => {
+                    let counting = instance.count_all();
+                    collective::barrier(&finalizing.collective()).await?;
+                    instance.left().await;
+                    drop(counting);
+                    Ok(())
+                }
+                false => instance.fenced().await,
+            }
+        };
+        ledger.during(Phase::Fence, fence).await?;
+        Ok(Ended {
+            sessions_left,
+            ways: ways_of_all,
+        })
+    }
+}
+
+/// What [`Communicator::finalize_world`] found.
+pub struct Ended {
+    /// Whether any process may have a session open. None, and all may close their lanes.
+    pub sessions_left: bool,
+    /// At rank 0, where a report was asked for: what each rank told, empty for who was not asked.
+    pub ways: Vec<String>,
+}
+
+/// Everybody's business card for everybody. None is longer than `longest` bytes.
+async fn exchange_cards(
+    finalizing: &Arc<Communicator>,
+    mine: Vec<u8>,
+    longest: usize,
+) -> Result<Vec<(PeerIndex, Vec<u8>)>> {
+    let operation = finalizing.collective();
+    // Each with its length, and filled up.
+    let mut bytes = (mine.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(mine);
+    bytes.resize(8 + longest, 0);
+    let mut all = vec![0; bytes.len() * operation.size() as usize];
+    collective::allgather_bytes(&operation, &bytes, &mut all).await?;
+    let cards = all.chunks_exact(bytes.len()).map(|bytes| {
+        let (len, card) = bytes.split_first_chunk::<8>()?;
+        card.get(..u64::from_le_bytes(*len) as usize).map(<[u8]>::to_vec)
+    });
+    // A card that makes no sense is as good as none: the launcher has it, too.
+    let known = (0..).map(PeerIndex::new).zip(cards);
+    Ok(known.filter_map(|(peer, card)| Some((peer, card?))).collect())
+}
+
+/// Brings each rank's text to rank 0, one after the other. None is longer than `longest` bytes.
+async fn gather_texts(finalizing: &Arc<Communicator>, mine: String, longest: usize) -> Result<Vec<String>> {
+    let operation = finalizing.collective();
+    if operation.rank() != 0 {
+        // Zeros fill it up, which are in no text.
+        let mut bytes = mine.into_bytes();
+        bytes.resize(longest, 0);
+        operation.send_bytes(0, &bytes).await?;
+        return Ok(Vec::new());
+    }
+    let mut texts = vec![mine];
+    let mut bytes = vec![0; longest];
+    for rank in 1..operation.size() {
+        operation.receive_bytes(rank, &mut bytes).await?;
+        let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
+        texts.push(String::from_utf8_lossy(text).into_owned());
+    }
+    Ok(texts)
+}

@@ -1,0 +1,14 @@
+//! Communicator management (MPI 5.0, sections 7.4 and 7.6): what takes a collective operation to make or to end a
+//! communicator.
+//!
+//! - `create`: making communicators from others
+//! - `inter`: making intercommunicators, and merging them
+//! - `split_type`: dividing communicators by where processes are
+//! - `ending`: disconnecting, and the barriers inside finalize
+
+pub mod create;
+mod ending;
+mod inter;
+pub mod split_type;
+
+pub use inter::Bridge;

@@ -1,0 +1,353 @@
+//! Memory that the processes of a window share (MPI 5.0 section 12.2.3): a file without a name, which the window's first
+//! process makes and all map, each at an address of its own.
+//!
+//! The segments follow one another by rank, without a gap, so that all of them may be taken for one array; where everybody
+//! allows it (`alloc_shared_noncontig`) each begins with a page.
+//!
+//! Pages come when they are touched, and near to whom touches them first: programs let one process ask for all of the
+//! memory, and each touch a part. So, as with all memory of such size, that there is enough is not known before; only what
+//! the machine can't have at all is refused.
+//!
+//! ```text
+//!   page 0: a token, by which the others know the file     page 1 on: the segments
+//! ```
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use crate::base::error::Result;
+use crate::base::random;
+use crate::err;
+use crate::objects::collective;
+use crate::objects::communicator::Communicator;
+use crate::system::shared_memory::{self, Machine, Map};
+
+const PAGE: usize = 4096;
+
+/// What a process has in the shared memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Segment {
+    /// Where it begins, in bytes from the first one's beginning.
+    offset: usize,
+    /// In bytes.
+    pub size: usize,
+    /// How many bytes its owner's displacements count as one.
+    pub disp_unit: i64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Shared {
+    map: Map,
+    /// By rank.
+    segments: Box<[Segment]>,
+    rank: u32,
+}
+
+/// What each process says first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Wish {
+    size: u64,
+    disp_unit: i64,
+    separate: bool,
+}
+
+impl Wish {
+    const BYTES: usize = 24;
+
+    fn encode(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..8].copy_from_slice(&self.size.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.disp_unit.to_le_bytes());
+        bytes[16] = self.separate.into();
+        bytes
+    }
+
+    fn decode(bytes: &[u8; Self::BYTES]) -> Wish {
+        let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+        Wish {
+            size: number(0),
+            disp_unit: number(8).cast_signed(),
+            separate: bytes[16] != 0,
+        }
+    }
+}
+
+/// Where the segments are, and how many bytes that makes. The same on all processes.
+///
+/// # Errors
+/// `MPI_ERR_SIZE` where no address space has room for them.
+fn lay_out(wishes: &[Wish]) -> Result<(Box<[Segment]>, usize)> {
+    let separate = wishes.iter().all(|wish| wish.separate);
+    let mut end = 0usize;
+    let mut segments = Vec::with_capacity(wishes.len());
+    for wish in wishes {
+        let place = usize::try_from(wish.size).ok().and_then(|size| {
+            let offset = match separate {
+                true => end.checked_next_multiple_of(PAGE)?,
+                false => end,
+            };
+            end = offset
+                .checked_add(size)
+                .filter(|&end| end < isize::MAX as usize - PAGE)?;
+            Some((offset, size))
+        });
+        let Some((offset, size)) = place else {
+            return Err(err!(
+                Size,
+                "the sizes of all processes together are beyond all memory: {} bytes of one of them",
+                wish.size
+            ));
+        };
+        segments.push(Segment {
+            offset,
+            size,
+            disp_unit: wish.disp_unit,
+        });
+    }
+    Ok((segments.into(), end))
+}
+
+/// How the others find the first process's file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Finding {
+    machine: Machine,
+    pid: u32,
+    descriptor: u32,
+    token: u64,
+}
+
+impl Finding {
+    const BYTES: usize = 40;
+    /// There is no file.
+    const NONE: [u8; Self::BYTES] = [0; Self::BYTES];
+
+    fn encode(self) -> [u8; Self::BYTES] {
+        let mut bytes = Self::NONE;
+        bytes[..16].copy_from_slice(&self.machine.boot.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.machine.pids.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.pid.to_le_bytes());
+        bytes[28..32].copy_from_slice(&self.descriptor.to_le_bytes());
+        bytes[32..].copy_from_slice(&self.token.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8; Self::BYTES]) -> Option<Finding> {
+        let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+        (*bytes != Self::NONE).then(|| Finding {
+            machine: Machine {
+                boot: u128::from(number(8)) << 64 | u128::from(number(0)),
+                pids: number(16),
+            },
+            pid: number(24) as u32,
+            descriptor: (number(24) >> 32) as u32,
+            token: number(32),
+        })
+    }
+}
+
+/// In bytes, with what it can move to disk.
+fn memory_of_machine() -> std::io::Result<u64> {
+    let info = nix::sys::sysinfo::sysinfo()?;
+    Ok(info.ram_total().saturating_add(info.swap_total()))
+}
+
+/// Makes a file with room for so many bytes of segments. The error says why there is none.
+fn make(bytes: usize) -> Result<(File, Finding), String> {
+    let failed = |what: &'static str| move |error| format!("{what}: {error}");
+    let memory = memory_of_machine().map_err(failed("the machine does not say how much memory it has"))?;
+    if bytes as u64 > memory {
+        return Err(format!(
+            "all processes together ask for {bytes} bytes, but the machine has no more than {memory}"
+        ));
+    }
+    let machine = Machine::here()?;
+    let token = random::number().map_err(|error| error.to_string())?;
+    let file = shared_memory::file((PAGE + bytes) as u64).map_err(failed("no memory file can be made"))?;
+    file.write_all_at(&token.to_le_bytes(), 0)
+        .map_err(failed("no memory can be had for it"))?;
+    let finding = Finding {
+        machine,
+        pid: std::process::id(),
+        descriptor: file.as_raw_fd() as u32,
+        token,
+    };
+    Ok((file, finding))
+}
+
+/// Opens the first process's file and maps its segments.
+fn join(finding: Finding, bytes: usize) -> Result<Map, String> {
+    if Machine::here()? != finding.machine {
+        return Err("it is on another machine than the first process, or in another pid namespace".into());
+    }
+    let failed = |what: &'static str| move |error| format!("{what}: {error}");
+    let file = shared_memory::open(finding.pid, finding.descriptor)
+        .map_err(failed("the first process's memory can't be opened"))?;
+    let is_one = shared_memory::is_one(&file, (PAGE + bytes) as u64)
+        .map_err(failed("the first process's memory has no size"))?;
+    let mut token = [0; 8];
+    if !is_one || file.read_exact_at(&mut token, 0).is_err() || u64::from_le_bytes(token) != finding.token {
+        return Err("what the first process names is not the memory that it made".into());
+    }
+    Map::new(&file, PAGE, bytes).map_err(failed("the shared memory can't be mapped"))
+}
+
+impl Shared {
+    /// Memory for all processes of a communicator, of which each asks for a size in bytes. All get it or none.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_SHARED` where a process can't have it, with the reason there; `MPI_ERR_SIZE` for sizes beyond all memory.
+    pub async fn allocate(
+        communicator: &Arc<Communicator>,
+        size: usize,
+        disp_unit: i64,
+        separate: bool,
+    ) -> Result<Shared> {
+        let rank = communicator.rank();
+        let wish = Wish {
+            size: size as u64,
+            disp_unit,
+            separate,
+        };
+        let mut all = vec![0; Wish::BYTES * communicator.size() as usize];
+        collective::allgather_bytes(&communicator.collective(), &wish.encode(), &mut all).await?;
+        let (wishes, _) = all.as_chunks();
+        let wishes: Vec<Wish> = wishes.iter().map(Wish::decode).collect();
+        let (segments, bytes) = lay_out(&wishes)?;
+        // No mapping is empty.
+        let bytes = bytes.max(1);
+        let made = (rank == 0).then(|| make(bytes));
+        let mut finding = match &made {
+            Some(Ok((_, finding))) => finding.encode(),
+            _ => Finding::NONE,
+        };
+        collective::bcast_bytes(&communicator.collective(), 0, &mut finding).await?;
+        let joined = match (&made, Finding::decode(&finding)) {
+            (Some(Err(reason)), _) => Err(reason.clone()),
+            (_, Some(finding)) => join(finding, bytes),
+            (_, None) => Err("the first process could make none".into()),
+        };
+        let failed = if joined.is_err() { u64::from(rank) + 1 } else { 0 };
+        // Nobody opens it any more after that: the file may be closed.
+        let [failed] = collective::largest(&communicator.collective(), [failed]).await?;
+        match (joined, failed.checked_sub(1)) {
+            (Ok(map), None) => Ok(Shared { map, segments, rank }),
+            (Err(reason), _) => Err(err!(RmaShared, "no memory can be shared: {reason}")),
+            (_, Some(other)) => Err(err!(
+                RmaShared,
+                "no memory can be shared: rank {other} can't take part, and says why"
+            )),
+        }
+    }
+
+    /// This process's segment.
+    pub fn own(&self) -> &Segment {
+        &self.segments[self.rank as usize]
+    }
+
+    /// That of a rank.
+    pub fn segment(&self, rank: u32) -> &Segment {
+        &self.segments[rank as usize]
+    }
+
+    /// The first one that has any bytes.
+    pub fn first(&self) -> Option<&Segment> {
+        self.segments.iter().find(|segment| segment.size > 0)
+    }
+
+    /// Where this process sees a segment.
+    pub fn address(&self, segment: &Segment) -> *mut u8 {
+        self.map.base().as_ptr().wrapping_add(segment.offset)
+    }
+
+    /// The memory stays when this goes.
+    pub fn leave(&self) {
+        self.map.leave();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wishes(sizes: &[u64], separate: &[bool]) -> Vec<Wish> {
+        let wish = |(&size, &separate)| Wish {
+            size,
+            disp_unit: 1,
+            separate,
+        };
+        sizes.iter().zip(separate).map(wish).collect()
+    }
+
+    fn offsets(sizes: &[u64], separate: &[bool]) -> (Vec<usize>, usize) {
+        let (segments, bytes) = lay_out(&wishes(sizes, separate)).expect("they have room");
+        (segments.iter().map(|segment| segment.offset).collect(), bytes)
+    }
+
+    #[test]
+    fn segments_follow_one_another() {
+        assert_eq!(offsets(&[10, 0, 5, 1], &[false; 4]), (vec![0, 10, 10, 15], 16));
+        // Not all allow a gap.
+        assert_eq!(offsets(&[10, 0, 5], &[true, true, false]), (vec![0, 10, 10], 15));
+        assert_eq!(
+            offsets(&[10, 0, 4096, 7], &[true; 4]),
+            (vec![0, 4096, 4096, 8192], 8199)
+        );
+        assert_eq!(offsets(&[0], &[false]), (vec![0], 0));
+    }
+
+    #[test]
+    fn too_large_sizes_are_an_error() {
+        for sizes in [[u64::MAX, 1], [1 << 62, 1 << 62], [i64::MAX as u64, 0]] {
+            for separate in [false, true] {
+                let error = lay_out(&wishes(&sizes, &[separate; 2])).unwrap_err();
+                assert_eq!(error.class, crate::Class::Size, "{sizes:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_said_is_understood() {
+        let wish = Wish {
+            size: 1 << 40,
+            disp_unit: 12,
+            separate: true,
+        };
+        assert_eq!(Wish::decode(&wish.encode()), wish);
+        let finding = Finding {
+            machine: Machine {
+                boot: 0x1234_5678_9abc_def0_1111_2222_3333_4444,
+                pids: 4_026_531_836,
+            },
+            pid: 4321,
+            descriptor: 17,
+            token: 0xfeed,
+        };
+        assert_eq!(Finding::decode(&finding.encode()), Some(finding));
+        assert_eq!(Finding::decode(&Finding::NONE), None);
+    }
+
+    #[test]
+    fn a_wrong_token_is_found_out() {
+        let (file, finding) = make(100).expect("a file");
+        let map = join(finding, 100).expect("the file");
+        drop(map);
+        let token = finding.token + 1;
+        for wrong in [
+            Finding { token, ..finding },
+            Finding {
+                machine: Machine {
+                    pids: 1,
+                    ..finding.machine
+                },
+                ..finding
+            },
+        ] {
+            assert!(join(wrong, 100).is_err());
+        }
+        assert!(join(finding, 101).is_err());
+        drop(file);
+    }
+}

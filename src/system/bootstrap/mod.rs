@@ -1,0 +1,216 @@
+//! How a process learns of its job: its rank, its size, and the business cards of the others.
+//!
+//! [`connect`] picks the way by the environment: [`pmi1`] where a launcher left a descriptor in `PMI_FD`,
+//! [`singleton`] otherwise.
+
+pub mod pmi1;
+mod process_sets;
+pub mod singleton;
+
+pub use process_sets::ProcessSet;
+
+use crate::base::error::Result;
+use crate::err;
+use crate::identity::{JobId, ProcessName};
+use crate::system::locality::Layout;
+
+/// What the launcher says at the start.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Job {
+    /// This process.
+    pub rank: u32,
+    /// Number of processes.
+    pub size: u32,
+    /// Which program of the job this is (`MPI_APPNUM`), where the launcher says so.
+    pub appnum: Option<i32>,
+    /// `MPI_UNIVERSE_SIZE`, where the launcher says so.
+    pub universe_size: Option<u32>,
+    /// Whether all processes of the job are on one machine.
+    pub local_only: bool,
+    /// This process's number among those of its machine, in rank order.
+    pub local_rank: u32,
+    /// Number of processes on this machine.
+    pub local_ranks: u32,
+    /// How many processors the launcher shares out among the ranks of this machine, where it says so: a rank that is
+    /// bound sees only its own.
+    pub processors: Option<u32>,
+    /// The pid namespace of the launcher, where it says so: the inode of its `/proc/self/ns/pid`.
+    pub launcher_pids: Option<u64>,
+    /// Which ranks share a machine. What the launcher says: a hint, for no launcher promises it.
+    pub layout: Layout,
+    /// Why `layout` says nothing, in words, where the launcher's hint was missing or could not be read.
+    pub layout_unknown: Option<String>,
+    /// Names the job: the same text in all of its processes, and in no other job of the machine.
+    pub id: String,
+    /// The memory kinds that the user asked `mpiexec` for (`-memory-alloc-kinds`; MPI 5.0, section 11.4.3).
+    pub memory_alloc_kinds: Option<String>,
+    /// The initial error handler that the user asked `mpiexec` for (`-initial-errhandler`; MPI 5.0, section 9.3):
+    /// `mpi_errors_abort`, `mpi_errors_are_fatal` or `mpi_errors_return`.
+    pub initial_errhandler: Option<String>,
+    /// The process sets that the user asked `mpiexec` for (`-pset`): those that this process is in and others, each name
+    /// once.
+    pub process_sets: Vec<ProcessSet>,
+}
+
+impl Job {
+    /// The rank of a process of this job.
+    ///
+    /// # Errors
+    /// It is none, or of another job, of which this launcher can't tell anything.
+    pub fn rank_of(&self, name: ProcessName) -> Result<u32> {
+        let ProcessName { job, rank } = name;
+        match job == self.name().job {
+            true if rank < self.size => Ok(rank),
+            true => Err(err!(Rank, "process {rank} is outside this job of {}", self.size)),
+            false => Err(err!(
+                Other,
+                "process {rank} is of another job, and this launcher can't tell where it is"
+            )),
+        }
+    }
+
+    /// This process, as all processes of all jobs name it.
+    pub fn name(&self) -> ProcessName {
+        self.process(self.rank)
+    }
+
+    /// The same of the process of a rank.
+    pub fn process(&self, rank: u32) -> ProcessName {
+        ProcessName {
+            job: JobId::of(&self.id),
+            rank,
+        }
+    }
+
+    /// How many processors all processes of the job share, if these are more; `None` also where the launcher does not say how
+    /// many there are, and for a job of several machines. All processes get the same answer, as it rests on nothing but what
+    /// the launcher says to all alike.
+    #[inline]
+    pub fn shared_processors(&self) -> Option<u32> {
+        self.processors
+            .filter(|&processors| self.local_only && 0 < processors && processors < self.size)
+    }
+}
+
+/// What a launcher makes of a process that says that it may exit, and then comes again, for one more session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AfterFinalize {
+    /// It takes up a new connection.
+    Returns,
+    /// It needs no word, and the connection stays.
+    Stays,
+    /// It is gone: from then on there are no cards and no fences, and of an abort it hears by a signal's killing this process.
+    /// Without the word, the process would count as died.
+    Ends,
+}
+
+/// The connection to the launcher. Nothing here blocks but [`Bootstrap::publish`], [`Bootstrap::fence`],
+/// [`Bootstrap::fetch`], [`Bootstrap::abort`] and [`Bootstrap::finalize`].
+pub trait Bootstrap: Send {
+    /// The job as the launcher told it.
+    fn job(&self) -> &Job;
+
+    /// For reports: `singleton`, `pmi-1 (weft)`, `pmi-1`.
+    fn name(&self) -> &'static str;
+
+    /// Makes this process's business card visible to the others. `incarnation` counts the times that this process
+    /// initialized MPI anew.
+    fn publish(&mut self, incarnation: u32, card: &[u8]) -> Result<()>;
+
+    /// Whether cards can be fetched only after a [`Bootstrap::fence`] of all processes (foreign PMI-1 launchers).
+    fn needs_fence(&self) -> bool;
+
+    /// Says that this process has come to a fence: one is over once every process of the job has come.
+    fn begin_fence(&mut self) -> Result<()>;
+
+    /// Whether the fence is over; does not wait. The caller may make progress meanwhile.
+    fn fence_is_over(&mut self) -> Result<bool>;
+
+    /// Waits until every process of the job is here.
+    fn fence(&mut self) -> Result<()> {
+        self.begin_fence()?;
+        while !self.fence_is_over()? {
+            if let Some(descriptor) = self.descriptor() {
+                wait_readable(descriptor);
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for a peer's card; `None` while it has not answered: call again later. With a launcher of ours the
+    /// answer comes once the peer has published; other processes' requests may be under way at the same time.
+    fn lookup(&mut self, incarnation: u32, peer: ProcessName) -> Result<Option<Vec<u8>>>;
+
+    /// The same, and waits for the answer.
+    fn fetch(&mut self, incarnation: u32, peer: ProcessName) -> Result<Vec<u8>> {
+        loop {
+            if let Some(card) = self.lookup(incarnation, peer)? {
+                return Ok(card);
+            }
+            if let Some(descriptor) = self.descriptor() {
+                wait_readable(descriptor);
+            }
+        }
+    }
+
+    /// What becomes of the connection at [`Bootstrap::finalize`].
+    fn after_finalize(&self) -> AfterFinalize {
+        AfterFinalize::Returns
+    }
+
+    /// Whether the launcher is gone, as it is after [`AfterFinalize::Ends`].
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    /// Takes what the launcher has sent. `true`: it wants to know what this process waits for. An error: it is gone.
+    fn attend(&mut self) -> Result<bool>;
+
+    /// Answers what [`Bootstrap::attend`] was asked; `false`: the launcher can't be told.
+    fn report(&mut self, text: &str) -> bool {
+        let _ = text;
+        false
+    }
+
+    /// The descriptor that becomes readable when [`Bootstrap::lookup`] may have an answer or the launcher is gone.
+    fn descriptor(&self) -> Option<std::os::fd::RawFd>;
+
+    /// Whether the launcher tells the user what [`Bootstrap::abort`] is given. Whoever aborts says it himself otherwise.
+    fn tells_why(&self) -> bool {
+        false
+    }
+
+    /// Asks the launcher to end the job with `code`, and waits a few seconds for it to do so, or kills this process where that is the
+    /// only way to ask. Returns if nothing came of it, and the caller exits then; `false`: there is nobody to ask.
+    fn abort(&mut self, code: i32, message: &str) -> bool;
+
+    /// Tells the launcher that this process may exit from now on. Does nothing where the launcher is gone already.
+    fn finalize(&mut self) -> Result<()>;
+}
+
+/// Sleeps until the descriptor can be read.
+fn wait_readable(descriptor: std::os::fd::RawFd) {
+    let mut polled = libc::pollfd {
+        fd: descriptor,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one valid entry. An error (a signal) only ends the wait early.
+    unsafe { libc::poll(&mut polled, 1, -1) };
+}
+
+/// Connects to the launcher that the environment names; without one, this is a world of one.
+///
+/// An error: the environment names a launcher that can't be reached, or one that Weft can't talk to.
+pub fn connect() -> Result<Box<dyn Bootstrap>> {
+    let environment = |name: &str| std::env::var(name).ok();
+    if environment("PMI_FD").is_some() {
+        return Ok(Box::new(pmi1::Pmi1::connect(environment)?));
+    }
+    if let Some(warning) = singleton::other_launcher(environment) {
+        // Sessions that come and go connect anew each time.
+        static WARNED: std::sync::Once = std::sync::Once::new();
+        WARNED.call_once(|| eprintln!("weft: {warning}"));
+    }
+    Ok(Box::new(singleton::Singleton::new()))
+}

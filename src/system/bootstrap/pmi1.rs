@@ -1,0 +1,685 @@
+//! The client of PMI-1, over the descriptor that the launcher left in `PMI_FD`. `docs/launcher.md` tells the lines.
+//!
+//! Weft's `mpiexec` says so in its answer to `init` (`weft=1`), and then one round trip tells everything about the
+//! job; a `get` with `wait=1` is answered when its key has been put, and any number of them may be under way, for
+//! the answers name their key; what is `quiet=1` has no answer. Other launchers (Hydra of MPICH and Intel MPI, Slurm) answer each line in order and at once,
+//! show keys only after a barrier, and close the connection after `finalize` ([`AfterFinalize`]).
+
+mod machines;
+#[cfg(test)]
+mod tests;
+pub mod wire;
+
+use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
+use std::fmt::Write;
+use std::os::fd::{BorrowedFd, RawFd};
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{MsgFlags, recv, send};
+use rustc_hash::FxHashMap;
+
+use super::{AfterFinalize, Bootstrap, Job, ProcessSet};
+use crate::base::error::{Error, Result};
+use crate::err;
+use crate::identity::ProcessName;
+use crate::system::locality::Layout;
+use wire::{LINE_BYTES_MAX, Lines, Message};
+
+/// The environment variable with the kinds of `mpiexec -memory-alloc-kinds`.
+pub const ENV_MEMORY_ALLOC_KINDS: &str = "WEFT_LAUNCH_MEMORY_ALLOC_KINDS";
+/// The environment variable with the handler of `mpiexec -initial-errhandler`.
+pub const ENV_INITIAL_ERRHANDLER: &str = "WEFT_LAUNCH_INITIAL_ERRHANDLER";
+/// The environment variable with the process sets of `mpiexec -pset`.
+pub const ENV_PROCESS_SETS: &str = "WEFT_LAUNCH_PROCESS_SETS";
+/// The environment variable that every process of a job of Weft's `mpiexec` has: the job's id.
+pub const ENV_JOB: &str = "WEFT_LAUNCH_JOB";
+
+/// The environment variable with the number of processors that the ranks of one machine share.
+pub const ENV_PROCESSORS: &str = "WEFT_LAUNCH_PROCESSORS";
+/// The environment variable with the launcher's pid namespace (the inode of its `/proc/self/ns/pid`).
+pub const ENV_PIDS: &str = "WEFT_LAUNCH_PIDS";
+
+/// The longest request that every launcher takes whole, in bytes and with its line feed. Slurm reads so much at once, and takes what
+/// follows for the next request; whatever it says of the longest value.
+const FOREIGN_LINE_BYTES_MAX: usize = 1024;
+
+/// How long [`Bootstrap::abort`] waits for the launcher to end this process, in milliseconds.
+const ABORT_WAIT_MS: u16 = 5000;
+
+/// The connection to a PMI-1 launcher. It stays open for the life of the process: dropping this closes nothing.
+pub struct Pmi1 {
+    fd: RawFd,
+    lines: Lines,
+    /// The launcher is Weft's `mpiexec`.
+    weft: bool,
+    /// The launcher is Slurm's `srun`: it goes by a process's status alone, and hears nothing more after `finalize`.
+    slurm: bool,
+    job: Job,
+    kvsname: String,
+    keylen_max: usize,
+    vallen_max: usize,
+    /// Cards asked for and not yet handed out.
+    lookups: FxHashMap<CardName, Lookup>,
+    /// Keys still to be asked for, where the launcher takes one `get` at a time.
+    queue: VecDeque<(CardName, u32)>,
+    /// The `get` without an answer, where answers do not name their key.
+    outstanding: Option<(CardName, u32)>,
+    /// The last fence begun is over.
+    fence_over: bool,
+    /// The launcher asked what this process waits for.
+    report_wanted: bool,
+    /// The launcher, which is not Weft's, has heard `finalize` and closed its end.
+    over: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct CardName {
+    incarnation: u32,
+    rank: u32,
+}
+
+impl CardName {
+    /// The key of a part of the card. A card too long for one value is put in several parts.
+    fn key(self, part: u32) -> String {
+        format!("weft-card-{}-{}-{part}", self.incarnation, self.rank)
+    }
+
+    fn from_key(key: &str) -> Option<(CardName, u32)> {
+        let mut numbers = key
+            .strip_prefix("weft-card-")?
+            .split('-')
+            .map(|text| text.parse::<u32>().ok());
+        let name = CardName {
+            incarnation: numbers.next()??,
+            rank: numbers.next()??,
+        };
+        let part = numbers.next()??;
+        numbers.next().is_none().then_some((name, part))
+    }
+}
+
+/// The card as it comes in, part after part.
+#[derive(Default, Debug)]
+struct Lookup {
+    hex: String,
+    /// The part that is waited for.
+    next: u32,
+    result: Option<Result<Vec<u8>>>,
+}
+
+impl Pmi1 {
+    /// Connects by what `environment` says: `PMI_FD`, `PMI_RANK`, `PMI_SIZE`.
+    pub fn connect(environment: impl Fn(&str) -> Option<String>) -> Result<Pmi1> {
+        let number = |name: &str| -> Result<u32> {
+            let text = environment(name)
+                .ok_or_else(|| err!(Other, "the launcher set PMI_FD but not {name} in the environment"))?;
+            text.parse().map_err(|_| {
+                err!(
+                    Other,
+                    "the environment variable {name} is '{text}': a number from the launcher expected"
+                )
+            })
+        };
+        let (fd, rank, size) = (number("PMI_FD")?, number("PMI_RANK")?, number("PMI_SIZE")?);
+        if rank >= size {
+            return Err(err!(
+                Other,
+                "the launcher set PMI_RANK={rank} and PMI_SIZE={size}: rank below size expected"
+            ));
+        }
+        let fd = RawFd::try_from(fd)
+            .ok()
+            .filter(|&fd| nix::sys::stat::fstat(borrow(fd)).is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFSOCK))
+            .ok_or_else(|| {
+                err!(
+                    Other,
+                    "the launcher's connection, descriptor {fd} of PMI_FD, is not open in this process: was it started \
+                     by a program that closes descriptors? Unset PMI_FD for a world of one."
+                )
+            })?;
+        // Programs that this process starts are not ranks.
+        fcntl(borrow(fd), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).map_err(io_error)?;
+
+        let mut pmi = Pmi1 {
+            fd,
+            lines: Lines::default(),
+            weft: false,
+            slurm: false,
+            job: Job {
+                rank,
+                size,
+                ..super::singleton::Singleton::new().job().clone()
+            },
+            kvsname: String::new(),
+            keylen_max: 0,
+            vallen_max: 0,
+            lookups: FxHashMap::default(),
+            queue: VecDeque::new(),
+            outstanding: None,
+            fence_over: false,
+            report_wanted: false,
+            over: false,
+        };
+        let answer = pmi.request("cmd=init pmi_version=1 pmi_subversion=1\n", "response_to_init")?;
+        pmi.weft = answer.find("weft") == Some("1");
+        if pmi.weft {
+            pmi.read_init_answer(&answer, &environment)
+        } else {
+            pmi.ask_foreign_launcher()
+        }?;
+        // Another launcher's job inside a step of Slurm has a name of its own.
+        let step = environment("SLURM_JOB_ID").zip(environment("SLURM_STEP_ID"));
+        pmi.slurm = step.is_some_and(|(job, step)| pmi.kvsname == format!("{job}.{step}"));
+        let node = pmi.job.layout.node_of(rank);
+        let locals = (0..size).filter(|&other| pmi.job.layout.node_of(other) == node);
+        pmi.job.local_ranks = locals.clone().count() as u32;
+        pmi.job.local_rank = locals.take_while(|&other| other < rank).count() as u32;
+        pmi.job.local_only = pmi.job.local_ranks == size;
+        pmi.job.id.clone_from(&pmi.kvsname);
+        if pmi.weft {
+            die_with_launcher(answer.number("launcher_pid")?)?;
+        }
+        Ok(pmi)
+    }
+
+    fn read_init_answer(
+        &mut self,
+        answer: &Message,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<()> {
+        self.kvsname = answer.get("kvsname")?.to_string();
+        self.keylen_max = answer.number("keylen_max")?;
+        self.vallen_max = answer.number("vallen_max")?;
+        self.job.appnum = Some(answer.number("appnum")?);
+        self.job.universe_size = Some(answer.number("universe_size")?);
+        self.job.layout = Layout::parse(answer.get("mapping")?)?;
+        self.job.memory_alloc_kinds = environment(ENV_MEMORY_ALLOC_KINDS);
+        self.job.initial_errhandler = environment(ENV_INITIAL_ERRHANDLER);
+        self.job.process_sets = match environment(ENV_PROCESS_SETS) {
+            Some(text) => ProcessSet::decode(&text, self.job.size)?,
+            None => Vec::new(),
+        };
+        self.job.processors = environment(ENV_PROCESSORS).and_then(|text| text.parse().ok());
+        self.job.launcher_pids = environment(ENV_PIDS).and_then(|text| text.parse().ok());
+        Ok(())
+    }
+
+    fn ask_foreign_launcher(&mut self) -> Result<()> {
+        let maxes = self.request("cmd=get_maxes\n", "maxes")?;
+        self.keylen_max = maxes.number("keylen_max")?;
+        self.vallen_max = maxes.number("vallen_max")?;
+        self.kvsname = self
+            .request("cmd=get_my_kvsname\n", "my_kvsname")?
+            .get("kvsname")?
+            .to_string();
+        self.job.appnum = self.request("cmd=get_appnum\n", "appnum")?.number("appnum").ok();
+        // Hydra says -1 for "unknown".
+        self.job.universe_size = self
+            .request("cmd=get_universe_size\n", "universe_size")?
+            .number("size")
+            .ok();
+        let layout = match self.get_now("PMI_process_mapping")? {
+            Some(mapping) => Layout::parse(&mapping),
+            None => Err(err!(
+                Other,
+                "the launcher does not say which ranks share a machine"
+            )),
+        };
+        self.job.layout = match layout {
+            Ok(layout) => layout,
+            Err(error) => {
+                self.job.layout_unknown = Some(error.message.into_owned());
+                self.exchange_machines()?
+            }
+        };
+        self.job.memory_alloc_kinds = self.get_now("PMI_mpi_memory_alloc_kinds")?;
+        Ok(())
+    }
+
+    /// The value of `key` if the launcher has it now. Not for use with lookups under way.
+    fn get_now(&mut self, key: &str) -> Result<Option<String>> {
+        let request = format!("cmd=get kvsname={} key={key}\n", self.kvsname);
+        self.send(&request)?;
+        let answer = self.next_answer("get_result")?;
+        Ok((answer.code()? == 0)
+            .then(|| answer.find("value").map(str::to_string))
+            .flatten())
+    }
+
+    /// Sends a request and waits for its answer, which must be `expected` and tell success.
+    fn request(&mut self, request: &str, expected: &str) -> Result<Message> {
+        self.send(request)?;
+        let answer = self.next_answer(expected)?;
+        match answer.code()? {
+            0 => Ok(answer),
+            code => {
+                let reason = answer.find("msg").unwrap_or("no reason given");
+                Err(err!(
+                    Other,
+                    "the launcher answered '{}' with error {code}: {reason}",
+                    request.trim_end()
+                ))
+            }
+        }
+    }
+
+    /// Sends a request of whose answer nothing is of interest but that all is well. Weft's launcher is asked for none: on a busy
+    /// machine each wait for it can cost a time slice of every other rank's.
+    fn tell(&mut self, request: &str, answer: &str) -> Result<()> {
+        if self.weft {
+            return self.send(&format!("{request} quiet=1\n"));
+        }
+        self.request(&format!("{request}\n"), answer).map(drop)
+    }
+
+    /// Waits for the next line that is not about a lookup; it must be `expected`.
+    fn next_answer(&mut self, expected: &str) -> Result<Message> {
+        loop {
+            let Some(line) = self.lines.next_line()? else {
+                self.receive(MsgFlags::empty())?;
+                continue;
+            };
+            let answer = Message::parse(&line)?;
+            if answer.command() == "get_result" && self.take_card_answer(&answer)? {
+                self.ask_next()?;
+            } else if answer.command() == expected {
+                return Ok(answer);
+            } else if answer.command() == "report" {
+                self.report_wanted = true;
+            } else {
+                let command = answer.command();
+                return Err(err!(
+                    Other,
+                    "the launcher sent '{command}' where '{expected}' was expected"
+                ));
+            }
+        }
+    }
+
+    /// Hands an answer to the lookup that asked for it; `false` if it is none. Weft's launcher answers when the card is there, which may be
+    /// when nobody waits for it any more: the connection before this one asked (it ended with the last session), or the lookup was
+    /// asked for twice for that reason. Such an answer is ignored.
+    fn take_card_answer(&mut self, answer: &Message) -> Result<bool> {
+        let asked = match self.outstanding.take() {
+            Some(asked) => Some(asked),
+            None => answer.find("key").and_then(CardName::from_key),
+        };
+        let Some((name, part)) = asked else {
+            return Ok(false);
+        };
+        let Some(lookup) = self
+            .lookups
+            .get_mut(&name)
+            .filter(|lookup| lookup.result.is_none() && lookup.next == part)
+        else {
+            return Ok(true);
+        };
+        match lookup.take_part(name, part, answer) {
+            Ok(true) => {}
+            Ok(false) => {
+                lookup.next = part + 1;
+                self.queue.push_back((name, part + 1));
+            }
+            Err(error) => lookup.result = Some(Err(error)),
+        }
+        Ok(true)
+    }
+
+    /// Sends what `get`s can be sent now.
+    fn ask_next(&mut self) -> Result<()> {
+        while self.weft || self.outstanding.is_none() {
+            let Some((name, part)) = self.queue.pop_front() else {
+                break;
+            };
+            let mut request = format!("cmd=get kvsname={} key={}", self.kvsname, name.key(part));
+            if self.weft {
+                let _ = write!(request, " wait=1 from={}", name.rank);
+            } else {
+                self.outstanding = Some((name, part));
+            }
+            request.push('\n');
+            self.send(&request)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the answers that are here, without waiting for more.
+    fn take_answers(&mut self) -> Result<()> {
+        loop {
+            while let Some(line) = self.lines.next_line()? {
+                let answer = Message::parse(&line)?;
+                if answer.command() == "barrier_out" {
+                    self.fence_over = true;
+                } else if answer.command() == "report" {
+                    self.report_wanted = true;
+                } else if answer.command() != "get_result" || !self.take_card_answer(&answer)? {
+                    return Err(err!(
+                        Other,
+                        "the launcher sent '{}', which nobody asked for",
+                        answer.command()
+                    ));
+                }
+                self.ask_next()?;
+            }
+            if !self.receive(MsgFlags::MSG_DONTWAIT)? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn send(&mut self, line: &str) -> Result<()> {
+        if line.len() > LINE_BYTES_MAX {
+            return Err(err!(
+                Other,
+                "a line of {} bytes for the launcher is too long",
+                line.len()
+            ));
+        }
+        let mut rest = line.as_bytes();
+        while !rest.is_empty() {
+            match send(self.fd, rest, MsgFlags::MSG_NOSIGNAL) {
+                Ok(sent) => rest = &rest[sent..],
+                Err(Errno::EINTR) => {}
+                // The launcher's end is nonblocking for everybody if it made this one so.
+                Err(Errno::EAGAIN) => self.wait(PollFlags::POLLOUT, PollTimeout::NONE)?,
+                Err(errno) => return Err(io_error(errno)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives once into `lines`; `false` if `flags` ask not to wait and there is nothing.
+    fn receive(&mut self, flags: MsgFlags) -> Result<bool> {
+        let mut buffer = [0u8; 4096];
+        loop {
+            match recv(self.fd, &mut buffer, flags) {
+                Ok(0) => return Err(gone()),
+                Ok(received) => {
+                    self.lines.push(&buffer[..received]);
+                    return Ok(true);
+                }
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) if flags.contains(MsgFlags::MSG_DONTWAIT) => return Ok(false),
+                Err(Errno::EAGAIN) => self.wait(PollFlags::POLLIN, PollTimeout::NONE)?,
+                Err(errno) => return Err(io_error(errno)),
+            }
+        }
+    }
+
+    fn wait(&self, events: PollFlags, timeout: PollTimeout) -> Result<()> {
+        match poll(&mut [PollFd::new(borrow(self.fd), events)], timeout) {
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
+            Err(errno) => Err(io_error(errno)),
+        }
+    }
+}
+
+impl Lookup {
+    /// Takes a part of the card; `true` if it was the last.
+    fn take_part(&mut self, name: CardName, part: u32, answer: &Message) -> Result<bool> {
+        if answer.code()? != 0 {
+            return Err(err!(
+                Other,
+                "the launcher knows no business card of process {} (incarnation {})",
+                name.rank,
+                name.incarnation
+            ));
+        }
+        let (more, hex) = answer
+            .get("value")?
+            .split_once('.')
+            .filter(|(more, _)| matches!(*more, "0" | "1"))
+            .ok_or_else(|| err!(Other, "the business card of process {} is malformed", name.rank))?;
+        if part >= PARTS_MAX {
+            return Err(err!(
+                Other,
+                "the business card of process {} has too many parts",
+                name.rank
+            ));
+        }
+        self.hex.push_str(hex);
+        if more == "1" {
+            return Ok(false);
+        }
+        self.result = Some(wire::from_hex(&self.hex));
+        Ok(true)
+    }
+}
+
+/// The most parts of a card.
+const PARTS_MAX: u32 = 1024;
+
+impl Bootstrap for Pmi1 {
+    fn job(&self) -> &Job {
+        &self.job
+    }
+
+    fn name(&self) -> &'static str {
+        if self.weft { "pmi-1 (weft)" } else { "pmi-1" }
+    }
+
+    fn publish(&mut self, incarnation: u32, card: &[u8]) -> Result<()> {
+        let name = CardName {
+            incarnation,
+            rank: self.job.rank,
+        };
+        let hex = wire::to_hex(card);
+        let kvsname = self.kvsname.clone();
+        let put = |part: u32, value: &str| {
+            format!("cmd=put kvsname={kvsname} key={} value={value}", name.key(part))
+        };
+        // Each value begins with "1." (there is another part) or "0." (it is the last), and a launcher may count a
+        // final zero byte.
+        let value_max = self.vallen_max.saturating_sub(3);
+        let line_max = if self.weft {
+            LINE_BYTES_MAX
+        } else {
+            FOREIGN_LINE_BYTES_MAX
+        };
+        // The last part has the longest key.
+        let rest_of_line = put(PARTS_MAX, "1.\n").len();
+        let room = value_max.min(line_max.saturating_sub(rest_of_line)).max(1);
+        let parts = hex.len().div_ceil(room).max(1);
+        if parts > PARTS_MAX as usize {
+            return Err(err!(
+                Intern,
+                "an business card of {} bytes is too long for the launcher",
+                card.len()
+            ));
+        }
+        // The first part goes last: who sees it can have them all.
+        if name.key(PARTS_MAX).len() >= self.keylen_max {
+            return Err(err!(
+                Other,
+                "the launcher's keys of {} bytes are too short",
+                self.keylen_max
+            ));
+        }
+        for part in (0..parts).rev() {
+            let value = &hex[part * room..hex.len().min((part + 1) * room)];
+            let more = u8::from(part + 1 < parts);
+            let request = put(part as u32, &format!("{more}.{value}"));
+            self.tell(&request, "put_result")?;
+        }
+        Ok(())
+    }
+
+    fn needs_fence(&self) -> bool {
+        !self.weft
+    }
+
+    fn after_finalize(&self) -> AfterFinalize {
+        match (self.weft, self.slurm) {
+            (true, _) => AfterFinalize::Returns,
+            (_, true) => AfterFinalize::Stays,
+            _ => AfterFinalize::Ends,
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.over
+    }
+
+    fn attend(&mut self) -> Result<bool> {
+        if self.over {
+            return Ok(false);
+        }
+        self.take_answers()?;
+        Ok(std::mem::take(&mut self.report_wanted))
+    }
+
+    fn report(&mut self, text: &str) -> bool {
+        // In hexadecimal, and with the rest of the line, it must fit.
+        let end = text.floor_char_boundary(LINE_BYTES_MAX / 2 - 64);
+        let line = format!(
+            "cmd=report_result text={}\n",
+            wire::to_hex(&text.as_bytes()[..end])
+        );
+        self.weft && !self.over && self.send(&line).is_ok()
+    }
+
+    fn begin_fence(&mut self) -> Result<()> {
+        self.fence_over = false;
+        self.send("cmd=barrier_in\n")
+    }
+
+    fn fence_is_over(&mut self) -> Result<bool> {
+        self.take_answers()?;
+        Ok(self.fence_over)
+    }
+
+    fn lookup(&mut self, incarnation: u32, peer: ProcessName) -> Result<Option<Vec<u8>>> {
+        let name = CardName {
+            incarnation,
+            rank: self.job.rank_of(peer)?,
+        };
+        if let Entry::Vacant(entry) = self.lookups.entry(name) {
+            entry.insert(Lookup::default());
+            self.queue.push_back((name, 0));
+            self.ask_next()?;
+        }
+        self.take_answers()?;
+        if self
+            .lookups
+            .get(&name)
+            .is_some_and(|lookup| lookup.result.is_some())
+        {
+            return self
+                .lookups
+                .remove(&name)
+                .and_then(|lookup| lookup.result)
+                .transpose();
+        }
+        Ok(None)
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        (!self.over).then_some(self.fd)
+    }
+
+    fn tells_why(&self) -> bool {
+        self.weft
+    }
+
+    fn abort(&mut self, code: i32, message: &str) -> bool {
+        if self.over {
+            if self.job.size > 1 {
+                die_of_a_signal();
+            }
+            return false;
+        }
+        let request = if self.weft {
+            // A longer one would not fit a line.
+            let end = message.floor_char_boundary(1024);
+            format!(
+                "cmd=abort exitcode={code} weft_message={}\n",
+                wire::to_hex(&message.as_bytes()[..end])
+            )
+        } else {
+            format!("cmd=abort exitcode={code}\n")
+        };
+        if self.send(&request).is_err() {
+            return false;
+        }
+        // The end comes as a signal. Where it does not, the launcher is not what it should be.
+        let _ = poll(
+            &mut [PollFd::new(borrow(self.fd), PollFlags::empty())],
+            PollTimeout::from(ABORT_WAIT_MS),
+        );
+        true
+    }
+
+    fn finalize(&mut self) -> Result<()> {
+        if self.over || self.slurm {
+            return Ok(());
+        }
+        // Weft's launcher hears it even if this process has ended by then. Hydra wants its answer to be read, and a process that
+        // ends without having said it counts as died, whatever its status.
+        self.tell("cmd=finalize", "finalize_ack")?;
+        self.over = !self.weft;
+        Ok(())
+    }
+}
+
+/// Ties this process to the launcher's life where it is the launcher's own child. (Below a wrapper it must not be
+/// tied to the wrapper: the signal comes when the *thread* that started this process ends. The launcher's watchdog
+/// finds those processes.)
+fn die_with_launcher(launcher_pid: i32) -> Result<()> {
+    if nix::unistd::getppid().as_raw() != launcher_pid {
+        return Ok(());
+    }
+    nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL).map_err(io_error)?;
+    // It may have died just before.
+    if nix::unistd::getppid().as_raw() == launcher_pid {
+        Ok(())
+    } else {
+        Err(gone())
+    }
+}
+
+/// Ends this process by SIGKILL: a launcher that has heard `finalize` takes any exit status for a good end, but not a death by
+/// a signal. Hydra looks for dead ranks only when one of their streams ends or has something to say, and those of a process
+/// are closed a moment before it can be waited for. So a child keeps them open until then.
+fn die_of_a_signal() {
+    // SAFETY: takes numbers only.
+    let own = unsafe { libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0) };
+    if let Ok(own @ 0..) = i32::try_from(own) {
+        // SAFETY: a plain fork (the parent's stack goes on), after which the child makes system calls only.
+        let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+        if child == 0 {
+            let mut ended = libc::pollfd {
+                fd: own,
+                events: libc::POLLIN,
+                revents: 0,
+            };
+            // SAFETY: one valid entry; and nothing of this copy of the process is to be run.
+            unsafe {
+                libc::poll(&mut ended, 1, i32::from(ABORT_WAIT_MS));
+                libc::_exit(0);
+            }
+        }
+    }
+    // SAFETY: takes numbers only.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+}
+
+/// The descriptor is open for the life of the process, as far as the launcher's contract goes.
+fn borrow(fd: RawFd) -> BorrowedFd<'static> {
+    // SAFETY: `fd` is not -1 (it was parsed as an unsigned number). Nobody can check that the program does not
+    // close it; calls on it then fail with EBADF, or reach another file of the program, as with every PMI library.
+    unsafe { BorrowedFd::borrow_raw(fd) }
+}
+
+fn io_error(errno: Errno) -> Error {
+    match errno {
+        Errno::EPIPE | Errno::ECONNRESET => gone(),
+        _ => err!(Other, "the connection to the launcher failed: {}", errno.desc()),
+    }
+}
+
+fn gone() -> Error {
+    err!(Other, "the launcher is gone: it closed its connection")
+}

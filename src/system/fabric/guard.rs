@@ -1,0 +1,178 @@
+//! What libfabric leaves out at the sockets of its providers over TCP. Connections inherit it from the socket that listens.
+//!
+//! **A time limit**, or an unauthenticated sender holds up a rank. Whoever connects to an endpoint of `net` or `tcp` first asks for a
+//! connection: a header, which says how many bytes follow. libfabric 1.17 reads both inside `fi_cq_read` from a blocking socket. An unauthenticated sender who sends such a header and
+//! then nothing would hold the rank there for as long as it stays connected. Sockets inherit a time limit for receiving
+//! from the listening socket that they come from, so that socket is found and given one. Connections to peers are
+//! nonblocking by the time that they carry messages: for them the limit means nothing.
+//!
+//! **A long receive buffer**, or a connection of `sockets` stops for ever. Its progress thread looks at a header of 24 bytes
+//! (`MSG_PEEK`), and takes it when it is whole. Until then its first bytes keep all of the kernel's buffer (`sk_buff`) that they
+//! came in, and Linux adds what comes to the one before as long as that has room: up to half a megabyte. A receive buffer begins
+//! with 128 KiB. If those few bytes take it up, Linux offers the sender no window, and the rest of the header never comes.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
+
+use nix::sys::socket::{SockaddrStorage, getsockname, getsockopt, setsockopt, sockopt};
+use nix::sys::time::{TimeVal, TimeValLike as _};
+
+use super::sockets::open_descriptors;
+
+/// How long an unauthenticated sender may hold a rank up, in milliseconds. A peer's header and the bytes behind it are one `send`.
+const PATIENCE_MS: i64 = 200;
+
+/// The length of a long receive buffer, in bytes: some times what one `sk_buff` holds (`MAX_SKB_FRAGS`, 17 mostly, of 32 KiB).
+/// Linux gives less where `net.ipv4.tcp_rmem` says so, whose maximum is 6 MiB mostly.
+const LONG: usize = 4 << 20;
+
+/// Gives the socket of this process that listens at `address`, if there is one, a time limit for what connects to it.
+/// Where the system lists no descriptors (`/proc`), nothing happens.
+pub(crate) fn limit_patience(address: SocketAddr) {
+    // Without it the rank works as well, but for intruders.
+    at_listener(address, |socket| {
+        let _ = setsockopt(
+            &socket,
+            sockopt::ReceiveTimeout,
+            &TimeVal::milliseconds(PATIENCE_MS),
+        );
+    });
+}
+
+/// What connects to the socket of this process that listens at `address` gets a long receive buffer.
+pub(crate) fn lengthen_accepted(address: SocketAddr) {
+    at_listener(address, lengthen);
+}
+
+/// Gives a socket a long receive buffer, if it has none.
+///
+/// `SO_RCVBUF` would not do: it gives no more than `net.core.rmem_max`, 208 KiB mostly. But a buffer grows to twice of what
+/// is asked for to be read at once (Linux, from 4.17 on), and stays so.
+pub(super) fn lengthen(socket: BorrowedFd<'_>) {
+    if getsockopt(&socket, sockopt::RcvBuf).is_ok_and(|len| len >= LONG) {
+        return;
+    }
+    for bytes in [(LONG / 2) as libc::c_int, 1] {
+        // SAFETY: the option is an int, which lives during the call. What fails leaves the buffer as it is.
+        unsafe {
+            libc::setsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_RCVLOWAT,
+                (&raw const bytes).cast(),
+                size_of_val(&bytes) as libc::socklen_t,
+            );
+        }
+    }
+}
+
+fn at_listener(address: SocketAddr, then: impl Fn(BorrowedFd<'_>)) {
+    for number in open_descriptors() {
+        // SAFETY: the system listed it just now, and it is used for this step only. Should another thread of the
+        // program close it meanwhile, the calls fail, or find a socket that does not listen there.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+        if getsockopt(&descriptor, sockopt::AcceptConn).unwrap_or(false) && is_at(number, address) {
+            then(descriptor);
+        }
+    }
+}
+
+fn is_at(number: RawFd, address: SocketAddr) -> bool {
+    getsockname::<SockaddrStorage>(number).is_ok_and(|bound| match address {
+        SocketAddr::V4(v4) => bound.as_sockaddr_in().is_some_and(|bound| *bound == v4.into()),
+        SocketAddr::V6(v6) => bound
+            .as_sockaddr_in6()
+            .is_some_and(|bound| (bound.ip(), bound.port()) == (*v6.ip(), v6.port())),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{ErrorKind, Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd as _;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn connections_of_that_listener_do_not_wait_for_ever() {
+        let (guarded, other) = (
+            TcpListener::bind("127.0.0.1:0").unwrap(),
+            TcpListener::bind("127.0.0.1:0").unwrap(),
+        );
+        limit_patience(guarded.local_addr().unwrap());
+        let _silent = TcpStream::connect(guarded.local_addr().unwrap()).unwrap();
+        let (mut accepted, _) = guarded.accept().unwrap();
+        let start = Instant::now();
+        assert!(accepted.read(&mut [0]).is_err());
+        assert!(start.elapsed() >= Duration::from_millis(100));
+        assert_eq!(
+            getsockopt(&other, sockopt::ReceiveTimeout).unwrap(),
+            TimeVal::milliseconds(0),
+            "another listener is left alone"
+        );
+    }
+
+    /// The bytes of a header, which is looked at until it is whole.
+    const HEADER: usize = 24;
+
+    /// Sends short messages in one direction as fast as they are taken, and takes them one by one, as `sockets` does. Whether all
+    /// came.
+    fn all_come(mut from: &TcpStream, mut to: &TcpStream, seed: u64) -> bool {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let lengths: Vec<usize> = (0..12_000).map(|_| random.usize(1..100)).collect();
+        let stream = vec![0; lengths.iter().map(|len| HEADER + len).sum()];
+        from.set_nonblocking(true).unwrap();
+        to.set_nonblocking(true).unwrap();
+        let (mut sent, mut taken) = (0, 0);
+        let mut last = Instant::now();
+        while taken < lengths.len() {
+            let mut moved = false;
+            loop {
+                match from.write(&stream[sent..]) {
+                    Ok(0) => break,
+                    Ok(len) => (sent, moved) = (sent + len, true),
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                        break;
+                    }
+                }
+            }
+            let mut message = [0; HEADER + 100];
+            let whole = HEADER + lengths[taken];
+            if to.peek(&mut message[..whole]).is_ok_and(|len| len == whole) {
+                to.read_exact(&mut message[..whole]).unwrap();
+                (taken, moved) = (taken + 1, true);
+            }
+            if moved {
+                last = Instant::now();
+            } else if last.elapsed() > Duration::from_secs(5) {
+                return false;
+            } else {
+                std::thread::yield_now();
+            }
+        }
+        true
+    }
+
+    /// Seen: without, each one of these connections stops.
+    #[test]
+    fn a_part_of_a_header_does_not_take_up_a_long_buffer() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        lengthen_accepted(listener.local_addr().unwrap());
+        for seed in 0..4 {
+            let connecting = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (accepted, _) = listener.accept().unwrap();
+            assert!(
+                all_come(&connecting, &accepted, seed),
+                "to the accepted end, seed {seed}"
+            );
+            lengthen(connecting.as_fd());
+            assert!(
+                all_come(&accepted, &connecting, seed),
+                "to the connecting end, seed {seed}"
+            );
+        }
+    }
+}

@@ -1,0 +1,551 @@
+//! Which provider and which interface an instance uses, and why not the others.
+//!
+//! The order: hardware first, then TCP by what it costs, then `sockets`. `WEFT_PROVIDER` names one; otherwise
+//! `FI_PROVIDER` is honoured, by libfabric itself, which then offers nothing else. For providers on IP, the address is
+//! 127.0.0.1 when all processes are on one machine, so that a machine without a network works; otherwise
+//! `WEFT_INTERFACE` says which, and by default interfaces of containers and tunnels are passed over.
+//!
+//! libfabric is asked for providers by name wherever a name will do: asked for all, 2.x has each provider look for its
+//! hardware, and the one of InfiniBand reads the kernel's symbol table for that (0.2 s, instead of 8 ms). So where the
+//! system has no fast network, only the software providers are asked for, in turn.
+
+use std::net::IpAddr;
+
+use nix::ifaddrs::{InterfaceAddress, getifaddrs};
+
+use super::info::{Facts, Info, InfoList, Query, query};
+use super::interface::{Reach, reach};
+use crate::base::error::Result;
+use crate::base::settings::Settings;
+use crate::err;
+
+/// Providers that are chosen without being named, best first. `tcp` offers what Weft needs from 2.x on, where it is
+/// what 1.17 calls `net`.
+const ORDER: &[&str] = &[
+    "cxi",
+    "efa",
+    "verbs;ofi_rxm",
+    "psm3",
+    "opx",
+    "tcp",
+    "net",
+    "tcp;ofi_rxm",
+    "sockets",
+];
+
+/// The providers of [`ORDER`] that need no hardware, as libfabric of this version calls them.
+fn software() -> Result<&'static [&'static str]> {
+    // In 1.17, `tcp` by itself is a layer below `tcp;ofi_rxm`, and the better way is `net`.
+    Ok(if super::version()? >= (1, 18) {
+        &["tcp", "tcp;ofi_rxm", "sockets"]
+    } else {
+        &["net", "tcp;ofi_rxm", "sockets"]
+    })
+}
+
+/// Whether the system has a network that a provider of [`ORDER`] uses without TCP.
+fn has_fast_network() -> bool {
+    const CLASSES: &[&str] = &[
+        "infiniband",
+        "infiniband_verbs",
+        "cxi",
+        "cxi_user",
+        "hfi1",
+        "hfi1_user",
+    ];
+    CLASSES.iter().any(|class| {
+        std::fs::read_dir(format!("/sys/class/{class}")).is_ok_and(|mut devices| devices.next().is_some())
+    })
+}
+
+/// Providers that work, and are used when named: they reach only this machine, or are slower than their base.
+const WHEN_NAMED: &[&str] = &["shm", "udp;ofi_rxd"];
+
+/// Providers whose domains are network interfaces with IP addresses.
+const ON_IP: &[&str] = &[
+    "tcp",
+    "net",
+    "tcp;ofi_rxm",
+    "net;ofi_rxm",
+    "sockets",
+    "udp;ofi_rxd",
+];
+
+/// One way to communicate that libfabric offers, for reports.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Candidate {
+    /// The provider, such as `tcp;ofi_rxm`.
+    pub provider: String,
+    /// The provider's version, such as (117, 0).
+    pub version: (u32, u32),
+    /// The network interface or device.
+    pub interface: String,
+    /// Its address, for providers on IP.
+    pub address: Option<IpAddr>,
+    /// Messages up to this many bytes are sent without a completion.
+    pub inject_size: usize,
+    /// The longest message in bytes.
+    pub max_msg_size: usize,
+    /// Whether it reads remote memory.
+    pub rma: bool,
+    /// Whether it keeps messages in order.
+    pub ordered: bool,
+    /// Why it is not used; `None` for the one that is.
+    pub rejected: Option<String>,
+}
+
+/// What names the provider to use.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Choice {
+    /// `WEFT_PROVIDER`.
+    Setting(String),
+    /// `FI_PROVIDER` lists providers; libfabric shows only those.
+    Libfabric(String),
+    /// Nothing: the order decides.
+    Order,
+}
+
+impl Choice {
+    fn of(settings: &Settings) -> Result<Choice> {
+        match settings.provider.as_deref() {
+            // What 1.17 calls `net` is `tcp` from 1.18 on, so one setting does for both.
+            Some("net") if super::version()? >= (1, 18) => return Ok(Choice::Setting("tcp".into())),
+            Some(name) => return Ok(Choice::Setting(name.into())),
+            None => {}
+        }
+        Ok(match std::env::var("FI_PROVIDER") {
+            // A list that starts with ^ excludes; the order decides among what is left.
+            Ok(list) if !list.is_empty() && !list.starts_with('^') => Choice::Libfabric(list),
+            _ => Choice::Order,
+        })
+    }
+
+    /// What to ask libfabric for, in turn; `None`: for all providers.
+    fn names(&self) -> Result<Vec<Option<&str>>> {
+        Ok(match self {
+            // Intel's build of 2.4 finds no layered provider by its name, and has it in the list of all.
+            Choice::Setting(name) => vec![Some(name), None],
+            Choice::Libfabric(_) => vec![None],
+            Choice::Order if has_fast_network() => vec![None],
+            Choice::Order => software()?.iter().copied().map(Some).chain([None]).collect(),
+        })
+    }
+
+    /// Where `provider` stands, the lowest first; `None`: not to be used.
+    fn rank(&self, provider: &str) -> Option<usize> {
+        let position = |names: &[&str]| names.iter().position(|name| *name == provider);
+        match self {
+            Choice::Setting(name) if name == provider => Some(0),
+            // `tcp` of 1.17 has what Weft needs only under ofi_rxm, `udp` only under ofi_rxd.
+            Choice::Setting(name) => provider
+                .strip_prefix(name.as_str())
+                .is_some_and(|rest| rest.starts_with(";ofi_rx"))
+                .then_some(1),
+            Choice::Order => position(ORDER),
+            Choice::Libfabric(_) => Some(
+                position(ORDER)
+                    .or_else(|| position(WHEN_NAMED).map(|at| ORDER.len() + at))
+                    .unwrap_or(ORDER.len() + WHEN_NAMED.len()),
+            ),
+        }
+    }
+}
+
+/// The entry to open for an instance. `local_only`: all processes of the job are on this machine.
+pub fn choose(settings: &Settings, local_only: bool) -> Result<Info> {
+    choose_from(settings, local_only, query)
+}
+
+/// The same, by what `ask` answers in libfabric's place.
+fn choose_from(
+    settings: &Settings,
+    local_only: bool,
+    ask: impl Fn(&Query<'_>) -> Result<InfoList>,
+) -> Result<Info> {
+    let choice = Choice::of(settings)?;
+    let names = choice.names()?;
+    for (rma, ordered) in wishes(settings.rma) {
+        for &provider in &names {
+            let list = ask(&Query {
+                provider,
+                rma,
+                ordered,
+                source: None,
+            })?;
+            let entries: Vec<_> = list.iter().collect();
+            let facts: Vec<&Facts> = entries.iter().map(|entry| &**entry).collect();
+            if let Some(best) = best(&choice, settings, local_only, &facts)? {
+                return Ok(entries[best].to_owned()?);
+            }
+        }
+    }
+    Err(nothing_found(&choice))
+}
+
+/// What to ask for, RMA and order, the most first. RMA is not asked for where the settings switch it off.
+fn wishes(rma: bool) -> impl Iterator<Item = (bool, bool)> {
+    [(true, true), (false, true), (true, false), (false, false)]
+        .into_iter()
+        .filter(move |(with_rma, _)| rma || !with_rma)
+}
+
+/// The position of the best entry, if any may be used.
+fn best(choice: &Choice, settings: &Settings, local_only: bool, entries: &[&Facts]) -> Result<Option<usize>> {
+    let ranked = |facts: &Facts| choice.rank(&facts.provider());
+    let Some(rank) = entries.iter().filter_map(|facts| ranked(facts)).min() else {
+        return Ok(None);
+    };
+    let mut of_provider = entries
+        .iter()
+        .enumerate()
+        .filter(|(_, facts)| ranked(facts) == Some(rank));
+    let position = match &settings.interface {
+        Some(wanted) => {
+            let names: Vec<String> = of_provider
+                .clone()
+                .map(|(_, facts)| interface_words(facts))
+                .collect();
+            let found = of_provider.find(|(_, facts)| is_interface(facts, wanted));
+            let Some((position, _)) = found else {
+                return Err(err!(
+                    Arg,
+                    "the setting WEFT_INTERFACE has the value '{}': the provider {} offers {}",
+                    wanted,
+                    entries
+                        .iter()
+                        .find(|facts| ranked(facts) == Some(rank))
+                        .map_or(String::new(), |f| f.provider()),
+                    unique(names).join(", ")
+                ));
+            };
+            Some(position)
+        }
+        // Among equals the first wins, as libfabric puts what it prefers first; max_by_key would take the last.
+        None => of_provider
+            .map(|(position, facts)| (preference(facts, local_only), position))
+            .reduce(|best, next| if next.0 > best.0 { next } else { best })
+            .map(|(_, position)| position),
+    };
+    Ok(position)
+}
+
+/// Whether `WEFT_INTERFACE`, where it is set, names something of this machine: what the kernel knows, or a device of libfabric's, which is
+/// asked for no other names.
+pub fn check_interface(settings: &Settings, local_only: bool) -> Result<()> {
+    let Some(wanted) = &settings.interface else {
+        return Ok(());
+    };
+    let interfaces: Vec<InterfaceAddress> = getifaddrs().into_iter().flatten().collect();
+    let address = |interface: &InterfaceAddress| -> Option<IpAddr> {
+        let address = interface.address.as_ref()?;
+        let v4 = address.as_sockaddr_in().map(|address| address.ip().into());
+        v4.or_else(|| address.as_sockaddr_in6().map(|address| address.ip().into()))
+    };
+    let as_address = wanted.parse::<IpAddr>().ok();
+    let is_it = |interface: &InterfaceAddress| {
+        interface.interface_name == *wanted || as_address.is_some() && address(interface) == as_address
+    };
+    if interfaces.iter().any(is_it) || choose(settings, local_only).is_ok() {
+        return Ok(());
+    }
+    let words = interfaces.iter().map(|interface| match address(interface) {
+        Some(address) => format!("{} ({address})", interface.interface_name),
+        None => interface.interface_name.clone(),
+    });
+    Err(err!(
+        Arg,
+        "the setting WEFT_INTERFACE has the value '{wanted}': this machine has {}, and libfabric offers no device of that name",
+        unique(words.collect()).join(", ")
+    ))
+}
+
+/// How good an entry's address is; the highest wins.
+fn preference(facts: &Facts, local_only: bool) -> (bool, Option<Reach>) {
+    let Some(address) = facts.source_ip().filter(|_| is_on_ip(facts)) else {
+        return (false, None);
+    };
+    let reach = reach(&facts.domain_name(), address);
+    // On one machine 127.0.0.1 is always there, and no firewall stands in front of it.
+    (
+        local_only && reach == Reach::Loopback && address.is_ipv4(),
+        Some(reach),
+    )
+}
+
+fn is_on_ip(facts: &Facts) -> bool {
+    ON_IP.contains(&facts.provider().as_str())
+}
+
+fn is_interface(facts: &Facts, wanted: &str) -> bool {
+    facts.domain_name() == wanted
+        || facts
+            .source_ip()
+            .is_some_and(|address| Ok(address) == wanted.parse::<IpAddr>())
+}
+
+fn interface_words(facts: &Facts) -> String {
+    match facts.source_ip() {
+        Some(address) => format!("{} ({address})", facts.domain_name()),
+        None => facts.domain_name(),
+    }
+}
+
+fn unique(mut names: Vec<String>) -> Vec<String> {
+    let mut seen = Vec::new();
+    names.retain(|name| {
+        let new = !seen.contains(name);
+        if new {
+            seen.push(name.clone());
+        }
+        new
+    });
+    names
+}
+
+#[cold]
+fn nothing_found(choice: &Choice) -> crate::Error {
+    let everything = query(&Query::default());
+    let names = |list: &InfoList| unique(list.iter().map(|entry| entry.provider()).collect());
+    let offered = match everything.as_ref().map(names) {
+        Ok(names) if names.is_empty() => "libfabric offers no provider that Weft can use".to_string(),
+        Ok(names) => format!("libfabric offers {}", names.join(", ")),
+        Err(error) => error.to_string(),
+    };
+    let filter = match std::env::var("FI_PROVIDER") {
+        Ok(filter) if !filter.is_empty() => format!(" (FI_PROVIDER is '{filter}', which libfabric obeys)"),
+        _ => String::new(),
+    };
+    match choice {
+        Choice::Setting(name) => {
+            let room = match name.as_str() {
+                // Its own check, of which it says nothing.
+                "shm" => {
+                    "; it leaves shm out where /dev/shm has no room for an endpoint of every processor, and that takes \
+                          up to 32 MiB each"
+                }
+                _ => "",
+            };
+            err!(
+                Arg,
+                "the setting WEFT_PROVIDER has the value '{name}', which is no provider that can be used here: \
+                 {offered}{filter}{room}"
+            )
+        }
+        _ => err!(Other, "no libfabric provider can be used: {offered}{filter}"),
+    }
+}
+
+/// Everything that libfabric offers, in its order, each with the reason why it is not the one that [`choose`] takes.
+/// It asks for more than a start does, and can take some milliseconds.
+pub fn survey(settings: &Settings, local_only: bool) -> Result<Vec<Candidate>> {
+    let choice = Choice::of(settings)?;
+    let chosen = choose(settings, local_only);
+    let mut candidates: Vec<Candidate> = Vec::new();
+    for (rma, ordered) in wishes(true) {
+        let all = Query {
+            rma,
+            ordered,
+            ..Query::default()
+        };
+        for facts in query(&all)?.iter() {
+            let candidate = Candidate {
+                provider: facts.provider(),
+                version: facts.provider_version(),
+                interface: facts.domain_name(),
+                address: facts.source_ip(),
+                inject_size: facts.inject_size(),
+                max_msg_size: facts.max_msg_size(),
+                rma: facts.has_rma(),
+                ordered: facts.is_ordered(),
+                rejected: None,
+            };
+            let same = |other: &Candidate| {
+                (&other.provider, &other.interface, other.address)
+                    == (&candidate.provider, &candidate.interface, candidate.address)
+            };
+            if !candidates.iter().any(same) {
+                candidates.push(candidate);
+            }
+        }
+    }
+    for candidate in &mut candidates {
+        candidate.rejected = match &chosen {
+            Ok(chosen) => why_not(candidate, chosen, &choice, settings, local_only),
+            Err(error) => Some(error.to_string()),
+        };
+    }
+    Ok(candidates)
+}
+
+/// Why `candidate` is not `chosen`; `None` if it is.
+fn why_not(
+    candidate: &Candidate,
+    chosen: &Facts,
+    choice: &Choice,
+    settings: &Settings,
+    local_only: bool,
+) -> Option<String> {
+    let provider = chosen.provider();
+    if candidate.provider == provider {
+        if candidate.interface == chosen.domain_name() && candidate.address == chosen.source_ip() {
+            return None;
+        }
+        return Some(if settings.interface.is_some() {
+            "WEFT_INTERFACE names another interface".into()
+        } else if local_only {
+            "all processes are on this machine, so the loopback address is used".into()
+        } else {
+            match candidate
+                .address
+                .map(|address| reach(&candidate.interface, address))
+            {
+                Some(Reach::Loopback) => "it reaches only this machine".into(),
+                Some(Reach::Virtual) => "it belongs to containers, virtual machines or a tunnel".into(),
+                Some(Reach::LinkLocal) => "a link-local address".into(),
+                _ => format!("{} comes before it", interface_words(chosen)),
+            }
+        });
+    }
+    Some(match choice.rank(&candidate.provider) {
+        Some(_) => format!("{provider} is preferred"),
+        None => match choice {
+            Choice::Setting(name) => format!("WEFT_PROVIDER is '{name}'"),
+            _ if candidate.provider == "shm" => {
+                "reaches only this machine: used when WEFT_PROVIDER names it".into()
+            }
+            _ => "used only when WEFT_PROVIDER names it".into(),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(values: &[(&str, &str)]) -> Settings {
+        Settings::read(|name| {
+            values
+                .iter()
+                .find(|(key, _)| *key == name)
+                .map(|(_, value)| value.to_string())
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn on_one_machine_loopback_is_chosen() {
+        let chosen = choose(&settings(&[("WEFT_PROVIDER", "tcp;ofi_rxm")]), true).unwrap();
+        assert_eq!(chosen.provider(), "tcp;ofi_rxm");
+        assert_eq!(chosen.source_ip(), Some("127.0.0.1".parse().unwrap()));
+        assert!(chosen.has_rma() && chosen.is_ordered());
+    }
+
+    #[test]
+    fn tcp_works_in_every_version() {
+        let chosen = choose(&settings(&[("WEFT_PROVIDER", "tcp")]), true).unwrap();
+        assert!(chosen.provider().starts_with("tcp"), "{}", chosen.provider());
+    }
+
+    /// Names that libfabric does not know under this version would cost the job its best provider.
+    #[test]
+    fn asked_by_name_and_asked_for_all_the_choice_is_the_same() {
+        let settings = settings(&[]);
+        let list = query(&Query {
+            rma: true,
+            ordered: true,
+            ..Query::default()
+        })
+        .unwrap();
+        let offered: Vec<_> = list.iter().map(|entry| entry.provider()).collect();
+        let first = software()
+            .unwrap()
+            .iter()
+            .find(|name| offered.iter().any(|offer| offer == *name));
+        if std::env::var("FI_PROVIDER").is_ok() || has_fast_network() {
+            eprintln!("skipped: this system's choice is another");
+            return;
+        }
+        let chosen = choose(&settings, true).unwrap().provider();
+        assert_eq!(Some(&chosen.as_str()), first, "{offered:?}");
+        let rank = |name: &str| Choice::Order.rank(name);
+        assert!(
+            software().unwrap().iter().map(|name| rank(name)).is_sorted(),
+            "the order of names is that of the ranks"
+        );
+    }
+
+    /// `udp;ofi_rxd` of 1.17 loses messages: where it is all that there is, a job gets an error rather than that.
+    #[test]
+    fn udp_rxd_is_used_only_when_named() {
+        let alone = |wanted: &Query<'_>| {
+            query(&Query {
+                provider: Some("udp;ofi_rxd"),
+                ..wanted.clone()
+            })
+        };
+        let named = settings(&[("WEFT_PROVIDER", "udp;ofi_rxd")]);
+        let Ok(chosen) = choose_from(&named, true, alone) else {
+            eprintln!("skipped: this libfabric has none");
+            return;
+        };
+        assert_eq!(chosen.provider(), "udp;ofi_rxd");
+        if std::env::var("FI_PROVIDER").is_err() {
+            assert!(choose_from(&settings(&[]), true, alone).is_err());
+        }
+    }
+
+    #[test]
+    fn an_unknown_provider_names_what_there_is() {
+        let error = choose(&settings(&[("WEFT_PROVIDER", "carrier-pigeon")]), true)
+            .err()
+            .unwrap();
+        assert!(error.message.contains("carrier-pigeon"), "{error}");
+        assert!(error.message.contains("tcp;ofi_rxm"), "{error}");
+        assert!(!error.message.contains('\n'), "{error}");
+    }
+
+    /// As Intel's build of libfabric 2.4 does it (PyPI's `impi-rt` brings it): asked for `tcp;ofi_rxm` by name, `fi_getinfo` says
+    /// -FI_ENODATA; asked for all providers, it lists it.
+    #[test]
+    fn a_layered_provider_is_used_that_libfabric_does_not_find_by_name() {
+        let intel = |wanted: &Query<'_>| match wanted.provider {
+            Some(name) if name.contains(';') => query(&Query {
+                provider: Some("none-of-that-name"),
+                ..wanted.clone()
+            }),
+            _ => query(wanted),
+        };
+        let named = settings(&[("WEFT_PROVIDER", "tcp;ofi_rxm")]);
+        let chosen = choose_from(&named, true, intel).expect("it is in the list of all");
+        assert_eq!(chosen.provider(), "tcp;ofi_rxm");
+        let error = choose_from(&settings(&[("WEFT_PROVIDER", "carrier-pigeon")]), true, intel);
+        assert!(error.is_err());
+    }
+
+    #[test]
+    fn an_unknown_interface_names_what_there_is() {
+        let values = [("WEFT_PROVIDER", "tcp;ofi_rxm"), ("WEFT_INTERFACE", "ib7")];
+        let error = choose(&settings(&values), false).err().unwrap();
+        assert!(
+            error.message.contains("ib7") && error.message.contains("lo (127.0.0.1)"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn an_interface_is_chosen_by_name_and_by_address() {
+        for wanted in ["lo", "127.0.0.1"] {
+            let values = [("WEFT_PROVIDER", "tcp;ofi_rxm"), ("WEFT_INTERFACE", wanted)];
+            let chosen = choose(&settings(&values), false).unwrap();
+            assert_eq!(chosen.domain_name(), "lo");
+        }
+    }
+
+    #[test]
+    fn the_survey_has_one_choice_and_reasons_for_the_rest() {
+        let candidates = survey(&settings(&[]), true).unwrap();
+        let chosen: Vec<_> = candidates.iter().filter(|one| one.rejected.is_none()).collect();
+        assert_eq!(chosen.len(), 1, "{candidates:#?}");
+        assert!(candidates.iter().any(|one| one.provider == "tcp;ofi_rxm"));
+    }
+}

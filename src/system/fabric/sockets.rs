@@ -1,0 +1,236 @@
+//! A TCP provider's own sockets: to sleep on, or to give them long receive buffers (`guard`). A completion queue that can be slept on (`FI_WAIT_FD`) costs two system calls
+//! for every other message, so a lane whose waits spin first has none. Once it has long been quiet, it sleeps on the
+//! sockets below instead: those of this process that have the endpoint's address at one end, or a peer's at the other.
+//!
+//! What libfabric has taken out of a socket and not delivered yet is not seen there, nor are its timers: so nobody may sleep
+//! on this for long, nor at all while something is on its way out.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+use nix::sys::socket::{SockaddrStorage, getpeername, getsockname, getsockopt, sockopt};
+use rustc_hash::FxHashSet;
+
+use super::guard;
+
+/// Sockets are looked for again when so many times as long has passed as it took the last time, for peers may have connected.
+const SEARCH_SHARE: u32 = 1000;
+
+/// After so many sleeps in a row that ended at once and for nothing, the sockets tell nothing: something that libfabric leaves
+/// for later lies in one of them.
+const FRUITLESS_MAX: u32 = 4;
+
+/// The sockets of one endpoint.
+pub(crate) struct Sockets {
+    own: SocketAddr,
+    peers: FxHashSet<SocketAddr>,
+    epoll: Epoll,
+    /// Connections that are in `epoll`; a closed one takes itself out.
+    connections: Vec<RawFd>,
+    /// Whether the socket that listens is in `epoll`.
+    listens: bool,
+    /// When they were looked for, and how long that took.
+    searched: Option<(Instant, Duration)>,
+    fruitless: u32,
+}
+
+impl Sockets {
+    /// Of the endpoint of this address. `None`: the system has no way to sleep on many descriptors at once.
+    pub fn new(own: SocketAddr) -> Option<Sockets> {
+        Some(Sockets {
+            own,
+            peers: FxHashSet::default(),
+            epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).ok()?,
+            connections: Vec::new(),
+            listens: false,
+            searched: None,
+            fruitless: 0,
+        })
+    }
+
+    /// There is one more peer, whose endpoint has this address.
+    pub fn add(&mut self, peer: SocketAddr) {
+        self.peers.insert(peer);
+        self.searched = None;
+    }
+
+    /// A descriptor that becomes readable when one of the sockets does. `None`: something is on its way out, or it makes no
+    /// sense to sleep on them now.
+    pub fn arm(&mut self) -> Option<RawFd> {
+        self.search_if_due();
+        // Who can't be connected to would not see who comes.
+        if !self.listens || !self.all_has_left() {
+            return None;
+        }
+        self.fruitless = if self.is_readable() { self.fruitless + 1 } else { 0 };
+        (self.fruitless <= FRUITLESS_MAX).then(|| self.epoll.0.as_raw_fd())
+    }
+
+    /// How many connections there are, if in any socket something lies that nobody has read.
+    #[cold]
+    pub fn unread(&mut self) -> Option<usize> {
+        self.search_if_due();
+        self.is_readable().then_some(self.connections.len())
+    }
+
+    /// Gives connections that are new a long receive buffer, which they keep (`guard`).
+    #[cold]
+    pub fn lengthen(&mut self) {
+        if !self.search_if_due() {
+            return;
+        }
+        for &number in &self.connections {
+            // SAFETY: used for this step only. Should libfabric have closed one, the call fails, or it is another file by now, and
+            // if that is a socket, it gets a long buffer.
+            guard::lengthen(unsafe { BorrowedFd::borrow_raw(number) });
+        }
+    }
+
+    fn is_readable(&self) -> bool {
+        let mut epolled = [PollFd::new(self.epoll.0.as_fd(), PollFlags::POLLIN)];
+        poll(&mut epolled, PollTimeout::ZERO).is_ok_and(|count| count > 0)
+    }
+
+    /// Whether it was due.
+    fn search_if_due(&mut self) -> bool {
+        let again = |(at, took): (Instant, Duration)| at.elapsed() >= took * SEARCH_SHARE;
+        let due = self.searched.is_none_or(again);
+        if due {
+            self.search();
+        }
+        due
+    }
+
+    /// Whether each connection could take more: then libfabric keeps nothing back.
+    fn all_has_left(&self) -> bool {
+        // SAFETY: used for this step only. Should libfabric have closed one, poll says so, or it is another file by now,
+        // and then the worst is a shorter sleep.
+        let borrow = |&number: &RawFd| unsafe { BorrowedFd::borrow_raw(number) };
+        let polled = |number| PollFd::new(borrow(number), PollFlags::POLLOUT);
+        let mut all: Vec<PollFd<'_>> = self.connections.iter().map(polled).collect();
+        let ready = poll(&mut all, PollTimeout::ZERO).is_ok();
+        let settled = PollFlags::POLLOUT | PollFlags::POLLNVAL;
+        ready
+            && all
+                .iter()
+                .all(|one| one.revents().is_some_and(|events| events.intersects(settled)))
+    }
+
+    #[cold]
+    fn search(&mut self) {
+        let start = Instant::now();
+        self.connections.clear();
+        self.listens = false;
+        for number in open_descriptors() {
+            // SAFETY: the system listed it just now, and it is used for this step only. Should another thread of the
+            // program close it meanwhile, the calls fail, or find a socket of other addresses.
+            let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+            let Some(own) = address(getsockname(number)) else {
+                continue;
+            };
+            let peer = address(getpeername(number));
+            if own != self.own && !peer.is_some_and(|peer| self.peers.contains(&peer)) {
+                continue;
+            }
+            // One that is in there already stays.
+            let _ = self
+                .epoll
+                .add(descriptor, EpollEvent::new(EpollFlags::EPOLLIN, 0));
+            match getsockopt(&descriptor, sockopt::AcceptConn) {
+                Ok(true) => self.listens = true,
+                _ => self.connections.push(number),
+            }
+        }
+        self.searched = Some((start, start.elapsed()));
+    }
+}
+
+/// The descriptors of this process; none where the system lists none (`/proc`).
+pub(super) fn open_descriptors() -> impl Iterator<Item = RawFd> {
+    let listed = std::fs::read_dir("/proc/self/fd").into_iter().flatten();
+    listed.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
+fn address(found: nix::Result<SockaddrStorage>) -> Option<SocketAddr> {
+    let found = found.ok()?;
+    let v4 = found
+        .as_sockaddr_in()
+        .map(|found| SocketAddr::V4((*found).into()));
+    v4.or_else(|| {
+        found
+            .as_sockaddr_in6()
+            .map(|found| (found.ip(), found.port()).into())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    fn readable(descriptor: RawFd, milliseconds: u16) -> bool {
+        // SAFETY: the set is open while the test asks.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
+        poll(&mut [PollFd::new(borrowed, PollFlags::POLLIN)], milliseconds) == Ok(1)
+    }
+
+    #[test]
+    fn what_comes_over_a_connection_wakes_and_other_sockets_do_not() {
+        let [listener, peer, other] = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let mut sockets = Sockets::new(listener.local_addr().unwrap()).unwrap();
+        let alone = sockets.arm().expect("nobody is connected");
+        assert!(!readable(alone, 0));
+        // A peer that has connected to us, and one that we have connected to.
+        let mut far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut near, _) = listener.accept().unwrap();
+        sockets.add(peer.local_addr().unwrap());
+        let mut ours = TcpStream::connect(peer.local_addr().unwrap()).unwrap();
+        let (mut theirs, _) = peer.accept().unwrap();
+        let _strange = TcpStream::connect(other.local_addr().unwrap()).unwrap();
+        let (mut intruder, _) = other.accept().unwrap();
+
+        let descriptor = sockets.arm().expect("connections that are quiet");
+        assert!(!readable(descriptor, 0));
+        intruder.write_all(b"?").unwrap();
+        assert!(!readable(descriptor, 50), "that is none of ours");
+        for (from, to) in [(&mut far, &mut near), (&mut theirs, &mut ours)] {
+            from.write_all(b"!").unwrap();
+            assert!(readable(descriptor, 5000));
+            to.read_exact(&mut [0]).unwrap();
+            assert!(!readable(descriptor, 0));
+        }
+        // A connection to come wakes, too.
+        let _late = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert!(readable(descriptor, 5000));
+    }
+
+    #[test]
+    fn what_nobody_takes_does_not_keep_awake() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (_near, _) = listener.accept().unwrap();
+        let mut sockets = Sockets::new(listener.local_addr().unwrap()).unwrap();
+        let descriptor = sockets.arm().expect("quiet");
+        far.write_all(b"!").unwrap();
+        assert!(readable(descriptor, 5000));
+        let awake = (0..100).take_while(|_| sockets.arm().is_some()).count();
+        assert!(awake < 10, "{awake} sleeps that ended at once");
+    }
+
+    #[test]
+    fn what_has_not_left_forbids_to_sleep() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut near, _) = listener.accept().unwrap();
+        let mut sockets = Sockets::new(listener.local_addr().unwrap()).unwrap();
+        assert!(sockets.arm().is_some());
+        near.set_nonblocking(true).unwrap();
+        while near.write(&[0; 1 << 16]).is_ok() {}
+        assert_eq!(sockets.arm(), None);
+    }
+}

@@ -1,0 +1,286 @@
+//! Which ranks share a machine, as `PMI_process_mapping` tells it.
+//!
+//! The text is `(vector,PART,…)`: part after part of ranks, and from the start again if there are more ranks. A part is
+//!
+//! - `(first node,nodes,ranks per node)`, which is all that Slurm and older Hydras say;
+//! - `NODE`: one rank on that node;
+//! - `[(…),…]xTIMES`: what is in the brackets, so many times. (The latter two are Hydra's of MPICH 5.0.)
+//!
+//! It comes from the launcher and is checked.
+
+use std::collections::HashMap;
+
+use crate::base::error::Result;
+use crate::err;
+
+/// Places ranks on nodes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Layout {
+    parts: Vec<Part>,
+    /// Ranks placed by one pass over the parts.
+    span: u64,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Part {
+    blocks: Vec<Block>,
+    times: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Block {
+    first_node: u32,
+    nodes: u32,
+    ranks_per_node: u32,
+}
+
+impl Part {
+    fn of(block: Block) -> Part {
+        Part {
+            blocks: vec![block],
+            times: 1,
+        }
+    }
+
+    /// Ranks placed by one of its times.
+    fn span_once(&self) -> Option<u64> {
+        let mut spans = self.blocks.iter().map(|block| block.span());
+        spans.try_fold(0u64, |sum, span| sum.checked_add(span))
+    }
+
+    fn span(&self) -> Option<u64> {
+        self.span_once()?.checked_mul(self.times.into())
+    }
+}
+
+impl Block {
+    fn span(self) -> u64 {
+        u64::from(self.nodes) * u64::from(self.ranks_per_node)
+    }
+}
+
+impl Layout {
+    /// All of `size` ranks on one node.
+    pub fn one_node(size: u32) -> Layout {
+        Layout::of(Block {
+            first_node: 0,
+            nodes: 1,
+            ranks_per_node: size.max(1),
+        })
+    }
+
+    /// By the names of the machines that the ranks, of which there is one, are on. A rank without a name is alone on its node.
+    pub fn of_machines(machines: &[Option<String>]) -> Layout {
+        let mut known: HashMap<&str, u32> = HashMap::new();
+        let parts: Vec<Part> = (0..)
+            .zip(machines)
+            .map(|(rank, machine)| {
+                // The first rank of a machine names the node.
+                let first_node = match machine {
+                    Some(machine) => *known.entry(machine).or_insert(rank),
+                    None => rank,
+                };
+                Part::of(Block {
+                    first_node,
+                    nodes: 1,
+                    ranks_per_node: 1,
+                })
+            })
+            .collect();
+        Layout {
+            span: parts.len() as u64,
+            parts,
+        }
+    }
+
+    fn of(block: Block) -> Layout {
+        Layout {
+            parts: vec![Part::of(block)],
+            span: block.span(),
+        }
+    }
+
+    /// Parses the value of `PMI_process_mapping`.
+    pub fn parse(text: &str) -> Result<Layout> {
+        let parts = parse_parts(text);
+        let span = parts.as_ref().and_then(|parts| {
+            let mut spans = parts.iter().map(Part::span);
+            spans
+                .try_fold(0u64, |sum, span| sum.checked_add(span?))
+                .filter(|&span| span > 0)
+        });
+        match (parts, span) {
+            (Some(parts), Some(span)) => Ok(Layout { parts, span }),
+            _ => Err(err!(
+                Other,
+                "the launcher's process mapping '{text}' is not (vector,(node,nodes,ranks),…)"
+            )),
+        }
+    }
+
+    /// The node of `rank` where each machine is taken for so many (`WEFT_FAKE_NODES`; 0 and 1: it is one).
+    pub fn pretended_node_of(&self, rank: u32, nodes: u64) -> u64 {
+        u64::from(self.node_of(rank)) * nodes.max(1) + u64::from(pretended_node(rank, nodes))
+    }
+
+    /// The node of `rank`: a number that is the same for ranks of one machine.
+    pub fn node_of(&self, rank: u32) -> u32 {
+        let mut place = u64::from(rank) % self.span;
+        for part in &self.parts {
+            // Checked when it was parsed.
+            let (once, span) = (part.span_once().unwrap_or(1), part.span().unwrap_or(1));
+            if place >= span {
+                place -= span;
+                continue;
+            }
+            place %= once;
+            for block in &part.blocks {
+                if place < block.span() {
+                    return block.first_node + (place / u64::from(block.ranks_per_node)) as u32;
+                }
+                place -= block.span();
+            }
+        }
+        0
+    }
+}
+
+/// Which of the nodes that a machine is taken for has this rank.
+pub fn pretended_node(rank: u32, nodes: u64) -> u32 {
+    (u64::from(rank) % nodes.max(1)) as u32
+}
+
+/// The parts of `(vector,…)`; `None`: that is not what it is.
+fn parse_parts(text: &str) -> Option<Vec<Part>> {
+    let mut rest = text.strip_prefix("(vector")?.strip_suffix(')')?;
+    let mut parts = Vec::new();
+    while !rest.is_empty() {
+        rest = rest.strip_prefix(',')?;
+        let part = match rest.strip_prefix('[') {
+            None => Part::of(take_block(&mut rest)?),
+            Some(inside) => {
+                let mut blocks = Vec::new();
+                rest = inside;
+                loop {
+                    blocks.push(take_block(&mut rest)?);
+                    if let Some(end) = rest.strip_prefix("]x") {
+                        rest = end;
+                        break;
+                    }
+                    rest = rest.strip_prefix(',')?;
+                }
+                Part {
+                    blocks,
+                    times: take_number(&mut rest)?,
+                }
+            }
+        };
+        parts.push(part);
+    }
+    Some(parts)
+}
+
+/// Takes `(first node,nodes,ranks per node)` or `NODE`.
+fn take_block(rest: &mut &str) -> Option<Block> {
+    let Some(inside) = rest.strip_prefix('(') else {
+        let first_node = take_number(rest)?;
+        first_node.checked_add(1)?;
+        return Some(Block {
+            first_node,
+            nodes: 1,
+            ranks_per_node: 1,
+        });
+    };
+    let (triple, after) = inside.split_once(')')?;
+    *rest = after;
+    let mut numbers = triple.split(',').map(|number| number.parse::<u32>().ok());
+    let block = Block {
+        first_node: numbers.next()??,
+        nodes: numbers.next()??,
+        ranks_per_node: numbers.next()??,
+    };
+    block.first_node.checked_add(block.nodes)?;
+    (block.span() > 0 && numbers.next().is_none()).then_some(block)
+}
+
+fn take_number(rest: &mut &str) -> Option<u32> {
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let (digits, after) = rest.split_at(end);
+    *rest = after;
+    digits.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn nodes(text: &str, size: u32) -> Vec<u32> {
+        let layout = Layout::parse(text).unwrap();
+        (0..size).map(|rank| layout.node_of(rank)).collect()
+    }
+
+    #[test]
+    fn blocks_follow_each_other_and_repeat() {
+        assert_eq!(nodes("(vector,(0,1,4))", 4), [0, 0, 0, 0]);
+        assert_eq!(nodes("(vector,(0,2,2),(2,1,1))", 5), [0, 0, 1, 1, 2]);
+        assert_eq!(nodes("(vector,(0,3,1))", 7), [0, 1, 2, 0, 1, 2, 0]);
+    }
+
+    /// As MPICH 5.0.2 says it of 1, 4, 6 and 7 ranks on 3 hosts, and of 5 on hosts of 2, 1 and 3 slots.
+    #[test]
+    fn hydra_says_single_ranks_and_repetitions_shorter() {
+        assert_eq!(nodes("(vector,0)", 1), [0]);
+        assert_eq!(nodes("(vector,(0,3,1),0)", 4), [0, 1, 2, 0]);
+        assert_eq!(nodes("(vector,[(0,3,1)]x2)", 6), [0, 1, 2, 0, 1, 2]);
+        assert_eq!(nodes("(vector,[(0,3,1)]x2,0)", 7), [0, 1, 2, 0, 1, 2, 0]);
+        assert_eq!(nodes("(vector,(0,1,2),1,(2,1,2))", 5), [0, 0, 1, 2, 2]);
+        assert_eq!(nodes("(vector,[(0,1,2),1]x2,5)", 8), [0, 0, 1, 0, 0, 1, 5, 0]);
+        assert_eq!(nodes("(vector,[(0,1,2),7]x2)", 6), [0, 0, 7, 0, 0, 7]);
+    }
+
+    #[test]
+    fn ranks_of_one_machine_are_together_and_those_of_none_alone() {
+        let machines = [Some("a"), None, Some("b"), Some("a"), None, Some("b")];
+        let layout = Layout::of_machines(&machines.map(|name| name.map(str::to_string)));
+        let nodes = [0, 1, 2, 3, 4, 5].map(|rank| layout.node_of(rank));
+        assert_eq!(nodes, [0, 1, 2, 0, 4, 2]);
+    }
+
+    #[test]
+    fn garbage_is_an_error() {
+        for text in [
+            "",
+            "(vector,)",
+            "(vector,(0,0,1))",
+            "(vector,(0,1,1),(0,0,1))",
+            "(vector,(0,1,0),(0,1,1))",
+            "(vector,(0,1))",
+            "(vector,(0,1,1,1))",
+            "(vector,(a,1,1))",
+            "(vector)",
+            "(vector,(0,1,1)",
+            "(vector,(0,1,1),)",
+            "(vector,(0,1,1)0)",
+            "(vector,-1)",
+            "(vector,[(0,1,1)])",
+            "(vector,[(0,1,1)]x0)",
+            "(vector,[(0,1,1)x2)",
+            "(vector,[]x2)",
+        ] {
+            Layout::parse(text).expect_err(text);
+        }
+        // Four times the most ranks of 64 bits.
+        Layout::parse("(vector,[(0,4294967295,4294967295)]x4)").expect_err("ranks that can't be counted");
+        Layout::parse("(vector,(4294967295,2,1))").expect_err("a node number that does not fit");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_parsed_or_refused(text in "(\\(vector,)?[(),x0-9\\[\\]]{0,40}\\)?", rank in any::<u32>()) {
+            if let Ok(layout) = Layout::parse(&text) {
+                layout.node_of(rank);
+            }
+        }
+    }
+}

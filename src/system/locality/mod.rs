@@ -1,0 +1,15 @@
+//! Where processes are, and what hardware they have.
+//!
+//! - [`Layout`]: which ranks share a machine, as the launcher says
+//! - [`Topology`]: the hardware of this machine, as hwloc tells it
+//! - [`Processors`]: a set of processors; [`Processors::of_this_process`] are those that this process may use
+//! - `hwloc`: asking hwloc, which is loaded only when somebody wants to know
+
+mod hardware;
+mod hwloc;
+mod layout;
+mod processors;
+
+pub use hardware::{HardwareKind, Topology};
+pub use layout::{Layout, pretended_node};
+pub use processors::Processors;

@@ -1,0 +1,17 @@
+//! What the operating system, libfabric and the launcher offer, wrapped so that it can be used safely. Nothing here knows
+//! of messages.
+//!
+//! - [`fabric`] wraps libfabric
+//! - [`bootstrap`]: the launcher: who belongs to the job
+//! - [`locality`]: where processes are, and what hardware there is
+//! - [`lock`]: locks that cost nothing while one thread uses them; [`membarrier`] is what they rest on
+//! - [`shared_memory`]: memory files that several processes map
+//! - [`output`]: what the program has printed arrives
+
+pub mod bootstrap;
+pub mod fabric;
+pub mod locality;
+pub mod lock;
+pub mod membarrier;
+pub mod output;
+pub mod shared_memory;
