@@ -200,13 +200,13 @@ fn buffers(case: &Case) -> (Vec<u8>, Vec<u8>) {
 
 fn pack(case: &Case, array: &mut [u8], packed: &mut [u8]) {
     // SAFETY: all elements lie in the array.
-    let bytes = unsafe { case.datatype.pack(array.as_ptr(), case.count, 0, packed) };
+    let bytes = unsafe { case.datatype.pack(array.as_ptr(), case.count, 0, &mut *packed) };
     assert_eq!(bytes, packed.len());
 }
 
 fn unpack(case: &Case, array: &mut [u8], packed: &mut [u8]) {
     // SAFETY: all elements lie in the array.
-    let bytes = unsafe { case.datatype.unpack(array.as_mut_ptr(), case.count, 0, packed) };
+    let bytes = unsafe { case.datatype.unpack(array.as_mut_ptr(), case.count, 0, &*packed) };
     assert_eq!(bytes, packed.len());
 }
 

@@ -14,7 +14,7 @@ mod lane {
 #[allow(dead_code, reason = "the library uses more of it")]
 mod bytes;
 mod base {
-    pub use super::bytes;
+    pub(crate) use super::bytes;
 }
 
 #[path = "../../src/lane/shm/flag.rs"]
@@ -30,5 +30,9 @@ mod stores;
 #[path = "../../src/system/lock/terms.rs"]
 mod terms;
 
+#[path = "../../src/system/rcu/protocol.rs"]
+mod protocol;
+
 mod lock;
+mod rcu;
 mod shm;

@@ -66,9 +66,9 @@ impl<const CELLS: usize> Memory for Arc<Model<CELLS>> {
         // SAFETY: loom has checked that nobody writes it now.
         self.cells[cell as usize].with(|contents| unsafe { *contents })
     }
-    fn write(&self, at: u64, len: usize, fill: impl FnOnce(&mut [u8])) {
+    fn write(&self, at: u64, len: usize, fill: impl FnOnce(RawRoom)) {
         let mut payload = vec![0; len];
-        fill(&mut payload);
+        fill(RawRoom::from(&mut payload[..]));
         for (line, bytes) in payload.chunks(LINE).enumerate() {
             self.bulk[at as usize / LINE + line].with_mut(|to| {
                 // SAFETY: loom has checked that nobody else accesses it now.
@@ -80,13 +80,13 @@ impl<const CELLS: usize> Memory for Arc<Model<CELLS>> {
         assert_eq!(from, FIRST as u64);
         self.grows
     }
-    fn read(&self, at: u64, len: usize, see: impl FnOnce(&[u8])) {
+    fn read(&self, at: u64, len: usize, see: impl FnOnce(RawBytes)) {
         let mut bytes = Vec::new();
         for line in 0..len.div_ceil(LINE) {
             // SAFETY: loom has checked that nobody writes it now.
             self.bulk[at as usize / LINE + line].with(|from| bytes.extend_from_slice(unsafe { &*from }));
         }
-        see(&bytes[..len]);
+        see(RawBytes::from(&bytes[..len]));
     }
     fn given_back(&self) -> (u64, u64) {
         (

@@ -143,7 +143,7 @@ mpi! {
 /// The pointer is null or to a string that ends with a zero byte.
 unsafe fn name(from: *const c_char) -> Result<PathBuf> {
     present(from, "filename")?;
-    // SAFETY: not null, and the caller's promise.
+    // SAFETY: not null, so the user's handle, readable and writable.
     file::path(unsafe { CStr::from_ptr(from) })
 }
 

@@ -4,6 +4,8 @@
 //! - `point_to_point` (chapters 3 and 4), `datatype` (5), `collective` (6), `communicator` (7), `topology` (8),
 //!   `environment` (9), `info` (10), [`process`] (11), `window` (12), `external` (13), `file` (14)
 //! - `trivial`: what needs no library behind it; [`unsupported`]: what is not built yet
+//!
+//! What does not belong here: what a Rust program without handles would need too (`objects`, `instance`).
 
 use std::ffi::c_int;
 

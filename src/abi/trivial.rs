@@ -44,7 +44,7 @@ unsafe fn give<T>(to: *mut T, value: T) -> c_int {
     if to.is_null() {
         return MPI_ERR_ARG;
     }
-    // SAFETY: not null, and writable by the caller's promise.
+    // SAFETY: not null, and writable, as the caller says.
     unsafe { to.write(value) };
     MPI_SUCCESS
 }

@@ -10,6 +10,8 @@
 //! against the standard's 664 procedures, and `tests/abi_unsupported.rs` holds `docs/unsupported.md` against this
 //! list.
 
+#![cfg_attr(not(feature = "sim"), allow(dead_code, reason = "the lists are for tests"))]
+
 use std::ffi::c_int;
 
 use crate::abi::common::types::{MPI_Comm, MPI_File, MPI_Win};

@@ -1,4 +1,177 @@
-//! Copies of few bytes. A call of `memcpy` costs a short message more than the copy does.
+//! Bytes that another process may be able to write, and copies of few bytes: a call of `memcpy` costs a short message more than
+//! the copy does.
+
+use std::marker::PhantomData;
+
+/// Bytes to be read that another process may be able to write, as those in shared memory: there is no slice of them, they
+/// are copied out. They are readable as long as this lives.
+#[derive(Clone, Copy)]
+pub struct RawBytes<'a> {
+    address: *const u8,
+    len: usize,
+    of: PhantomData<&'a [u8]>,
+}
+
+impl<'a> From<&'a [u8]> for RawBytes<'a> {
+    #[inline(always)]
+    fn from(bytes: &'a [u8]) -> RawBytes<'a> {
+        RawBytes {
+            address: bytes.as_ptr(),
+            len: bytes.len(),
+            of: PhantomData,
+        }
+    }
+}
+
+impl<'a> RawBytes<'a> {
+    /// `len` bytes from an address on.
+    ///
+    /// # Safety
+    /// They are readable as long as the result is used.
+    #[inline(always)]
+    pub unsafe fn new(address: *const u8, len: usize) -> RawBytes<'a> {
+        RawBytes {
+            address,
+            len,
+            of: PhantomData,
+        }
+    }
+
+    /// The first one.
+    #[inline(always)]
+    pub fn as_ptr(self) -> *const u8 {
+        self.address
+    }
+
+    /// How many.
+    #[inline(always)]
+    pub fn len(self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[inline(always)]
+    pub fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// The first ones, as many as there are.
+    #[inline(always)]
+    pub fn first(self, len: usize) -> RawBytes<'a> {
+        RawBytes {
+            len: len.min(self.len),
+            ..self
+        }
+    }
+
+    /// A copy of the first `N`, and the rest.
+    pub fn split_first<const N: usize>(self) -> Option<([u8; N], RawBytes<'a>)> {
+        if self.len < N {
+            return None;
+        }
+        // SAFETY: so many bytes are readable; an array of bytes has no alignment.
+        let first = unsafe { self.address.cast::<[u8; N]>().read() };
+        let rest = RawBytes {
+            address: self.address.wrapping_add(N),
+            len: self.len - N,
+            of: PhantomData,
+        };
+        Some((first, rest))
+    }
+
+    /// A copy of all of them, which are `N`.
+    pub fn array<const N: usize>(self) -> Option<[u8; N]> {
+        let (all, rest) = self.split_first()?;
+        rest.is_empty().then_some(all)
+    }
+
+    /// A copy at the end of a list.
+    pub fn append_to(self, list: &mut Vec<u8>) {
+        list.reserve(self.len);
+        // SAFETY: so many bytes are readable here, and there is room for them behind the list's, which nobody else sees.
+        unsafe {
+            self.address
+                .copy_to_nonoverlapping(list.as_mut_ptr().add(list.len()), self.len);
+            list.set_len(list.len() + self.len);
+        }
+    }
+
+    /// A copy.
+    pub fn to_vec(self) -> Vec<u8> {
+        let mut list = Vec::new();
+        self.append_to(&mut list);
+        list
+    }
+}
+
+/// Room for bytes that another process may be able to write, too: see [`RawBytes`].
+pub struct RawRoom<'a> {
+    address: *mut u8,
+    len: usize,
+    of: PhantomData<&'a mut [u8]>,
+}
+
+impl<'a> From<&'a mut [u8]> for RawRoom<'a> {
+    #[inline(always)]
+    fn from(bytes: &'a mut [u8]) -> RawRoom<'a> {
+        RawRoom {
+            address: bytes.as_mut_ptr(),
+            len: bytes.len(),
+            of: PhantomData,
+        }
+    }
+}
+
+impl<'a> RawRoom<'a> {
+    /// `len` bytes from an address on.
+    ///
+    /// # Safety
+    /// They are writable as long as the result is used, and nobody of this process uses them meanwhile.
+    #[inline(always)]
+    pub unsafe fn new(address: *mut u8, len: usize) -> RawRoom<'a> {
+        RawRoom {
+            address,
+            len,
+            of: PhantomData,
+        }
+    }
+
+    /// The first one.
+    #[inline(always)]
+    pub fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.address
+    }
+
+    /// How many.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The first ones, as many as there are.
+    #[inline(always)]
+    pub fn first(self, len: usize) -> RawRoom<'a> {
+        RawRoom {
+            len: len.min(self.len),
+            ..self
+        }
+    }
+
+    /// Fills it.
+    ///
+    /// # Panics
+    /// If `bytes` are not as many.
+    pub fn fill_from(self, bytes: &[u8]) {
+        assert_eq!(self.len, bytes.len());
+        // SAFETY: so many bytes are writable; a slice of this process's is elsewhere.
+        unsafe { self.address.copy_from_nonoverlapping(bytes.as_ptr(), self.len) };
+    }
+}
 
 /// The most bytes that [`copy_short`] copies.
 pub const SHORT: usize = 32;

@@ -127,6 +127,6 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[macro_export]
 macro_rules! err {
     ($class:ident, $($message:tt)+) => {
-        $crate::base::error::Error::new($crate::base::error::Class::$class, format!($($message)+))
+        $crate::Error::new($crate::Class::$class, format!($($message)+))
     };
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::base::bytes;
+use crate::base::bytes::{self, RawBytes, RawRoom};
 use crate::data::datatype::Datatype;
 use crate::data::pieces::{Piece, Pieces};
 
@@ -227,7 +227,8 @@ impl Memory {
     ///
     /// # Safety
     /// The memory is valid for reading.
-    pub unsafe fn pack(&self, offset: u64, into: &mut [u8]) -> usize {
+    pub unsafe fn pack<'a>(&self, offset: u64, into: impl Into<RawRoom<'a>>) -> usize {
+        let mut into = into.into();
         match self {
             Memory::Contiguous { address, len } => {
                 let bytes = into.len().min(len.saturating_sub(offset as usize));
@@ -254,7 +255,7 @@ impl Memory {
             } => {
                 let bytes = (into.len() as u64).min(len.saturating_sub(offset)) as usize;
                 // SAFETY: the caller says that the bytes of these elements are valid.
-                unsafe { datatype.pack(*address, *count, start + offset, &mut into[..bytes]) }
+                unsafe { datatype.pack(*address, *count, start + offset, into.first(bytes)) }
             }
         }
     }
@@ -264,7 +265,8 @@ impl Memory {
     /// # Safety
     /// The memory is valid for writing.
     #[inline(always)]
-    pub unsafe fn unpack(&self, offset: u64, from: &[u8]) -> usize {
+    pub unsafe fn unpack<'a>(&self, offset: u64, from: impl Into<RawBytes<'a>>) -> usize {
+        let from = from.into();
         match self {
             Memory::Contiguous { address, len } => {
                 let bytes = from.len().min(len.saturating_sub(offset as usize));
@@ -291,7 +293,7 @@ impl Memory {
             } => {
                 let bytes = (from.len() as u64).min(len.saturating_sub(offset)) as usize;
                 // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
-                unsafe { datatype.unpack(*address, *count, start + offset, &from[..bytes]) }
+                unsafe { datatype.unpack(*address, *count, start + offset, from.first(bytes)) }
             }
         }
     }
@@ -321,20 +323,20 @@ mod tests {
         let all = Memory::new(bytes.as_mut_ptr(), 3, &holey);
         let mut packed = vec![0; all.len() as usize];
         // SAFETY: three elements lie within `bytes`.
-        unsafe { all.pack(0, &mut packed) };
+        unsafe { all.pack(0, &mut packed[..]) };
         for start in 0..=packed.len() {
             for len in 0..=packed.len() + 2 {
                 let part = all.part(start as u64, len as u64);
                 let end = packed.len().min(start + len);
                 assert_eq!(part.len(), (end - start) as u64);
                 for inner in 0..=end - start {
-                    let mut got = vec![0; 100];
+                    let mut got = [0; 100];
                     // SAFETY: as above.
-                    let number = unsafe { part.pack(inner as u64, &mut got) };
+                    let number = unsafe { part.pack(inner as u64, &mut got[..]) };
                     assert_eq!(got[..number], packed[start + inner..end]);
                     let deeper = part.part(inner as u64, 3);
                     // SAFETY: as above.
-                    let number = unsafe { deeper.pack(0, &mut got) };
+                    let number = unsafe { deeper.pack(0, &mut got[..]) };
                     assert_eq!(got[..number], packed[start + inner..end.min(start + inner + 3)]);
                 }
                 let base = bytes.as_ptr() as usize;
@@ -366,7 +368,7 @@ mod tests {
                 assert_eq!(fitted, end - start);
                 let mut back = vec![0; packed.len()];
                 // SAFETY: as above.
-                unsafe { into.pack(0, &mut back) };
+                unsafe { into.pack(0, &mut back[..]) };
                 let expected = packed.iter().enumerate();
                 let expected =
                     expected.map(|(at, &byte)| if (start..end).contains(&at) { byte } else { 0xee });

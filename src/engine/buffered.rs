@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 
 use super::request::{Outcome, RequestId, Work};
 use super::{Engine, EngineState};
+use crate::base::bytes::RawRoom;
 use crate::base::error::{Error, Result};
 use crate::data::memory::Memory;
 use crate::err;
@@ -170,7 +171,7 @@ impl Place {
         if len != 0 {
             // SAFETY: the room was reserved for this place alone, in memory that is valid while places are in it; the
             // caller vouches for the message's.
-            unsafe { from.pack(0, std::slice::from_raw_parts_mut(address, len)) };
+            unsafe { from.pack(0, RawRoom::new(address, len)) };
         }
     }
 }

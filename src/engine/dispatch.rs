@@ -2,10 +2,11 @@
 
 use super::wire::{FLAG_CANCELLED, FLAG_PIPELINED, FLAG_SYNC, Header, MessageKind};
 use super::{Engine, EngineState};
+use crate::base::bytes::RawBytes;
 use crate::identity::{Context, PeerIndex};
 
 /// Takes a message whose turn it is. `false`: it makes no sense.
-type Handler = fn(&mut EngineState, &Header, &[u8]) -> bool;
+type Handler = fn(&mut EngineState, &Header, RawBytes) -> bool;
 
 /// The engine's own kinds, by number.
 const OWN: [Handler; 10] = [
@@ -48,7 +49,7 @@ pub(super) struct AddedKinds(Vec<(MessageKind, Added)>);
 pub struct Incoming<'a> {
     state: &'a mut EngineState,
     header: &'a Header,
-    payload: &'a [u8],
+    payload: RawBytes<'a>,
 }
 
 impl Incoming<'_> {
@@ -63,7 +64,7 @@ impl Incoming<'_> {
     }
 
     /// What follows the header.
-    pub fn payload(&self) -> &[u8] {
+    pub fn payload(&self) -> RawBytes<'_> {
         self.payload
     }
 
@@ -93,7 +94,7 @@ impl Engine {
 impl EngineState {
     /// A message from a peer whose turn it is. `false`: it makes no sense.
     #[inline]
-    pub(super) fn on_message(&mut self, header: &Header, payload: &[u8]) -> bool {
+    pub(super) fn on_message(&mut self, header: &Header, payload: RawBytes) -> bool {
         if header.kind == MessageKind::EAGER && header.flags & FLAG_SYNC == 0 {
             return self.on_eager(header, payload);
         }
@@ -104,7 +105,7 @@ impl EngineState {
     }
 
     #[cold]
-    fn on_added(&mut self, header: &Header, payload: &[u8]) -> bool {
+    fn on_added(&mut self, header: &Header, payload: RawBytes) -> bool {
         // Taken out, so that a handler can use the state.
         let mut added = std::mem::take(&mut self.added);
         let handler = added.0.iter_mut().find(|(kind, _)| *kind == header.kind);

@@ -213,6 +213,7 @@ impl<R: Copy> Posted<R> {
     }
 
     /// Takes out the receive that a message of this envelope matches: the one posted first.
+    #[cfg(any(test, feature = "sim"))]
     pub fn take(&mut self, envelope: &Envelope) -> Option<R> {
         self.find(envelope).map(|(place, _)| self.remove(place))
     }

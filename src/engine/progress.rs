@@ -4,6 +4,7 @@ use super::peer::{Link, Peer};
 use super::sleepers::Bed;
 use super::wire::{FLAG_BACKPRESSURE, HEADER_BYTES, Header};
 use super::{Engine, EngineState, LOOPBACK, Operation};
+use crate::base::bytes::RawBytes;
 use crate::base::error::{Error, Result};
 use crate::err;
 use crate::identity::{PeerIndex, ProcessName};
@@ -203,7 +204,7 @@ impl EngineState {
 
     /// A message whose turn it is, and that its sender's [`Peer`] knows of.
     #[inline(always)]
-    fn deliver(&mut self, header: &Header, payload: &[u8], taken: Taken) {
+    fn deliver(&mut self, header: &Header, payload: RawBytes, taken: Taken) {
         if !taken.plain && !self.on_ack(header) {
             return self.nonsense_about_acks(header);
         }
@@ -271,7 +272,7 @@ impl EngineState {
 
     /// A message that did not come in its turn: kept until then, where the lane may reorder.
     #[cold]
-    fn out_of_turn(&mut self, header: &Header, head: &[u8; HEADER_BYTES], payload: &[u8]) {
+    fn out_of_turn(&mut self, header: &Header, head: &[u8; HEADER_BYTES], payload: RawBytes) {
         let lane = self.polling;
         let ordered = self.limits[lane].ordered;
         let peer = self.peer(header.src);
@@ -280,7 +281,11 @@ impl EngineState {
             let text = format!("message {} when {} was expected", header.seq, peer.next_in);
             self.lose(header.src, nonsense(header.src, &text));
         } else {
-            peer.held.insert(header.seq, [head, payload].concat());
+            peer.held.insert(header.seq, {
+                let mut message = head.to_vec();
+                payload.append_to(&mut message);
+                message
+            });
         }
     }
 
@@ -296,7 +301,7 @@ impl EngineState {
             if let Some((mut header, payload)) = Header::parse(&bytes) {
                 header.src = from;
                 let taken = Taken::by(peer, &header, half);
-                self.deliver(&header, payload, taken);
+                self.deliver(&header, payload.into(), taken);
             }
         }
     }
@@ -323,13 +328,13 @@ impl Sink for EngineState {
     #[inline]
     fn message(&mut self, bytes: &[u8]) {
         match bytes.split_first_chunk() {
-            Some((header, payload)) => self.parts(header, payload),
+            Some((header, payload)) => self.parts(header, payload.into()),
             None => self.unauthenticated += 1,
         }
     }
 
     #[inline]
-    fn parts(&mut self, head: &[u8; HEADER_BYTES], payload: &[u8]) {
+    fn parts(&mut self, head: &[u8; HEADER_BYTES], payload: RawBytes) {
         let header = Header::decode(head);
         let from_self = header.src == self.me;
         // Ranks of the own job are indices.
@@ -378,7 +383,7 @@ impl Sink for EngineState {
 impl EngineState {
     /// A message that is none of the own job's: of another job that was admitted, or of somebody who has no business here.
     #[cold]
-    fn of_another_job(&mut self, head: &[u8; HEADER_BYTES], payload: &[u8]) {
+    fn of_another_job(&mut self, head: &[u8; HEADER_BYTES], payload: RawBytes) {
         let mut header = Header::decode(head);
         match self.numberings.sender(header.token, header.src.number()) {
             Some(from) if self.polling != LOOPBACK => {
@@ -391,7 +396,7 @@ impl EngineState {
 
     /// A message of a process that may send to this one; its header names that by its index.
     #[inline(always)]
-    fn arrived(&mut self, header: &Header, head: &[u8; HEADER_BYTES], payload: &[u8]) {
+    fn arrived(&mut self, header: &Header, head: &[u8; HEADER_BYTES], payload: RawBytes) {
         let half = self.windows[self.polling] / 2;
         let peer = self.peers.meet(header.src);
         if matches!(peer.link, Link::Lost(_)) {

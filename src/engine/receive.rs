@@ -8,6 +8,7 @@ use super::protocol::rendezvous::Rts;
 use super::request::{Fetch, Outcome, ReceiveStage, ReceiveWork, RequestId, Work};
 use super::wire::{FLAG_PIPELINED, FLAG_SYNC, Header, MessageKind};
 use super::{Engine, EngineState};
+use crate::base::bytes::RawBytes;
 use crate::base::error::{Error, Result};
 use crate::data::memory::Memory;
 use crate::err;
@@ -22,13 +23,11 @@ pub struct Message {
 
 /// Unexpected messages of no more bytes need no memory of their own.
 const UNEXPECTED_INLINE: usize = 32;
+type EagerBytes = SmallVec<[u8; UNEXPECTED_INLINE]>;
 
 enum Body {
     /// All of it. A synchronous sender waits to be told.
-    Eager {
-        bytes: SmallVec<[u8; UNEXPECTED_INLINE]>,
-        sync: Option<u64>,
-    },
+    Eager { bytes: EagerBytes, sync: Option<u64> },
     /// It is still with the sender.
     Rendezvous(Rts),
     /// It comes in pieces: its place among those that do, and its length.
@@ -250,7 +249,7 @@ impl Engine {
                     self.state.reply(message.from, MessageKind::DONE, 0, sender, &[]);
                     self.flush(message.from);
                 }
-                Received::Now(deliver(&envelope, memory, &bytes).outcome())
+                Received::Now(deliver(&envelope, memory, bytes[..].into()).outcome())
             }
             // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
             Body::Pipelined(at, _) => unsafe { self.state.accept_arrival(at, envelope, memory) },
@@ -309,9 +308,23 @@ fn lies(from: PeerIndex, envelope: &Envelope) -> Error {
     )
 }
 
+/// A copy of a payload for the unexpected queue.
+#[inline]
+fn kept(payload: RawBytes) -> EagerBytes {
+    let mut bytes = EagerBytes::with_capacity(payload.len());
+    // SAFETY: so many bytes are readable, and there is room for them where nobody else has been yet.
+    unsafe {
+        payload
+            .as_ptr()
+            .copy_to_nonoverlapping(bytes.as_mut_ptr(), payload.len());
+        bytes.set_len(payload.len());
+    }
+    bytes
+}
+
 /// Puts an eager message into the receive's memory.
 #[inline(always)]
-pub(super) fn deliver(envelope: &Envelope, memory: &Memory, bytes: &[u8]) -> Arrived {
+pub(super) fn deliver(envelope: &Envelope, memory: &Memory, bytes: RawBytes) -> Arrived {
     // SAFETY: the memory of a receive that has not ended is valid.
     let fitted = unsafe { memory.unpack(0, bytes) };
     Arrived {
@@ -396,13 +409,13 @@ impl EngineState {
     }
 
     /// An eager message or request to send arrived.
-    pub(super) fn on_user_message(&mut self, header: &Header, payload: &[u8]) -> bool {
+    pub(super) fn on_user_message(&mut self, header: &Header, payload: RawBytes) -> bool {
         let Some(envelope) = envelope(header) else {
             return false;
         };
         let (sync, payload) = match (header.kind, header.flags & FLAG_SYNC != 0) {
-            (MessageKind::EAGER, true) => match payload.split_first_chunk::<8>() {
-                Some((sender, rest)) => (Some(u64::from_le_bytes(*sender)), rest),
+            (MessageKind::EAGER, true) => match payload.split_first() {
+                Some((sender, rest)) => (Some(u64::from_le_bytes(sender)), rest),
                 None => return false,
             },
             _ => (None, payload),
@@ -425,7 +438,7 @@ impl EngineState {
                 },
                 Some(rts) => Body::Rendezvous(rts),
                 None => Body::Eager {
-                    bytes: SmallVec::from_slice(payload),
+                    bytes: kept(payload),
                     sync,
                 },
             };

@@ -394,6 +394,7 @@ impl Requests {
     }
 
     /// How many there are.
+    #[cfg(any(test, feature = "sim"))]
     pub fn len(&self) -> usize {
         self.slab.len()
     }

@@ -84,7 +84,7 @@ pub(super) unsafe fn hand(
         Body::Packed(memory, from, len) => {
             debug_assert!(HEADER_BYTES + len <= limits.buffered);
             let sent = lane.send_packed(to, header, len, &mut |into| {
-                // SAFETY: the caller's promise that the memory is readable.
+                // SAFETY: the caller says that the memory is readable.
                 unsafe { memory.pack(from, into) };
             })?;
             return Ok(Handed { sent, back: None });

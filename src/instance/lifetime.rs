@@ -17,11 +17,11 @@ use crate::base::error::Result;
 use crate::base::random;
 use crate::base::settings::{Settings, misspelt_here};
 use crate::base::startup::{Ledger, Phase};
-use crate::engine::describe::OwnNames;
+use crate::engine::describe::{self, OwnNames};
 use crate::engine::{Engine, Parts};
 use crate::lane;
 use crate::system::bootstrap::{self, AfterFinalize};
-use crate::system::lock::{self, MappedMutexGuard, MutexGuard};
+use crate::system::rcu::{Held, Published};
 
 /// What the layer above tells an instance and does for it.
 pub struct Host {
@@ -33,11 +33,20 @@ pub struct Host {
     pub at_rest: fn(),
 }
 
+impl Host {
+    /// Of a program that has nothing of its own to tell or do: it calls [`Lifetime::close_at_rest`] at its end.
+    pub const PLAIN: Host = Host {
+        label: || "the program",
+        names: || Box::new(describe::bare),
+        at_rest: || {},
+    };
+}
+
 /// The instance of a process, from its making to its end. See the module.
 pub struct Lifetime {
     host: Host,
     /// The instance while it has users: what every procedure looks up.
-    current: lock::Mutex<Option<Arc<Instance>>>,
+    current: Published<Instance>,
     active: AtomicBool,
     library: Mutex<Library>,
     /// A session that had to wait may come.
@@ -54,7 +63,7 @@ impl Lifetime {
     pub const fn new(host: Host) -> Lifetime {
         Lifetime {
             host,
-            current: lock::Mutex::new(None),
+            current: Published::none(),
             active: AtomicBool::new(false),
             library: Mutex::new(Library {
                 instance: None,
@@ -67,14 +76,14 @@ impl Lifetime {
     /// The instance, while it has users.
     #[inline]
     pub fn current(&self) -> Option<Arc<Instance>> {
-        self.current.lock().clone()
+        self.current.share()
     }
 
-    /// The instance, while it has users, without a reference of its own: until the result is dropped nobody else gets at it
-    /// from here. So there must be no waiting meanwhile, and no call of a user's function.
+    /// The instance, while it has users, without a reference of its own: as long as the result lives there must be no waiting, and
+    /// no call of a user's function.
     #[inline(always)]
-    pub fn hold(&self) -> Option<MappedMutexGuard<'_, Arc<Instance>>> {
-        MutexGuard::try_map(self.current.lock(), Option::as_mut).ok()
+    pub fn hold(&self) -> Option<Held<'_, Instance>> {
+        self.current.hold()
     }
 
     /// Whether the instance has users.
@@ -105,10 +114,16 @@ impl Lifetime {
         };
         library.users.come(user);
         if library.users.count() == 1 {
-            *self.current.lock() = Some(instance.clone());
+            self.publish(Some(instance.clone()));
             self.active.store(true, Ordering::Release);
         }
         Ok(instance)
+    }
+
+    fn publish(&self, instance: Option<Arc<Instance>>) {
+        if let Some(before) = self.current.replace(instance) {
+            drop(before.reclaim());
+        }
     }
 
     /// Whether there are users besides the caller.
@@ -152,7 +167,7 @@ impl Lifetime {
             return Ok(());
         }
         self.active.store(false, Ordering::Release);
-        *self.current.lock() = None;
+        self.publish(None);
         let ledger = instance.ledger();
         let told = ledger.time(Phase::Leave, || instance.take_leave());
         match then {

@@ -6,6 +6,8 @@
 //! - [`Lifetime`]: when it is made and closed; [`Users`]: who uses it
 //! - [`transports`]: which lane carried whose messages
 //! - `wait`: how a process waits
+//!
+//! What does not belong here: matching and protocols (`engine`), and what handles stand for (`objects`).
 
 mod drain;
 mod lifetime;
@@ -37,8 +39,10 @@ use crate::system::lock;
 use crate::system::output;
 
 pub use lifetime::{Host, Lifetime};
+pub use task::Completion;
+#[cfg(feature = "sim")]
+pub use task::Operation;
 use task::Tasks;
-pub use task::{Completion, Operation};
 pub use users::{Then, User, Users};
 pub use wait::Policy;
 

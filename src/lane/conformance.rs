@@ -221,7 +221,7 @@ fn packed<L: Lane>(pair: &mut Pair<L>) {
         loop {
             let sent = pair.lanes[0].send_packed(PeerIndex::new(1), &HEADER, payload.len(), &mut |into| {
                 assert_eq!(into.len(), payload.len());
-                into.copy_from_slice(&payload);
+                into.fill_from(&payload);
             });
             match sent.expect("sending works") {
                 Sent::Done => break,

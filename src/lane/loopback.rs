@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::os::fd::RawFd;
 
 use super::{Lane, Limits, Region, RemoteKey, Sent, Sink};
+use crate::base::bytes::RawRoom;
 use crate::base::error::Result;
 use crate::data::pieces::Piece;
 use crate::err;
@@ -66,12 +67,12 @@ impl Lane for Loopback {
         _: PeerIndex,
         header: &[u8],
         len: usize,
-        fill: &mut dyn FnMut(&mut [u8]),
+        fill: &mut dyn FnMut(RawRoom),
     ) -> Result<Sent> {
         let mut message = self.spare.pop().unwrap_or_default();
         message.extend_from_slice(header);
         message.resize(header.len() + len, 0);
-        fill(&mut message[header.len()..]);
+        fill(RawRoom::from(&mut message[header.len()..]));
         self.queue.push_back(message);
         Ok(Sent::Done)
     }

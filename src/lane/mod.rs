@@ -2,6 +2,8 @@
 //! they can. Matching, protocols and requests live above them, in the engine.
 //!
 //! A lane has no threads of its own and no locks: the engine owns it and calls it.
+//!
+//! What does not belong here: tags, requests, and the choice between protocols (`engine`).
 
 pub mod choose;
 #[cfg(test)]
@@ -14,6 +16,7 @@ pub mod sim;
 
 use std::os::fd::RawFd;
 
+use crate::base::bytes::{RawBytes, RawRoom};
 use crate::base::error::{Error, Result};
 use crate::data::pieces::Piece;
 use crate::identity::{PeerIndex, ProcessName};
@@ -82,8 +85,10 @@ pub trait Sink {
     /// A message arrived: header and payload as they came, unchecked; valid during the call.
     fn message(&mut self, bytes: &[u8]);
     /// The same, from a lane that has header and payload apart. Who wants to be fast does not put them together.
-    fn parts(&mut self, header: &[u8; HEADER_BYTES], payload: &[u8]) {
-        self.message(&[header, payload].concat());
+    fn parts(&mut self, header: &[u8; HEADER_BYTES], payload: RawBytes) {
+        let mut message = header.to_vec();
+        payload.append_to(&mut message);
+        self.message(&message);
     }
     /// A pending send or read came to its end.
     fn completed(&mut self, token: u64, result: Result<()>);
@@ -122,10 +127,10 @@ pub trait Lane: Send {
         peer: PeerIndex,
         header: &[u8],
         len: usize,
-        fill: &mut dyn FnMut(&mut [u8]),
+        fill: &mut dyn FnMut(RawRoom),
     ) -> Result<Sent> {
         let mut bytes = vec![0; len];
-        fill(&mut bytes);
+        fill(RawRoom::from(&mut bytes[..]));
         // SAFETY: short enough never to be pending.
         unsafe { self.send(peer, header, &bytes, u64::MAX) }
     }

@@ -105,11 +105,11 @@ pub unsafe fn free(address: *mut c_void) {
         false => None,
     };
     match mapped {
-        // SAFETY: `map` mapped so many bytes there, and by the caller's promise they are not used any more.
+        // SAFETY: `map` mapped so many bytes there, and the caller says that they are not used any more.
         Some(bytes) => unsafe {
             libc::munmap(address, bytes);
         },
-        // SAFETY: the caller's promise: it is from the heap, or null.
+        // SAFETY: the caller says that it is of `allocate`, so from the heap, or null.
         None => unsafe { libc::free(address) },
     }
 }

@@ -8,6 +8,8 @@
 //! - [`window`], [`file`], [`session`]
 //! - [`world`]: the World Model
 //! - [`allocation`], [`errhandler`], [`info`], [`memory_kinds`]
+//!
+//! What does not belong here: handles, C types and codes of errors (`abi`), and single messages (`engine`).
 
 pub mod allocation;
 pub mod collective;

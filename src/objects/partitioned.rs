@@ -189,7 +189,7 @@ impl PartitionedSend {
         let operation = communicator.operation(communicator.context().partitioned_offers(), tag);
         let instance = communicator.instance();
         let offering = instance.spawn(Box::pin(async move {
-            operation.send_bytes(to, &offer.encode()).await?;
+            operation.send_bytes(to, offer.encode().to_vec()).await?;
             Ok(Outcome::EMPTY)
         }));
         instance.engine().release(offering);
@@ -497,7 +497,7 @@ impl Drop for PartitionedReceive {
 /// Receives the offer of the send whose turn it is.
 async fn meet(operation: &Collective, from: u32) -> Result<Offer> {
     let mut bytes = [0; Offer::BYTES];
-    // SAFETY: borrowed until the completion is ready or dropped.
+    // SAFETY: the bytes are a part of this, which is pinned: they live until the completion is ready or dropped.
     let outcome = unsafe { operation.receive(from, Memory::of_mut(&mut bytes)) }.await?;
     let offer = Offer::decode(&bytes[..outcome.bytes as usize]);
     offer.ok_or_else(|| {

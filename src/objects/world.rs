@@ -58,6 +58,24 @@ pub trait Host {
     fn ends(&self);
 }
 
+/// For a program that has nothing of its own to do.
+impl Host for () {
+    fn begins(&self, _: &World) {}
+    fn calls_back(&self, _: &World) -> Result<()> {
+        Ok(())
+    }
+    fn takes_buffers(&self) -> Vec<Arc<SendBuffer>> {
+        Vec::new()
+    }
+    fn points_out_what_is_left(&self, _: &Instance) {}
+    fn points_out_untaken(&self, _: &Instance, untaken: Vec<String>) {
+        untaken
+            .iter()
+            .for_each(|message| eprintln!("[weft] not received: {message}"));
+    }
+    fn ends(&self) {}
+}
+
 /// The World Model of a process: it begins and ends once.
 pub struct WorldModel {
     stage: AtomicU8,

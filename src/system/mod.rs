@@ -4,7 +4,8 @@
 //! - [`fabric`] wraps libfabric
 //! - [`bootstrap`]: the launcher: who belongs to the job
 //! - [`locality`]: where processes are, and what hardware there is
-//! - [`lock`]: locks that cost nothing while one thread uses them; [`membarrier`] is what they rest on
+//! - [`lock`]: locks that cost nothing while one thread uses them; [`rcu`]: what threads look at without a lock;
+//!   [`membarrier`] is what both rest on
 //! - [`shared_memory`]: memory files that several processes map
 //! - [`output`]: what the program has printed arrives
 
@@ -14,4 +15,5 @@ pub mod locality;
 pub mod lock;
 pub mod membarrier;
 pub mod output;
+pub mod rcu;
 pub mod shared_memory;

@@ -478,13 +478,11 @@ fn bytes() {
     rooted_cases("bytes", |rank, case| async move {
         let me = rank.me().number();
         let content = |from: u32| vec![from as u8; case.count as usize];
-        let mut bytes = content(me);
-        collective::bcast_bytes(&rank.world().collective(), case.root, &mut bytes)
+        let bytes = collective::bcast_bytes(&rank.world().collective(), case.root, content(me))
             .await
             .unwrap();
         assert_eq!(bytes, content(case.root));
-        let mut all = vec![0; case.size as usize * case.count as usize];
-        collective::allgather_bytes(&rank.world().collective(), &content(me), &mut all)
+        let all = collective::allgather_bytes(&rank.world().collective(), &content(me))
             .await
             .unwrap();
         let expected: Vec<u8> = (0..case.size).flat_map(content).collect();

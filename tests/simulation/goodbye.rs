@@ -1,6 +1,7 @@
 //! Launchers that are gone once they were told that a process may exit: processes say so at different times, some before
 //! `MPI_Init` (their sessions have ended) and all after `MPI_Finalize`, and then each still finds each other one.
 
+use std::cell::Cell;
 use std::pin::Pin;
 
 use fastrand::Rng;
@@ -37,19 +38,23 @@ async fn program(rank: Rank, seed: u64) {
     for distance in 1..size {
         let operation = world.collective();
         let (to, from) = ((me + distance) % size, (me + size - distance) % size);
-        let mut got = [0];
-        let sent = async { operation.send_bytes(to, &[me as u8]).await.expect("it is there") };
+        let got = Cell::new(0);
+        let sent = async {
+            operation
+                .send_bytes(to, vec![me as u8])
+                .await
+                .expect("it is there")
+        };
         let received = async {
-            let received = operation.receive_bytes(from, &mut got).await;
-            received.expect("it is there");
+            let received = operation.receive_bytes(from, 1).await;
+            got.set(received.expect("it is there")[0]);
         };
         let both: Vec<Pin<Box<dyn Future<Output = ()>>>> = vec![Box::pin(sent), Box::pin(received)];
         join_all(both).await;
-        assert_eq!(u32::from(got[0]), from);
+        assert_eq!(u32::from(got.get()), from);
     }
-    let mut all = vec![0; size as usize];
-    let gathered = allgather_bytes(&world.collective(), &[me as u8], &mut all).await;
-    gathered.expect("all are there");
+    let gathered = allgather_bytes(&world.collective(), &[me as u8]).await;
+    let all = gathered.expect("all are there");
     assert!(all.iter().zip(0..).all(|(&got, rank)| u32::from(got) == rank));
 }
 

@@ -466,8 +466,7 @@ async fn merge(rank: &Rank, common: &mut Rng, inter: &Arc<Communicator>, sides: 
     }
     assert!(!merged.is_inter());
     let mine = merged.rank().to_le_bytes();
-    let mut all = vec![0; 4 * merged.size() as usize];
-    collective::allgather_bytes(&merged.collective(), &mine, &mut all)
+    let all = collective::allgather_bytes(&merged.collective(), &mine)
         .await
         .unwrap();
     assert!(

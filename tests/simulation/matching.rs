@@ -109,7 +109,7 @@ async fn sender(rank: Rank, mut rng: Rng, model: Model) {
                 };
                 let memory = sending.buffer.memory().part(0, bytes as u64);
                 // SAFETY: within the buffer, which no send uses now.
-                unsafe { memory.unpack(0, &content(message, bytes)) };
+                unsafe { memory.unpack(0, content(message, bytes).as_slice()) };
                 let (to, tag, mode) = (sending.destination, sending.tag, rng.u32(..3));
                 let room = rank.instance().attachment().get();
                 let request = match mode {
@@ -136,7 +136,7 @@ async fn sender(rank: Rank, mut rng: Rng, model: Model) {
                 model.lock()[message].cancelled = Some(outcome.cancelled);
                 sending.under_way = None;
                 // SAFETY: the buffer is ours again.
-                unsafe { sending.buffer.memory().unpack(0, &[0xcc; BYTES_MAX]) };
+                unsafe { sending.buffer.memory().unpack(0, [0xcc; BYTES_MAX].as_slice()) };
             }
         }
     }

@@ -83,7 +83,7 @@ async fn sender(rank: Rank, pair: Pair, mut rng: Rng, send: Arc<PartitionedSend>
             let range = partition * bytes..(partition + 1) * bytes;
             let part = memory.part(range.start, bytes);
             // SAFETY: within the buffer, and nobody reads it before it is ready.
-            unsafe { part.unpack(0, &pair.content(start, range)) };
+            unsafe { part.unpack(0, pair.content(start, range).as_slice()) };
             assert!(!rank.has_ended(request), "ended before all is ready");
             send.ready(partition).expect("not ready before");
             if rng.u32(..20) == 0 {
@@ -93,7 +93,7 @@ async fn sender(rank: Rank, pair: Pair, mut rng: Rng, send: Arc<PartitionedSend>
         }
         assert_eq!(rank.wait(request).await, Outcome::EMPTY);
         // SAFETY: it is ours again.
-        unsafe { memory.unpack(0, &vec![0xcc; buffer.bytes().len()]) };
+        unsafe { memory.unpack(0, vec![0xcc; buffer.bytes().len()].as_slice()) };
     }
 }
 
@@ -103,7 +103,11 @@ async fn receiver(rank: Rank, pair: Pair, mut rng: Rng, receive: Arc<Partitioned
     for start in 0..pair.starts {
         idle(&rank, &mut rng).await;
         // SAFETY: nobody but the library touches it until the request has ended.
-        unsafe { buffer.memory().unpack(0, &vec![0x77; buffer.bytes().len()]) };
+        unsafe {
+            buffer
+                .memory()
+                .unpack(0, vec![0x77; buffer.bytes().len()].as_slice())
+        };
         // SAFETY: as above.
         let request = unsafe { receive.start() }.expect("nobody dies");
         let mut arrived = vec![false; number as usize];

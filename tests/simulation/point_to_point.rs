@@ -363,18 +363,16 @@ async fn between(rank: &Rank, communicator: &mut Arc<Communicator>, kind: u32, c
         1 => {
             let root = size / 2;
             let expected: Vec<u8> = (0..3000u32).map(|at| (at % 251) as u8).collect();
-            let buffer = &mut if me == root {
-                expected.clone()
-            } else {
-                vec![0; 3000]
+            let mine = match me == root {
+                true => expected.clone(),
+                false => vec![0; 3000],
             };
-            bcast_bytes(&operation, root, buffer).await.expect("a broadcast");
-            assert_eq!(*buffer, expected);
+            let bytes = bcast_bytes(&operation, root, mine).await.expect("a broadcast");
+            assert_eq!(bytes, expected);
             return false;
         }
         2 => {
-            let mut all = vec![0; 3 * size as usize];
-            allgather_bytes(&operation, &[me as u8, 7, 9], &mut all)
+            let all = allgather_bytes(&operation, &[me as u8, 7, 9])
                 .await
                 .expect("an allgather");
             let expected: Vec<u8> = (0..size).flat_map(|rank| [rank as u8, 7, 9]).collect();

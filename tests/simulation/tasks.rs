@@ -15,17 +15,15 @@ fn operation(rank: &Rank, kind: u32, number: usize) -> Operation {
             1 => {
                 let root = number as u32 % size;
                 let expected: Vec<u8> = (0..700).map(|at| (at * 13 + number) as u8).collect();
-                let mut bytes = if me == root {
-                    expected.clone()
-                } else {
-                    vec![0; expected.len()]
+                let mine = match me == root {
+                    true => expected.clone(),
+                    false => vec![0; expected.len()],
                 };
-                bcast_bytes(&operation, root, &mut bytes).await?;
+                let bytes = bcast_bytes(&operation, root, mine).await?;
                 assert_eq!(bytes, expected);
             }
             _ => {
-                let mut all = vec![0; 5 * size as usize];
-                allgather_bytes(&operation, &[me as u8, number as u8, 3, 4, 5], &mut all).await?;
+                let all = allgather_bytes(&operation, &[me as u8, number as u8, 3, 4, 5]).await?;
                 let expected: Vec<u8> = (0..size)
                     .flat_map(|rank| [rank as u8, number as u8, 3, 4, 5])
                     .collect();

@@ -3,6 +3,8 @@
 //!
 //! - `data`: barrier, broadcast, gathers, scatters, all-to-all
 //! - `reduction`: reductions and scans
+//!
+//! What does not belong here: the algorithms (`objects::collective`).
 
 mod data;
 mod op;

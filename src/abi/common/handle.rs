@@ -7,11 +7,15 @@
 //!        1   30..24 generation      23..0 index          requests
 //! ```
 
-use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use once_cell::race::OnceBox;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::engine::request::RequestId;
-use crate::system::lock::{self, MappedMutexGuard, Mutex, MutexGuard};
+use crate::system::lock::Mutex;
+use crate::system::rcu::{Held, Published, Replaced};
 
 /// Kinds of handles with a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,25 +57,35 @@ const OBJECT: u32 = 1 << 30;
 /// Predefined handles that can have an object: so many from this one on, `MPI_COMM_NULL`.
 const FIRST_PREDEFINED: usize = 256;
 const PREDEFINED: usize = 4;
+/// Slots come in pieces that stay where they are.
+const PIECE: usize = 256;
+const PIECES: usize = (INDEX_MASK as usize + 1) / PIECE;
 
-/// The objects of one kind by handle.
+/// The objects of one kind by handle. Looking one up takes no lock ([`rcu`](crate::system::rcu)); those that come and go pass
+/// one.
 pub struct Table<T> {
     kind: HandleKind,
-    slots: Mutex<Slots<T>>,
-}
-
-struct Slots<T> {
-    slots: Vec<Slot<T>>,
-    free: Vec<u32>,
+    pieces: [OnceBox<[Slot<T>; PIECE]>; PIECES],
     /// Objects of predefined handles, while there are any.
-    predefined: [Option<Arc<T>>; PREDEFINED],
+    predefined: [Published<T>; PREDEFINED],
+    changes: Mutex<Changes<T>>,
 }
 
 struct Slot<T> {
-    generation: u32,
-    object: Option<Arc<T>>,
-    /// The unfinished object of a reserved handle.
-    early: Option<Arc<T>>,
+    /// The handle that is valid while there is an object, or the next one. It is looked at after the object: whoever sees an
+    /// object sees its handle.
+    handle: AtomicU32,
+    object: Published<T>,
+}
+
+/// What only those need that put objects in or take them out.
+struct Changes<T> {
+    slots: u32,
+    free: Vec<u32>,
+    /// Reserved handles, some with an unfinished object.
+    reserved: FxHashMap<u32, Option<Arc<T>>>,
+    /// Objects that were taken out while other threads may have looked at them.
+    replaced: Vec<Replaced<T>>,
 }
 
 impl<T> Table<T> {
@@ -79,95 +93,28 @@ impl<T> Table<T> {
     pub const fn new(kind: HandleKind) -> Table<T> {
         Table {
             kind,
-            slots: Mutex::new(Slots {
-                slots: Vec::new(),
+            pieces: [const { OnceBox::new() }; PIECES],
+            predefined: [const { Published::none() }; PREDEFINED],
+            changes: Mutex::new(Changes {
+                slots: 0,
                 free: Vec::new(),
-                predefined: [const { None }; PREDEFINED],
+                reserved: FxHashMap::with_hasher(FxBuildHasher),
+                replaced: Vec::new(),
             }),
         }
     }
 
-    /// A handle for an object; `None` if there are too many.
-    pub fn insert(&self, object: Arc<T>) -> Option<usize> {
-        self.occupy(Some(object), None)
-    }
-
-    /// A handle for an object that is still to come: until [`Table::fill`] it is not valid.
-    pub fn reserve(&self) -> Option<usize> {
-        self.occupy(None, None)
-    }
-
-    /// The same for an object that is there and not yet finished: until [`Table::fill`] only [`Table::get_early`] finds it.
-    pub fn reserve_for(&self, object: Arc<T>) -> Option<usize> {
-        self.occupy(None, Some(object))
-    }
-
-    /// Gives a reserved handle its object.
-    pub fn fill(&self, reserved: usize, object: Arc<T>) {
-        if let Some((index, _)) = self.place(reserved)
-            && let Some(slot) = self.slots.lock().slots.get_mut(index)
-        {
-            slot.early = None;
-            slot.object = Some(object);
-        }
-    }
-
-    /// Ends a reserved handle whose object is not to be.
-    pub fn give_up(&self, reserved: usize) {
-        if let Some((index, _)) = self.place(reserved) {
-            let mut slots = self.slots.lock();
-            let slot = &mut slots.slots[index];
-            let object = slot.early.take();
-            slot.generation = slot.generation.wrapping_add(1);
-            slots.free.push(index as u32);
-            drop(slots);
-            // Not under the lock: the end of an object may be long.
-            drop(object);
-        }
-    }
-
-    fn occupy(&self, object: Option<Arc<T>>, early: Option<Arc<T>>) -> Option<usize> {
-        let mut slots = self.slots.lock();
-        let index = match slots.free.pop() {
-            Some(index) => index,
-            None => {
-                let index = slots.slots.len() as u32;
-                if index > INDEX_MASK {
-                    return None;
-                }
-                slots.slots.push(Slot {
-                    generation: 0,
-                    object: None,
-                    early: None,
-                });
-                index
-            }
-        };
-        let slot = &mut slots.slots[index as usize];
-        slot.object = object;
-        slot.early = early;
-        let generation = (slot.generation & GENERATION_MASK) << INDEX_BITS;
-        Some((OBJECT | (self.kind as u32) << (INDEX_BITS + GENERATION_BITS) | generation | index) as usize)
-    }
-
-    /// Gives a predefined handle its object, or takes it away.
-    pub fn define(&self, handle: usize, object: Option<Arc<T>>) {
-        let mut slots = self.slots.lock();
-        let before = std::mem::replace(&mut slots.predefined[handle - FIRST_PREDEFINED], object);
-        drop(slots);
-        // Not under the lock: the end of an object may be long.
-        drop(before);
-    }
-
+    /// The object of a handle, if it has one, without a reference of its own. There must be no waiting as long as the result
+    /// lives, and no call of a user's function. The engine may be locked meanwhile, but not the other way round.
     #[inline(always)]
-    fn place(&self, handle: usize) -> Option<(usize, u32)> {
-        let number = u32::try_from(handle).ok()?;
-        let kind = number >> (INDEX_BITS + GENERATION_BITS);
-        let expected = (OBJECT >> (INDEX_BITS + GENERATION_BITS)) | self.kind as u32;
-        (kind == expected).then_some((
-            (number & INDEX_MASK) as usize,
-            number >> INDEX_BITS & GENERATION_MASK,
-        ))
+    pub fn hold(&self, handle: usize) -> Option<Held<'_, T>> {
+        if let Some(predefined) = self.predefined.get(handle.wrapping_sub(FIRST_PREDEFINED)) {
+            return predefined.hold();
+        }
+        let slot = self.slot(handle as u32)?;
+        let object = slot.object.hold()?;
+        // Kind and generation, too.
+        (slot.handle.load(Ordering::Relaxed) as usize == handle).then_some(object)
     }
 
     /// The object of a handle, if it has one.
@@ -176,105 +123,207 @@ impl<T> Table<T> {
         self.hold(handle).map(|held| held.share())
     }
 
-    /// The object of a handle, if it has one, without a reference of its own: until the result is dropped nobody else gets at
-    /// the table. So there must be no waiting meanwhile, and no call of a user's function. The engine may be locked
-    /// meanwhile, but not the other way round.
-    #[inline(always)]
-    pub fn hold(&self, handle: usize) -> Option<Held<'_, T>> {
-        let found = MutexGuard::try_map(self.slots.lock(), |slots| {
-            if let Some(predefined) = slots.predefined.get_mut(handle.wrapping_sub(FIRST_PREDEFINED)) {
-                return predefined.as_mut();
-            }
-            let (index, generation) = self.place(handle)?;
-            let slot = slots.slots.get_mut(index)?;
-            (slot.generation & GENERATION_MASK == generation).then_some(slot.object.as_mut())?
-        });
-        found.ok().map(Held)
-    }
-
     /// The object of a handle, if it has one, finished or not.
     pub fn get_early(&self, handle: usize) -> Option<Arc<T>> {
-        if let Some(object) = self.get(handle) {
-            return Some(object);
-        }
-        let (index, generation) = self.place(handle)?;
-        let slots = self.slots.lock();
-        let slot = slots.slots.get(index)?;
-        (slot.generation & GENERATION_MASK == generation).then(|| slot.early.clone())?
+        self.get(handle).or_else(|| {
+            let handle = u32::try_from(handle).ok()?;
+            self.changes.lock().reserved.get(&handle)?.clone()
+        })
     }
 
-    /// Whether other threads use the table, who should not be kept waiting: see [`lock::is_shared`].
-    #[inline(always)]
-    pub fn is_shared(&self) -> bool {
-        lock::is_shared(&self.slots)
+    /// A handle for an object; `None` if there are too many.
+    pub fn insert(&self, object: Arc<T>) -> Option<usize> {
+        let mut changes = self.changes.lock();
+        let (handle, slot) = self.occupy(&mut changes)?;
+        slot.publish(object);
+        Some(handle as usize)
+    }
+
+    /// A handle for an object that is still to come: until [`Table::fill`] it is not valid.
+    pub fn reserve(&self) -> Option<usize> {
+        self.reserve_with(None)
+    }
+
+    /// The same for an object that is there and not yet finished: until [`Table::fill`] only [`Table::get_early`] finds it.
+    pub fn reserve_for(&self, object: Arc<T>) -> Option<usize> {
+        self.reserve_with(Some(object))
+    }
+
+    fn reserve_with(&self, early: Option<Arc<T>>) -> Option<usize> {
+        let mut changes = self.changes.lock();
+        let (handle, _) = self.occupy(&mut changes)?;
+        changes.reserved.insert(handle, early);
+        Some(handle as usize)
+    }
+
+    /// Gives a reserved handle its object.
+    pub fn fill(&self, reserved: usize, object: Arc<T>) {
+        self.unreserve(reserved, |_, slot| slot.publish(object));
+    }
+
+    /// Ends a reserved handle whose object is not to be.
+    pub fn give_up(&self, reserved: usize) {
+        self.unreserve(reserved, Changes::vacate);
+    }
+
+    fn unreserve(&self, reserved: usize, then: impl FnOnce(&mut Changes<T>, &Slot<T>)) {
+        let handle = reserved as u32;
+        let mut changes = self.changes.lock();
+        let early = changes.reserved.remove(&handle);
+        if early.is_some()
+            && let Some(slot) = self.slot(handle)
+        {
+            then(&mut changes, slot);
+        }
+        drop(changes);
+        // Not under the lock: the end of an object may be long.
+        drop(early);
+    }
+
+    /// Gives a predefined handle its object, or takes it away.
+    pub fn define(&self, handle: usize, object: Option<Arc<T>>) {
+        if let Some(before) = self.predefined[handle - FIRST_PREDEFINED].replace(object) {
+            drop(before.reclaim());
+        }
     }
 
     /// Ends a handle and gives its object.
     pub fn remove(&self, handle: usize) -> Option<Arc<T>> {
-        let (index, generation) = self.place(handle)?;
-        let mut slots = self.slots.lock();
-        let slot = slots.slots.get_mut(index)?;
-        if slot.generation & GENERATION_MASK != generation {
+        let number = u32::try_from(handle).ok()?;
+        let mut changes = self.changes.lock();
+        let slot = self.slot(number)?;
+        if slot.handle.load(Ordering::Relaxed) != number {
             return None;
         }
-        let object = slot.object.take()?;
-        slot.generation = slot.generation.wrapping_add(1);
-        slots.free.push(index as u32);
-        Some(object)
+        let object = slot.object.replace(None)?;
+        changes.vacate(slot);
+        let shared = object.share();
+        changes.replaced.push(object);
+        let replaced = changes.reclaimable(self.kind.replaced_max());
+        drop(changes);
+        // Not under the lock: the end of an object may be long.
+        drop(Replaced::reclaim_all(replaced));
+        Some(shared)
     }
 
     /// The first object for which `is_it` holds.
     pub fn find(&self, is_it: impl Fn(&T) -> bool) -> Option<Arc<T>> {
-        let slots = self.slots.lock();
-        slots
-            .slots
-            .iter()
-            .filter_map(|slot| slot.object.as_ref())
-            .find(|object| is_it(object))
-            .cloned()
+        let changes = self.changes.lock();
+        self.objects(&changes).find(|object| is_it(object))
     }
 
     /// The objects for which `is_it` holds.
     pub fn find_all(&self, is_it: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
-        let slots = self.slots.lock();
-        let objects = slots.slots.iter().filter_map(|slot| slot.object.as_ref());
-        objects.filter(|object| is_it(object)).cloned().collect()
+        let changes = self.changes.lock();
+        self.objects(&changes).filter(|object| is_it(object)).collect()
     }
 
     /// Takes out the objects for which `goes` holds. A reserved handle stays reserved for whoever makes its object.
     pub fn remove_all(&self, goes: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
-        let mut slots = self.slots.lock();
-        let Slots { slots, free, .. } = &mut *slots;
+        let mut changes = self.changes.lock();
         let mut objects = Vec::new();
-        for (index, slot) in slots.iter_mut().enumerate() {
-            if let Some(object) = slot.object.take_if(|object| goes(object)) {
-                slot.generation = slot.generation.wrapping_add(1);
-                free.push(index as u32);
-                objects.push(object);
+        for index in 0..changes.slots {
+            if let Some(slot) = self.slot(index)
+                && slot.object.share().is_some_and(|object| goes(&object))
+                && let Some(object) = slot.object.replace(None)
+            {
+                changes.vacate(slot);
+                objects.push(object.share());
+                changes.replaced.push(object);
             }
-            objects.extend(slot.early.take_if(|object| goes(object)));
         }
+        for early in changes.reserved.values_mut() {
+            objects.extend(early.take_if(|object| goes(object)));
+        }
+        let replaced = changes.reclaimable(0);
+        drop(changes);
+        drop(Replaced::reclaim_all(replaced));
         objects
     }
-}
 
-/// See [`Table::hold`].
-pub struct Held<'a, T>(MappedMutexGuard<'a, Arc<T>>);
+    fn objects<'a>(&'a self, changes: &'a Changes<T>) -> impl Iterator<Item = Arc<T>> + 'a {
+        (0..changes.slots).filter_map(|index| self.slot(index)?.object.share())
+    }
 
-impl<T> Held<'_, T> {
-    /// A reference that stays.
-    #[inline]
-    pub fn share(&self) -> Arc<T> {
-        (*self.0).clone()
+    /// The slot that a handle's index tells.
+    #[inline(always)]
+    fn slot(&self, handle: u32) -> Option<&Slot<T>> {
+        let index = (handle & INDEX_MASK) as usize;
+        Some(&self.pieces[index / PIECE].get()?[index % PIECE])
+    }
+
+    /// A free slot, and its handle.
+    fn occupy(&self, changes: &mut Changes<T>) -> Option<(u32, &Slot<T>)> {
+        let index = match changes.free.pop() {
+            Some(index) => index,
+            None if changes.slots > INDEX_MASK => return None,
+            None => {
+                changes.slots += 1;
+                changes.slots - 1
+            }
+        };
+        let piece = self.pieces[index as usize / PIECE].get_or_init(|| self.piece(index));
+        let slot = &piece[index as usize % PIECE];
+        Some((slot.handle.load(Ordering::Relaxed), slot))
+    }
+
+    /// The slots from an index on, with their first handles.
+    fn piece(&self, first: u32) -> Box<[Slot<T>; PIECE]> {
+        let kind = OBJECT | (self.kind as u32) << (INDEX_BITS + GENERATION_BITS);
+        Box::new(std::array::from_fn(|nth| Slot {
+            handle: AtomicU32::new(kind | (first + nth as u32)),
+            object: Published::none(),
+        }))
     }
 }
 
-impl<T> Deref for Held<'_, T> {
-    type Target = T;
+impl<T> Slot<T> {
+    fn publish(&self, object: Arc<T>) {
+        let before = self.object.replace(Some(object));
+        debug_assert!(before.is_none(), "the slot was free");
+    }
+}
 
-    #[inline(always)]
-    fn deref(&self) -> &T {
-        &self.0
+impl<T> Changes<T> {
+    /// A slot has no object any more: its handle ends.
+    fn vacate(&mut self, slot: &Slot<T>) {
+        let handle = slot.handle.load(Ordering::Relaxed);
+        let generation = handle.wrapping_add(1 << INDEX_BITS) & GENERATION_MASK << INDEX_BITS;
+        slot.handle.store(
+            handle & !(GENERATION_MASK << INDEX_BITS) | generation,
+            Ordering::Relaxed,
+        );
+        self.free.push(handle & INDEX_MASK);
+    }
+
+    /// The objects that were taken out, once there are more than so many or nobody can be looking at them.
+    fn reclaimable(&mut self, max: usize) -> Vec<Replaced<T>> {
+        match self.replaced.len() > max || Replaced::<T>::is_unseen() {
+            true => std::mem::take(&mut self.replaced),
+            false => Vec::new(),
+        }
+    }
+}
+
+impl HandleKind {
+    /// How many objects of this kind may stay in memory for a while after their end, so that not each end waits for the other
+    /// threads: none of those that hold what others need, or whose end does something.
+    fn replaced_max(self) -> usize {
+        match self {
+            HandleKind::Group
+            | HandleKind::Datatype
+            | HandleKind::Op
+            | HandleKind::Info
+            | HandleKind::Errhandler
+            | HandleKind::Message
+            | HandleKind::Keyval => 64,
+            HandleKind::Communicator
+            | HandleKind::Session
+            | HandleKind::Window
+            | HandleKind::File
+            | HandleKind::Persistent
+            | HandleKind::Generalized => 0,
+        }
     }
 }
 
@@ -349,6 +398,43 @@ mod tests {
         assert!(!groups.find_all(|_| true).iter().any(|found| **found == 1));
         groups.define(257, None);
         assert!(groups.get(257).is_none() && groups.get(258).is_some());
+    }
+
+    #[test]
+    fn threads_find_what_is_there_and_nothing_else() {
+        const ROUNDS: usize = if cfg!(miri) { 20 } else { 300 };
+        let table: Table<usize> = Table::new(HandleKind::Datatype);
+        let stays = table.insert(Arc::new(0)).unwrap();
+        std::thread::scope(|threads| {
+            for mine in 1..4 {
+                let table = &table;
+                threads.spawn(move || {
+                    for round in 0..ROUNDS {
+                        let handles: Vec<_> = (0..3).map(|_| table.insert(Arc::new(mine)).unwrap()).collect();
+                        for handle in handles {
+                            assert_eq!(table.hold(handle).as_deref(), Some(&mine));
+                            assert_eq!(table.remove(handle).as_deref(), Some(&mine));
+                            assert!(table.hold(handle).is_none());
+                        }
+                        assert_eq!(table.hold(stays).as_deref(), Some(&0));
+                        assert!(table.find_all(|_| true).len() <= 10, "in round {round}");
+                    }
+                });
+            }
+        });
+        assert_eq!(table.remove_all(|_| true).len(), 1);
+        assert!(table.get(stays).is_none());
+    }
+
+    #[test]
+    fn a_table_grows() {
+        let table: Table<usize> = Table::new(HandleKind::Info);
+        let handles: Vec<_> = (0..1000)
+            .map(|number| table.insert(Arc::new(number)).unwrap())
+            .collect();
+        assert!((0..1000).all(|number| table.get(handles[number]).as_deref() == Some(&number)));
+        assert_eq!(table.remove_all(|number| number % 2 == 0).len(), 500);
+        assert!((0..1000).all(|number| table.get(handles[number]).is_some() == (number % 2 == 1)));
     }
 
     #[test]

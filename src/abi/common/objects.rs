@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::abi::common::constants::*;
-use crate::abi::common::handle::{HandleKind, Held, Table};
+use crate::abi::common::handle::{HandleKind, Table};
 use crate::abi::common::types::*;
 use crate::abi::point_to_point::persistent::Persistent;
 use crate::abi::process;
@@ -26,6 +26,7 @@ use crate::objects::group::Group;
 use crate::objects::info::Info;
 use crate::objects::session::Session;
 use crate::objects::window::Window;
+use crate::system::rcu::Held;
 
 /// Communicators; the predefined ones from Init to Finalize.
 pub static COMMUNICATORS: Table<Communicator> = Table::new(HandleKind::Communicator);
@@ -53,10 +54,12 @@ pub static PERSISTENT: Table<Persistent> = Table::new(HandleKind::Persistent);
 
 /// A message that a matching probe has taken, until it is received.
 pub struct TakenMessage {
-    /// Where it was.
-    pub communicator: Arc<Communicator>,
-    /// The message.
-    pub message: parking_lot::Mutex<Option<(Envelope, Message)>>,
+    /// Of its communicator.
+    pub context: Context,
+    /// That of its communicator.
+    pub session: u64,
+    /// Its communicator and itself.
+    pub taken: parking_lot::Mutex<Option<(Arc<Communicator>, Envelope, Message)>>,
 }
 
 #[cold]
@@ -233,7 +236,7 @@ pub fn names_of_communicators() -> OwnNames {
 pub fn forget_session(number: u64) {
     // Dropped once the tables are free again.
     let requests = PERSISTENT.remove_all(|request| request.communicator().group().session() == number);
-    let messages = MESSAGES.remove_all(|message| message.communicator.group().session() == number);
+    let messages = MESSAGES.remove_all(|message| message.session == number);
     let communicators = COMMUNICATORS.remove_all(|communicator| communicator.group().session() == number);
     let groups = GROUPS.remove_all(|group| number != 0 && group.session() == number);
     let windows = WINDOWS.remove_all(|window| window.communicator().group().session() == number);

@@ -3,6 +3,10 @@
 //! A handle is a pointer in C and never points at anything: here it is the number in that pointer. The struct and
 //! the function types have C's layout and calling convention; `include/mpi.h` is their other half.
 
+#![cfg_attr(
+    not(feature = "sim"),
+    allow(dead_code, reason = "the ABI is complete, the library not yet")
+)]
 #![allow(non_camel_case_types)] // The names are the standard's own.
 
 use std::ffi::{c_int, c_void};

@@ -204,7 +204,7 @@ unsafe fn free(kind: ObjectKind, keyval: *mut c_int) -> Result<()> {
     let number = unsafe { read(keyval, "keyval") }?;
     changeable(number)?;
     lookup(kind, number)?.free();
-    // SAFETY: the caller's promise; read from above.
+    // SAFETY: writable, as the caller says; it was read from above.
     unsafe { keyval.write(MPI_KEYVAL_INVALID) };
     Ok(())
 }

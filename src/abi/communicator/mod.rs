@@ -1,4 +1,6 @@
 //! Chapter 7: groups and communicators.
+//!
+//! What does not belong here: how communicators are made (`objects::management`).
 
 mod attribute;
 mod intercommunicator;

@@ -3,6 +3,8 @@
 //! - `construct`: making them
 //! - `inquire`: what they are, and how many elements a status tells of
 //! - `pack`: packing and unpacking
+//!
+//! What does not belong here: layouts and copying (`data::datatype`).
 
 mod construct;
 mod inquire;

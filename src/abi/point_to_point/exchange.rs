@@ -113,7 +113,7 @@ impl Exchange {
                 .map_err(|_| err!(NoMem, "there is no memory for a copy of a message of {len} bytes"))?;
             copy.resize(len, 0);
             // SAFETY: the caller keeps the memory valid, and lets nobody write to it, until the send has ended.
-            unsafe { from.pack(0, &mut copy) };
+            unsafe { from.pack(0, &mut copy[..]) };
         }
         let from = both.as_ref().map(|_| Memory::of(&copy)).map_err(Error::clone);
         let sending = Sending::to(comm.clone(), dest, sendtag, Mode::Standard, from)?;
@@ -133,7 +133,7 @@ impl Exchange {
         let comm = self.receiving.communicator();
         // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
         let received = unsafe { self.receiving.start() }?;
-        // SAFETY: the caller's promise; a copy lives as long as this.
+        // SAFETY: the caller keeps the user's buffers valid until both have ended; a copy lives as long as this.
         let sent = unsafe { self.sending.start(false) }.inspect_err(|_| {
             if let Received::Later(id) = received {
                 // Dropped, it gives the receive up and waits until nobody touches the buffer any more.
@@ -163,7 +163,7 @@ impl Exchange {
             Received::Later(id) => (Some(id), Completion::of(instance, id)),
             Received::Now(outcome) => (None, Completion::of_outcome(instance, outcome)),
         };
-        // SAFETY: the caller's promise; a copy lives in the operation, behind the completion.
+        // SAFETY: the caller keeps the user's buffers valid until the operation ends; a copy lives in it, behind the completion.
         let sent = unsafe { self.sending.start(false) }?;
         let sending = match sent {
             Some(id) => Completion::of(instance, id),

@@ -11,7 +11,7 @@ use std::ffi::{c_int, c_void};
 
 use super::request;
 use crate::abi::common::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_REQUEST_NULL};
-use crate::abi::common::handle::{self, Held};
+use crate::abi::common::handle;
 use crate::abi::common::objects::COMMUNICATORS;
 use crate::abi::common::status;
 use crate::abi::common::types::*;
@@ -25,6 +25,7 @@ use crate::engine::matching::Envelope;
 use crate::identity::PeerIndex;
 use crate::instance::Looked;
 use crate::objects::communicator::Communicator;
+use crate::system::rcu::Held;
 
 /// Sends.
 ///
@@ -201,7 +202,7 @@ unsafe fn message<T>(
         source: comm.rank(),
         tag,
     };
-    // SAFETY: not null, and of a length that there can be; the rest is the caller's promise.
+    // SAFETY: not null, and of a length that there can be; readable and left alone for the call, as the caller says.
     let bytes = unsafe { std::slice::from_raw_parts(address, len) };
     let to = comm.peers().member(rank);
     send(&mut comm.instance().engine(), to, &envelope, bytes)

@@ -1,5 +1,7 @@
 //! Chapter 3: sends, receives, probes. (Requests: `request`; buffered mode: `buffered`; persistent communication:
 //! `persistent`; both directions at once: `exchange`.)
+//!
+//! What does not belong here: matching and protocols (`engine`).
 
 pub mod buffered;
 mod exchange;
@@ -16,8 +18,8 @@ use std::sync::Arc;
 
 use crate::abi::common::arguments::{any_tag, count, give, memory, present, rank, tag};
 use crate::abi::common::constants::*;
-use crate::abi::common::handle::Held;
-use crate::abi::common::objects::{self, committed, hold_communicator};
+
+use crate::abi::common::objects::{committed, hold_communicator};
 use crate::abi::common::procedure::mpi;
 use crate::abi::common::status;
 use crate::abi::common::types::*;
@@ -27,6 +29,7 @@ use crate::engine::Received;
 use crate::engine::request::{Outcome, RequestId};
 use crate::instance::Instance;
 use crate::objects::communicator::Communicator;
+use crate::system::rcu::{self, Held};
 
 /// How a send is to go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -305,7 +308,7 @@ impl Receiving {
     /// # Safety
     /// As for [`Receiving::start`].
     pub unsafe fn start_request(&self) -> Result<RequestId> {
-        // SAFETY: the caller keeps the memory valid, and lets nobody write to it, until the send has ended.
+        // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
         Ok(match unsafe { self.start() }? {
             Received::Later(id) => id,
             Received::Now(outcome) => ended(&self.comm, outcome),
@@ -326,7 +329,7 @@ impl Receiving<Hold> {
             tag,
             memory,
         } = self;
-        let alone = || !objects::COMMUNICATORS.is_shared();
+        let alone = || !rcu::is_waited_for();
         let received = match from {
             None => Received::Now(status::PROC_NULL),
             // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.

@@ -133,7 +133,7 @@ fn inactive(handle: MPI_Request) -> Result<Arc<Persistent>> {
 unsafe fn give_sending(sending: Sending, to_request: *mut MPI_Request) -> Result<()> {
     let communicator = sending.communicator().clone();
     let start = move || {
-        // SAFETY: the caller's promise: a request is active from its start on until it has ended.
+        // SAFETY: the buffer is valid while the request is active, as the caller says: from its start until it has ended.
         unsafe { sending.start(true) }.map(|id| id.expect("a request was asked for"))
     };
     // SAFETY: the caller's pointers are null or valid for writing.

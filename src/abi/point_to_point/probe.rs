@@ -163,8 +163,9 @@ fn take(comm: &Arc<Communicator>, taken: Taken) -> Result<(MPI_Message, Outcome)
         bytes: taken.1.len(),
     });
     let handle = objects::new_message(TakenMessage {
-        communicator: comm.clone(),
-        message: Mutex::new(Some(taken)),
+        context: comm.context(),
+        session: comm.group().session(),
+        taken: Mutex::new(Some((comm.clone(), taken.0, taken.1))),
     })?;
     Ok((handle, outcome))
 }
@@ -186,7 +187,7 @@ unsafe fn receive_message(
     let memory = checked().map_err(|error| Error {
         context: objects::MESSAGES
             .get(handle)
-            .map_or(Context::NONE, |taken| taken.communicator.context()),
+            .map_or(Context::NONE, |taken| taken.context),
         ..error
     })?;
     if handle == MPI_MESSAGE_NO_PROC {
@@ -206,12 +207,11 @@ unsafe fn receive_message(
     })?;
     // SAFETY: read from above.
     unsafe { message.write(MPI_MESSAGE_NULL) };
-    let (envelope, found) = taken
-        .message
+    let (comm, envelope, found) = taken
+        .taken
         .lock()
         .take()
         .expect("received once, as its handle is gone");
-    let comm = taken.communicator.clone();
     // SAFETY: the user leaves the buffer alone until the receive has ended.
     let received = unsafe { comm.instance().engine().accept(envelope, found, &memory) };
     Ok(Some((comm, received)))

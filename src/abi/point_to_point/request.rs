@@ -168,7 +168,7 @@ fn test(request: MPI_Request) -> Result<Option<Option<Outcome>>> {
         Looked::Found(outcome) => Some(outcome),
         Looked::Nothing => None,
         Looked::Tasks => {
-            let shared = instance.clone();
+            let shared = instance.share();
             drop(instance);
             shared.run_ready_tasks();
             shared.engine().take(id)

@@ -209,7 +209,7 @@ unsafe fn wait_all_own(
             })
         });
         *request = MPI_REQUEST_NULL;
-        // SAFETY: the caller's promise; each request has its status.
+        // SAFETY: the statuses are ignored or as many as the requests, as the caller says; each request has its own.
         unsafe { statuses.add(at, outcome.unwrap_or(Outcome::EMPTY)) };
     }
     Some(statuses.end())
@@ -429,7 +429,7 @@ unsafe fn tell_queries(
     for (nth, (at, outcome)) in outcomes.enumerate() {
         let before = outcome.error.is_some();
         let outcome = queried(requests[at], outcome);
-        // SAFETY: the caller's promise; each ended request has its status.
+        // SAFETY: the statuses are ignored or as many as the requests, as the caller says; each ended request has its own.
         unsafe { tell(name, &outcome, status_at(statuses, status_place(nth, at))) };
         match outcome.error {
             Some(error) if !before && result.is_ok() => {

@@ -1,5 +1,7 @@
 //! Chapter 11: starting and ending. The state of the process, which is the only process-wide state of Weft: the one instance
 //! that the C bindings serve ([`Lifetime`]), and the World Model.
+//!
+//! What does not belong here: the steps of starting and ending (`instance`, `objects::world`).
 
 pub mod session;
 
@@ -23,8 +25,9 @@ use crate::instance::{self, Instance, Lifetime};
 use crate::objects::errhandler::Errhandler;
 use crate::objects::world::{self, Stage, World, WorldModel};
 use crate::system::bootstrap::{self, Bootstrap};
-use crate::system::lock::{MappedMutexGuard, this_thread};
+use crate::system::lock::this_thread;
 use crate::system::output;
+use crate::system::rcu::Held;
 
 /// The instance, from its making to its end.
 pub static LIFETIME: Lifetime = Lifetime::new(instance::Host {
@@ -70,7 +73,7 @@ pub fn instance() -> Result<Arc<Instance>> {
 
 /// The same without a reference of its own: see [`Lifetime::hold`].
 #[inline(always)]
-pub fn hold_instance() -> Result<MappedMutexGuard<'static, Arc<Instance>>> {
+pub fn hold_instance() -> Result<Held<'static, Instance>> {
     LIFETIME.hold().ok_or_else(not_running)
 }
 

@@ -20,7 +20,7 @@ pub enum Page {
 /// The section of the manual page about Weft's settings.
 fn settings() -> String {
     let mut section = ".SH ENVIRONMENT\n".to_string();
-    for setting in weft::base::settings::TABLE {
+    for setting in weft::tools::settings::TABLE {
         let help = setting.help.trim().replace('\\', "\\e").replace('-', "\\-");
         section += &format!(".TP\n\\fB{}\\fR\n\\&{help}\n", setting.name);
     }

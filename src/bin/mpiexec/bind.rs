@@ -6,7 +6,7 @@
 
 use clap::ValueEnum;
 use nix::sched::CpuSet;
-use weft::system::locality::{HardwareKind, Processors, Topology};
+use weft::tools::locality::{HardwareKind, Processors, Topology};
 
 use crate::claims::Claims;
 use crate::outcome::Failure;

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-use weft::system::locality::Processors;
+use weft::tools::locality::Processors;
 
 /// The cores that a job has.
 pub struct Claims {

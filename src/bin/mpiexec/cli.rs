@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, Command, FromArgMatches};
 
-use weft::system::bootstrap::ProcessSet;
+use weft::tools::ProcessSet;
 
 use crate::bind::{Bind, MapBy};
 use crate::outcome::Failure;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use nix::unistd::getuid;
-use weft::lane::ofi::shm_name;
+use weft::tools::shm_name;
 
 const FOLDER: &str = "/dev/shm";
 /// How long processes that were killed may take to be gone.

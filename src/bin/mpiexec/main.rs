@@ -47,7 +47,7 @@ fn tell_of_misspelt_settings(plan: &Plan) {
     let own: Vec<OsString> = std::env::vars_os().map(|(name, _)| name).collect();
     let of_apps = plan.apps.iter().flat_map(|app| &app.env).map(|(name, _)| name);
     let names = own.iter().chain(of_apps).filter_map(|name| name.to_str());
-    for line in weft::base::settings::misspelt(names) {
+    for line in weft::tools::settings::misspelt(names) {
         let _ = writeln!(std::io::stderr(), "mpiexec: {line}");
     }
 }

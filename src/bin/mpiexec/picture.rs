@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use weft::system::locality::{HardwareKind, Processors, Topology};
+use weft::tools::locality::{HardwareKind, Processors, Topology};
 
 /// The machine, as it is drawn.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socketpair
 use nix::sys::stat::Mode;
 use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
 use nix::unistd::{Pid, getpid, getppid, pipe2, setpgid};
-use weft::system::bootstrap::pmi1::{
+use weft::tools::pmi1::{
     ENV_INITIAL_ERRHANDLER, ENV_JOB, ENV_MEMORY_ALLOC_KINDS, ENV_PIDS, ENV_PROCESS_SETS, ENV_PROCESSORS,
 };
 
@@ -172,7 +172,7 @@ impl Start<'_> {
             command.env(name, "1");
         }
         command.envs(self.app.env.iter().map(|(name, value)| (name, value)));
-        // The streams of C are line by line (`weft::system::output`); these have buffers of their own.
+        // The streams of C are line by line (`src/system/output.rs`); these have buffers of their own.
         for name in ["PYTHONUNBUFFERED", "GFORTRAN_UNBUFFERED_PRECONNECTED"] {
             if self.app.environment(name).is_none() {
                 command.env(name, "1");

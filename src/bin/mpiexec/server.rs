@@ -6,9 +6,9 @@
 
 use std::collections::HashMap;
 
-use weft::base::error::Result;
+use weft::Result;
 use weft::err;
-use weft::system::bootstrap::pmi1::wire::{self, Message};
+use weft::tools::pmi1::wire::{self, Message};
 
 /// Longest name of a key-value space, as `get_maxes` tells it (bytes).
 const KVSNAME_MAX: usize = 256;

@@ -16,7 +16,7 @@ use nix::fcntl::OFlag;
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, dup2_stderr, dup2_stdin, dup2_stdout, fork, getpid, pipe2, setsid};
-use weft::system::bootstrap::pmi1::ENV_JOB;
+use weft::tools::pmi1::ENV_JOB;
 
 use crate::leftovers::Processes;
 

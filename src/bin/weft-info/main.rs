@@ -60,7 +60,7 @@ fn run(options: &Options) -> Result<bool, String> {
         (false, true) => text::transports(&report.transports),
         (false, false) => text::render(&report),
     };
-    for line in weft::base::settings::misspelt_here() {
+    for line in weft::tools::settings::misspelt_here() {
         let _ = writeln!(std::io::stderr(), "weft-info: {line}");
     }
     print(&text)?;

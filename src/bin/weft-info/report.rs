@@ -3,13 +3,13 @@
 use serde::Serialize;
 
 use weft::Result;
-use weft::abi::common::constants::{MPI_ABI_SUBVERSION, MPI_ABI_VERSION, MPI_SUBVERSION, MPI_VERSION};
-use weft::base::settings::{Origin, Settings, TABLE, ValueKind};
-use weft::identity::{JobId, ProcessName};
-use weft::lane::shm::{self, ShmLane};
-use weft::lane::{Lane, choose as lanes};
-use weft::system::fabric::{self, select};
-use weft::system::locality::Topology;
+use weft::tools::locality::Topology;
+use weft::tools::settings::{Origin, Settings, TABLE, ValueKind};
+use weft::tools::{JobId, ProcessName};
+use weft::tools::{Lane, choose as lanes};
+use weft::tools::{MPI_ABI_SUBVERSION, MPI_ABI_VERSION, MPI_SUBVERSION, MPI_VERSION};
+use weft::tools::{ShmLane, shm};
+use weft::tools::{fabric, select};
 
 use super::ways::{Way, Ways};
 
@@ -237,7 +237,7 @@ fn provider(candidate: select::Candidate, uses: &Ways) -> Provider {
     }
 }
 
-fn setting(row: &weft::base::settings::Setting, found: Option<String>) -> Setting {
+fn setting(row: &weft::tools::settings::Setting, found: Option<String>) -> Setting {
     let origin = match found {
         Some(_) => Origin::Environment,
         None => Origin::Default,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use weft::instance::transports::columns;
+use weft::tools::transports::columns;
 
 use super::report::{Provider, Report, SharedMemory, Transports};
 

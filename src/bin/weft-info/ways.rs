@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use weft::base::settings::Settings;
-use weft::lane::choose::Wanted;
-use weft::system::fabric::select;
+use weft::tools::choose::Wanted;
+use weft::tools::select;
+use weft::tools::settings::Settings;
 
 use super::report::SharedMemory;
 
@@ -33,7 +33,7 @@ pub struct Way {
 }
 
 impl Ways {
-    /// By the settings, as [`weft::lane::choose::open`] goes by them.
+    /// By the settings, as [`weft::tools::choose::open`] goes by them.
     pub fn of(settings: &Settings, wanted: Wanted, shared: &SharedMemory) -> Ways {
         let through_shm = shared.reason.is_none();
         Ways {

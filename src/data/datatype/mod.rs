@@ -29,11 +29,14 @@ mod walk;
 
 pub use array::Order;
 pub use basic::{Basic, Category, Element, Representation};
-pub use envelope::{Combiner, Contents, Envelope};
+#[cfg(feature = "sim")]
+pub use envelope::Envelope;
+pub use envelope::{Combiner, Contents};
 
 pub use parametrised::TypeClass;
 
 use crate::base::attribute::Attributes;
+use crate::base::bytes::{RawBytes, RawRoom};
 use bounds::Bounds;
 use copy::Copier;
 use envelope::Origin;
@@ -199,7 +202,14 @@ impl Datatype {
     /// # Safety
     /// Every byte of data of the `count` elements that falls into the packed range is readable, was written, and does
     /// not lie in `into`.
-    pub unsafe fn pack(&self, from: *const u8, count: u64, offset: u64, into: &mut [u8]) -> usize {
+    pub unsafe fn pack<'a>(
+        &self,
+        from: *const u8,
+        count: u64,
+        offset: u64,
+        into: impl Into<RawRoom<'a>>,
+    ) -> usize {
+        let mut into = into.into();
         let mut copier = Copier::<true> {
             packed: into.as_mut_ptr(),
         };
@@ -213,7 +223,14 @@ impl Datatype {
     /// # Safety
     /// Every byte of data of the `count` elements that falls into the packed range is writable, and does not lie in
     /// `from`.
-    pub unsafe fn unpack(&self, into: *mut u8, count: u64, offset: u64, from: &[u8]) -> usize {
+    pub unsafe fn unpack<'a>(
+        &self,
+        into: *mut u8,
+        count: u64,
+        offset: u64,
+        from: impl Into<RawBytes<'a>>,
+    ) -> usize {
+        let from = from.into();
         let mut copier = Copier::<false> {
             // Unpacking only reads here.
             packed: from.as_ptr().cast_mut(),

@@ -221,7 +221,7 @@ fn partial_packing_starts_far_inside() {
     let from = memory.as_mut_ptr().wrapping_offset(-(3 * skip as isize));
     let mut into = [0; 3];
     // SAFETY: the three packed bytes from `skip` on are in `memory`.
-    assert_eq!(unsafe { base.pack(from, 1, skip as u64, &mut into) }, 3);
+    assert_eq!(unsafe { base.pack(from, 1, skip as u64, &mut into[..]) }, 3);
     assert_eq!(&into, b"adg");
 }
 
@@ -232,7 +232,7 @@ fn absolute_addresses_pack_from_bottom() {
     let absolute = Datatype::hindexed(&[1, 1], &[address + 8, address], named("MPI_INT")).expect("valid");
     let mut into = [0; 8];
     // SAFETY: the displacements are addresses of `values`.
-    assert_eq!(unsafe { absolute.pack(std::ptr::null(), 1, 0, &mut into) }, 8);
+    assert_eq!(unsafe { absolute.pack(std::ptr::null(), 1, 0, &mut into[..]) }, 8);
     assert_eq!(into.map(u32::from), [3, 0, 0, 0, 1, 0, 0, 0]);
 }
 
@@ -488,8 +488,8 @@ fn external32_is_big_endian_and_compact() {
     let (mut packed, mut expected) = (vec![0; 12000], vec![0; native.len()]);
     // SAFETY: as above.
     unsafe {
-        assert_eq!(pair.pack(native.as_ptr(), 2, 0, &mut packed), 12000);
-        assert_eq!(pair.unpack(expected.as_mut_ptr(), 2, 0, &packed), 12000);
+        assert_eq!(pair.pack(native.as_ptr(), 2, 0, &mut packed[..]), 12000);
+        assert_eq!(pair.unpack(expected.as_mut_ptr(), 2, 0, &packed[..]), 12000);
     }
     assert_eq!(back, expected);
     assert_ne!(packed, into);

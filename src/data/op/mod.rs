@@ -285,7 +285,7 @@ unsafe fn replace(input: *const u8, inout: *mut u8, count: u64, datatype: &Arc<D
     loop {
         // SAFETY: the caller vouches for both buffers; `piece` is no part of them.
         let packed = unsafe {
-            let packed = datatype.pack(input, count, done, &mut piece);
+            let packed = datatype.pack(input, count, done, &mut piece[..]);
             datatype.unpack(inout, count, done, &piece[..packed])
         };
         if packed == 0 {

@@ -1,5 +1,6 @@
 //! Taking back: cancelled sends and receives, and requests that are given up or can't end any more.
 
+use crate::base::bytes::RawBytes;
 use crate::base::error::Error;
 use crate::engine::matching::Envelope;
 use crate::engine::peer::{Link, Outgoing, Payload};
@@ -172,8 +173,8 @@ impl EngineState {
     }
 
     /// A sender wants to take back a message: it gets it if no receive has matched it.
-    pub(in crate::engine) fn on_cancel(&mut self, header: &Header, payload: &[u8]) -> bool {
-        let Ok(payload) = <&[u8; 16]>::try_from(payload) else {
+    pub(in crate::engine) fn on_cancel(&mut self, header: &Header, payload: RawBytes) -> bool {
+        let Some(payload) = payload.array::<16>() else {
             return false;
         };
         let (request, rest) = payload.split_first_chunk::<8>().expect("16 bytes");

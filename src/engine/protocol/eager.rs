@@ -1,6 +1,7 @@
 //! Eager: a message goes at once, whole. A receive that is there takes it; otherwise it waits in the unexpected queue. A synchronous
 //! send's carries the number of its request, and `Done` comes back when a receive has matched.
 
+use crate::base::bytes::RawBytes;
 use crate::base::error::Result;
 use crate::engine::matching::Envelope;
 use crate::engine::receive::{Attended, deliver, envelope};
@@ -118,7 +119,7 @@ impl EngineState {
 
     /// An eager message, of no synchronous send, arrived.
     #[inline]
-    pub(in crate::engine) fn on_eager(&mut self, header: &Header, payload: &[u8]) -> bool {
+    pub(in crate::engine) fn on_eager(&mut self, header: &Header, payload: RawBytes) -> bool {
         let Some(envelope) = envelope(header) else {
             return false;
         };

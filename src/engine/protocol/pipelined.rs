@@ -5,6 +5,7 @@
 //! are made at the same time. A receive that is there gets each piece straight into its memory; until there is one, they are
 //! kept, and count as unexpected bytes.
 
+use crate::base::bytes::RawBytes;
 use crate::data::memory::Memory;
 use crate::engine::EngineState;
 use crate::engine::matching::Envelope;
@@ -80,7 +81,7 @@ impl EngineState {
     }
 
     /// A piece of a pipelined message. `false`: it makes no sense.
-    pub(in crate::engine) fn on_piece(&mut self, header: &Header, payload: &[u8]) -> bool {
+    pub(in crate::engine) fn on_piece(&mut self, header: &Header, payload: RawBytes) -> bool {
         let EngineState {
             arrivals,
             peers,
@@ -115,12 +116,12 @@ impl EngineState {
                     let fits = fetch.limit.saturating_sub(header.arg).min(len) as usize;
                     if fits > 0 {
                         // SAFETY: the memory of a receive that has not ended is valid.
-                        unsafe { memory.unpack(header.arg, &payload[..fits]) };
+                        unsafe { memory.unpack(header.arg, payload.first(fits)) };
                     }
                     ended = ends.then(|| (*id, Arrived::of(fetch).outcome()));
                 }
             }
-            Target::Kept(bytes) => bytes.extend_from_slice(payload),
+            Target::Kept(bytes) => payload.append_to(bytes),
             Target::Nobody => {}
         }
         if ends {
@@ -156,7 +157,7 @@ impl EngineState {
         let (from, sender, size) = (arrival.from, arrival.sender, arrival.size);
         if arrival.next == size {
             self.arrivals.remove(at);
-            return Received::Now(deliver(&envelope, memory, &bytes).outcome());
+            return Received::Now(deliver(&envelope, memory, bytes[..].into()).outcome());
         }
         if let Link::Lost(error) = &self.peer(from).link {
             let outcome = Outcome::failed(error.clone());
@@ -164,7 +165,7 @@ impl EngineState {
             return Received::Now(outcome);
         }
         // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
-        unsafe { memory.unpack(0, &bytes) };
+        unsafe { memory.unpack(0, &bytes[..]) };
         let id = self.requests.insert(Work::None, envelope.context);
         self.await_pieces(id, from, envelope, size, sender, memory.clone());
         let arrival = self.arrivals.get_mut(at).expect("as before");

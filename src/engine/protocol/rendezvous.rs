@@ -1,6 +1,7 @@
 //! Rendezvous: a request to send (`Rts`) goes first, and the data when a receive has matched it. The receiver chooses the way: it
 //! reads the sender's memory (`rendezvous_read.rs`) or asks for the data (`rendezvous_data.rs`).
 
+use crate::base::bytes::RawBytes;
 use crate::base::error::Result;
 use crate::data::memory::Memory;
 use crate::engine::matching::Envelope;
@@ -33,12 +34,12 @@ impl Rts {
         bytes
     }
 
-    pub fn decode(payload: &[u8]) -> Option<Rts> {
-        let (size, rest) = payload.split_first_chunk::<8>()?;
-        let (sender, key) = rest.split_first_chunk::<8>()?;
+    pub fn decode(payload: RawBytes) -> Option<Rts> {
+        let (size, rest) = payload.split_first()?;
+        let (sender, key) = rest.split_first()?;
         (key.len() <= RemoteKey::MAX).then(|| Rts {
-            size: u64::from_le_bytes(*size),
-            sender: u64::from_le_bytes(*sender),
+            size: u64::from_le_bytes(size),
+            sender: u64::from_le_bytes(sender),
             key: (!key.is_empty()).then(|| RemoteKey(key.to_vec())),
         })
     }
@@ -80,7 +81,7 @@ impl Engine {
             } else {
                 let mut bytes = vec![0; size as usize];
                 // SAFETY: the memory of a send that has not ended is valid.
-                unsafe { work.memory.pack(0, &mut bytes) };
+                unsafe { work.memory.pack(0, &mut bytes[..]) };
                 outgoing.payload = Payload::Owned(bytes);
                 return Ok(true);
             }

@@ -1,5 +1,6 @@
 //! Rendezvous by data: the receiver grants bytes with `Cts`, and the sender sends them as `Data` messages, piece by piece.
 
+use crate::base::bytes::RawBytes;
 use crate::base::error::Result;
 use crate::engine::peer::Stream;
 use crate::engine::protocol::pipelined::piece;
@@ -30,12 +31,11 @@ impl Grant {
         bytes
     }
 
-    fn decode(payload: &[u8]) -> Option<Grant> {
-        let (limit, granted) = <&[u8; 16]>::try_from(payload).ok()?.split_first_chunk::<8>()?;
-        let granted = <[u8; 8]>::try_from(granted).ok()?;
+    fn decode(payload: RawBytes) -> Option<Grant> {
+        let (limit, granted) = payload.split_first()?;
         Some(Grant {
-            limit: u64::from_le_bytes(*limit),
-            granted: u64::from_le_bytes(granted),
+            limit: u64::from_le_bytes(limit),
+            granted: u64::from_le_bytes(granted.array()?),
         })
     }
 }
@@ -81,7 +81,7 @@ impl Engine {
                 let mut bytes = state.spare.pop().unwrap_or_default();
                 bytes.resize(len, 0);
                 // SAFETY: as above.
-                unsafe { work.memory.pack(stream.next, &mut bytes) };
+                unsafe { work.memory.pack(stream.next, &mut bytes[..]) };
                 Body::Owned(bytes)
             }
         };
@@ -137,7 +137,7 @@ impl EngineState {
         from: PeerIndex,
         sender: u64,
         receiver: u64,
-        payload: &[u8],
+        payload: RawBytes,
     ) -> bool {
         let Some(Grant { limit, granted }) = Grant::decode(payload) else {
             return false;
@@ -202,7 +202,7 @@ impl EngineState {
     }
 
     /// A part of a rendezvous message arrived.
-    pub(in crate::engine) fn on_data(&mut self, header: &Header, payload: &[u8]) -> bool {
+    pub(in crate::engine) fn on_data(&mut self, header: &Header, payload: RawBytes) -> bool {
         let window = self.window_bytes(header.src);
         let id = RequestId::from_u64(header.context);
         let Some(request) = self

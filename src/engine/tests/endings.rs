@@ -420,7 +420,7 @@ fn memory_is_offered_for_reading_from_a_length_on_and_read_where_that_is_wanted(
         let mut scene = Scene::new(|limits| limits.rma_from = 700);
         scene.send(5, Memory::of(&data[..len]));
         let (_, payload) = scene.hears(MessageKind::RTS);
-        let rts = Rts::decode(&payload).expect("it makes sense");
+        let rts = Rts::decode(payload[..].into()).expect("it makes sense");
         assert_eq!((rts.size, rts.key.is_some()), (len as u64, offered));
         assert_eq!(scene.wire.lock().regions, usize::from(offered));
     }
@@ -431,7 +431,7 @@ fn memory_is_offered_for_reading_from_a_length_on_and_read_where_that_is_wanted(
         let mut bytes = vec![0u8; 1500];
         scene.send(5, Memory::new(bytes.as_mut_ptr(), 1, &datatype));
         let (_, payload) = scene.hears(MessageKind::RTS);
-        let rts = Rts::decode(&payload).expect("it makes sense");
+        let rts = Rts::decode(payload[..].into()).expect("it makes sense");
         assert_eq!(rts.key.is_some(), is_read, "runs from {run} on");
         let id = scene.post(6, Memory::new(bytes.as_mut_ptr(), 1, &datatype));
         scene.wire.lock().registered = pattern(900);
@@ -462,7 +462,12 @@ fn where_reads_are_switched_off_nothing_is_read() {
     let data = pattern(1000);
     scene.send(5, Memory::of(&data));
     let (_, payload) = scene.hears(MessageKind::RTS);
-    assert!(Rts::decode(&payload).expect("it makes sense").key.is_none());
+    assert!(
+        Rts::decode(payload[..].into())
+            .expect("it makes sense")
+            .key
+            .is_none()
+    );
     let mut buffer = vec![0; 1000];
     let id = to_be_read(&mut scene, &mut buffer);
     scene.hears(MessageKind::CTS);

@@ -14,6 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::base::bytes::RawRoom;
 use crate::lane::conformance::{self, Log};
 
 /// How long the other process may take for an answer, and to close its lane.
@@ -97,7 +98,7 @@ impl Served {
             }
             SEND_PACKED => {
                 let (peer, header, payload) = (request.peer(), request.bytes(), request.bytes());
-                let fill = &mut |into: &mut [u8]| into.copy_from_slice(payload);
+                let fill = &mut |into: RawRoom| into.fill_from(payload);
                 answer.sent(self.lane.send_packed(peer, header, payload.len(), fill));
             }
             POLL => self.poll(&mut answer),
@@ -310,10 +311,10 @@ impl Lane for Apart {
         peer: PeerIndex,
         header: &[u8],
         len: usize,
-        fill: &mut dyn FnMut(&mut [u8]),
+        fill: &mut dyn FnMut(RawRoom),
     ) -> Result<Sent> {
         let mut payload = vec![0; len];
-        fill(&mut payload);
+        fill(RawRoom::from(&mut payload[..]));
         let say = |request: &mut Answer| {
             request.number(peer.number().into());
             request.bytes(header);

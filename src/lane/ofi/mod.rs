@@ -46,6 +46,7 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 
+use crate::base::bytes::RawRoom;
 use crate::base::error::Result;
 use crate::base::settings::Settings;
 use crate::base::startup::{Ledger, Phase};
@@ -367,9 +368,9 @@ impl Lane for OfiLane {
         peer: PeerIndex,
         header: &[u8],
         len: usize,
-        fill: &mut dyn FnMut(&mut [u8]),
+        fill: &mut dyn FnMut(RawRoom),
     ) -> Result<Sent> {
-        self.send_short(peer, header, len, fill)
+        self.send_short(peer, header, len, |into| fill(into.into()))
     }
 
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<bool> {

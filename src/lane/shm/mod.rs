@@ -24,6 +24,7 @@ mod tests;
 
 use std::os::fd::RawFd;
 
+use crate::base::bytes::RawRoom;
 use crate::base::error::Result;
 use crate::data::pieces::{Piece, total};
 use crate::err;
@@ -355,7 +356,7 @@ impl Lane for ShmLane {
         peer: PeerIndex,
         header: &[u8],
         len: usize,
-        fill: &mut dyn FnMut(&mut [u8]),
+        fill: &mut dyn FnMut(RawRoom),
     ) -> Result<Sent> {
         self.push(peer, header, len, |ring, header| {
             ring.push_packed(header, len, fill)

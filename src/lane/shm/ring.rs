@@ -25,7 +25,7 @@
 
 use super::flag::{self, Flag};
 use super::stores::{self, Allowed, Reader, StoreKind, Writer};
-use crate::base::bytes::copy_apart;
+use crate::base::bytes::{RawBytes, RawRoom, copy_apart};
 use crate::lane::HEADER_BYTES;
 
 /// Payload bytes that lie in the cell itself.
@@ -53,11 +53,11 @@ pub trait Memory {
     /// Reads what follows the word.
     fn contents(&self, cell: u64) -> ([u8; HEADER_BYTES], [u8; INLINE]);
     /// Lets `fill` write `len` bytes into the bulk. What they were before is of no meaning.
-    fn write(&self, at: u64, len: usize, fill: impl FnOnce(&mut [u8]));
+    fn write(&self, at: u64, len: usize, fill: impl FnOnce(RawRoom));
     /// For the sender: doubles the bulk, which has `from` bytes now and less than the most. `false`: it stays as it is.
     fn grow(&mut self, from: u64) -> bool;
     /// Shows bytes of the bulk.
-    fn read(&self, at: u64, len: usize, see: impl FnOnce(&[u8]));
+    fn read(&self, at: u64, len: usize, see: impl FnOnce(RawBytes));
     /// Loads how many cells and bytes of the bulk the receiver has given back (acquire).
     fn given_back(&self) -> (u64, u64);
     /// Stores the same (release).
@@ -147,7 +147,7 @@ impl<M: Memory> Sender<M> {
     #[inline(always)]
     pub fn push(&mut self, header: &[u8; HEADER_BYTES], payload: &[u8]) -> Result<bool, Nonsense> {
         if payload.len() > INLINE {
-            return self.push_bulk(header, payload.len(), |to, writer| {
+            return self.push_bulk(header, payload.len(), |mut to, writer| {
                 assert_eq!(to.len(), payload.len());
                 let (from, to, len) = (payload.as_ptr(), to.as_mut_ptr(), payload.len());
                 // SAFETY: as long as each other, and the ring is nobody's buffer. A payload in the bulk begins at a line.
@@ -173,7 +173,7 @@ impl<M: Memory> Sender<M> {
         &mut self,
         header: &[u8; HEADER_BYTES],
         len: usize,
-        fill: impl FnOnce(&mut [u8]),
+        fill: impl FnOnce(RawRoom),
     ) -> Result<bool, Nonsense> {
         if len > INLINE {
             return self.push_bulk(header, len, |to, _| {
@@ -182,7 +182,7 @@ impl<M: Memory> Sender<M> {
             });
         }
         let mut short = [0; INLINE];
-        fill(&mut short[..len]);
+        fill(RawRoom::from(&mut short[..len]));
         self.push(header, &short[..len])
     }
 
@@ -191,7 +191,7 @@ impl<M: Memory> Sender<M> {
         &mut self,
         header: &[u8; HEADER_BYTES],
         len: usize,
-        fill: impl FnOnce(&mut [u8], &mut Writer) -> StoreKind,
+        fill: impl FnOnce(RawRoom, &mut Writer) -> StoreKind,
     ) -> Result<bool, Nonsense> {
         let at = self.bulk % M::BULK;
         let anew = at + len as u64 > self.bulk_len && !self.grow(len);
@@ -349,7 +349,7 @@ impl<M: Memory> Receiver<M> {
 
     /// Delivers the next message, if there is one.
     #[inline(always)]
-    pub fn pop(&mut self, deliver: impl FnOnce(&[u8; HEADER_BYTES], &[u8])) -> Popped {
+    pub fn pop(&mut self, deliver: impl FnOnce(&[u8; HEADER_BYTES], RawBytes)) -> Popped {
         let cell = self.received % M::CELLS;
         let word = self.memory.word(cell);
         let number = (word >> 32) as u32;
@@ -363,7 +363,7 @@ impl<M: Memory> Receiver<M> {
         let len = (word & LENGTH) as usize;
         let (header, short) = self.memory.contents(cell);
         if let Some(payload) = short.get(..len) {
-            deliver(&header, payload);
+            deliver(&header, payload.into());
         } else if !self.pop_bulk(word, len, |payload| deliver(&header, payload)) {
             return Popped::Nonsense;
         }
@@ -383,7 +383,7 @@ impl<M: Memory> Receiver<M> {
     /// Delivers a payload that lies in the bulk. `false`: it can't lie there. Apart from [`Receiver::pop`], which short messages
     /// would have to save more registers for otherwise.
     #[inline(never)]
-    fn pop_bulk(&mut self, word: u64, len: usize, deliver: impl FnOnce(&[u8])) -> bool {
+    fn pop_bulk(&mut self, word: u64, len: usize, deliver: impl FnOnce(RawBytes)) -> bool {
         let (start, end) = place::<M>(self.bulk, len, word & ANEW != 0);
         let at = start % M::BULK;
         if len > payload_max::<M>() || at + len as u64 > M::BULK {

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use super::doorbell::{Fences, Shared};
 use super::flag::Flag;
 use super::ring::{self, INLINE, LINE};
-use crate::base::bytes::copy_short;
+use crate::base::bytes::{RawBytes, RawRoom, copy_short};
 use crate::identity::{JobId, ProcessName};
 use crate::lane::HEADER_BYTES;
 use crate::system::shared_memory::{self, Map};
@@ -387,12 +387,12 @@ impl ring::Memory for Mapped {
     }
 
     #[inline(always)]
-    fn write(&self, at: u64, len: usize, fill: impl FnOnce(&mut [u8])) {
+    fn write(&self, at: u64, len: usize, fill: impl FnOnce(RawRoom)) {
         let at = at as usize;
         assert!(at <= BULK && len <= BULK - at);
         // SAFETY: within the bulk, as just checked, mapped, and the receiver has given these bytes back: it does not look at
         // them until they are published, after `fill`.
-        fill(unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().add(AT_BULK + at), len) });
+        fill(unsafe { RawRoom::new(self.base.as_ptr().add(AT_BULK + at), len) });
     }
 
     fn grow(&mut self, from: u64) -> bool {
@@ -408,12 +408,12 @@ impl ring::Memory for Mapped {
     }
 
     #[inline(always)]
-    fn read(&self, at: u64, len: usize, see: impl FnOnce(&[u8])) {
+    fn read(&self, at: u64, len: usize, see: impl FnOnce(RawBytes)) {
         let at = at as usize;
         assert!(at <= BULK && len <= BULK - at);
         // SAFETY: within the bulk, as just checked, and mapped. The sender does not write there until the bytes are given back, after
         // `see`. (A sender that broke that would be a process of the same user gone wrong; what it can spoil is the data.)
-        see(unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(AT_BULK + at), len) });
+        see(unsafe { RawBytes::new(self.base.as_ptr().add(AT_BULK + at), len) });
     }
 
     fn given_back(&self) -> (u64, u64) {

@@ -6,8 +6,6 @@ use super::inter;
 use super::run::Run;
 use super::scratch::{Scratch, copy};
 use crate::base::error::Result;
-use crate::data::memory::Memory;
-use crate::err;
 use crate::objects::communicator::Collective;
 
 /// Everybody's elements for everybody, by rank; of an intercommunicator, those of each group for the other. `send` is `None` with `MPI_IN_PLACE`; `receive` holds the elements of
@@ -48,25 +46,18 @@ pub async fn allgatherv(operation: &Collective, send: Option<Buffer>, receive: V
 /// The bytes of everybody for everybody, by rank. All give as many.
 ///
 /// # Errors
-/// `MPI_ERR_BUFFER` where `all` has not room for all; what peers say of lost processes.
-pub async fn allgather_bytes(operation: &Collective, mine: &[u8], all: &mut [u8]) -> Result<()> {
+/// What peers say of lost processes.
+pub async fn allgather_bytes(operation: &Collective, mine: &[u8]) -> Result<Vec<u8>> {
+    // Before the run: it is dropped after all messages.
+    let mut all = vec![0; mine.len() * operation.size() as usize];
     let mut run = Run::new(operation);
-    if mine.len().checked_mul(run.size as usize) != Some(all.len()) {
-        return Err(err!(
-            Buffer,
-            "{} processes give {} bytes each, and the receive buffer has {}",
-            run.size,
-            mine.len(),
-            all.len()
-        ));
-    }
-    let lengths = (0..run.size).map(|_| mine.len() as u64);
-    // SAFETY: `all` has room for the blocks, as was checked, and is borrowed until the operation has ended.
+    let start = run.rank as usize * mine.len();
+    all[start..start + mine.len()].copy_from_slice(mine);
+    // SAFETY: `all` has room for the blocks, lives longer than what follows, and is not touched until that has ended.
     let address = unsafe { Address::new(all.as_mut_ptr()) };
-    let blocks = Packed::new(address, lengths);
-    run.note(copy(&Memory::of(mine), &blocks.block(run.rank)));
+    let blocks = Packed::new(address, (0..run.size).map(|_| mine.len() as u64));
     uneven(&mut run, &blocks, all.len() as u64).await?;
-    run.finish()
+    run.finish().map(|()| all)
 }
 
 /// Everybody's block for everybody, where each has its own in place and blocks may differ. `total`: the bytes of all.
@@ -80,7 +71,7 @@ pub(super) async fn uneven(run: &mut Run<'_>, blocks: &impl Blocks, total: u64) 
 
 fn place_own(run: &mut Run<'_>, send: Option<Buffer>, blocks: &impl Blocks) {
     if let Some(send) = send {
-        run.note(copy(&send.memory(), &blocks.block(run.rank)));
+        run.note(copy(&send.chunk(), &blocks.block(run.rank)));
     }
 }
 

@@ -49,7 +49,7 @@ pub async fn allreduce(
             0 => flat::reduce(&mut run, 0, send, Some(receive), &reducer, count).await?,
             _ => flat::reduce(&mut run, 0, send.or(Some(receive)), None, &reducer, count).await?,
         }
-        flat::broadcast(&mut run, 0, &reducer.memory(receive, 0..count)).await;
+        flat::broadcast(&mut run, 0, &reducer.chunk(receive, 0..count)).await;
     } else if algorithm == Allreduce::Ring {
         ring(&mut run, send, receive, &reducer, count).await?;
     } else {
@@ -74,7 +74,7 @@ async fn folded(
     let reducer = sum.reducer;
     let folding = Folding::of(run.size);
     let Some(folded) = folding.fold(run, &mut sum, 0..count).await else {
-        let receiving = run.receive(run.rank + 1, reducer.memory(receive, 0..count));
+        let receiving = run.receive(run.rank + 1, reducer.chunk(receive, 0..count));
         run.end(receiving).await;
         return;
     };
@@ -96,7 +96,7 @@ async fn folded(
         halving.allgather(run, reducer, receive, folded).await;
     }
     if run.rank < 2 * folding.pairs {
-        let sending = run.send(run.rank - 1, reducer.memory(receive, 0..count));
+        let sending = run.send(run.rank - 1, reducer.chunk(receive, 0..count));
         run.end(sending).await;
     }
 }
@@ -130,11 +130,10 @@ async fn ring(
             _ => receive,
         };
         let incoming = match send {
-            Some(_) => reducer.memory(receive, into.clone()),
-            None => reducer.memory(scratch.slot(0), 0..into.end - into.start),
+            Some(_) => reducer.chunk(receive, into.clone()),
+            None => reducer.chunk(scratch.slot(0), 0..into.end - into.start),
         };
-        run.exchange(to, reducer.memory(source, out), from, incoming)
-            .await;
+        run.exchange(to, reducer.chunk(source, out), from, incoming).await;
         match send {
             Some(send) => reducer.combine(send, receive, into),
             None => {
@@ -146,7 +145,7 @@ async fn ring(
     // The last piece that came is complete.
     for step in 0..size - 1 {
         let (out, into) = (piece(step + size - 1), piece(step));
-        let (out, into) = (reducer.memory(receive, out), reducer.memory(receive, into));
+        let (out, into) = (reducer.chunk(receive, out), reducer.chunk(receive, into));
         run.exchange(to, out, from, into).await;
     }
     Ok(())

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::buffer::{Address, Blocks, Buffer, VBuffer, WBuffer};
+use super::buffer::{Address, Blocks, Buffer, Chunk, VBuffer, WBuffer};
 use super::scratch::{Scratch, copy, span};
 use crate::base::error::{Error, Result};
 use crate::data::datatype::Datatype;
@@ -43,7 +43,7 @@ pub trait Blocked: Sized {
 
 impl Blocked for Buffer {
     fn each(&self, blocks: u32, see: &mut dyn FnMut(Memory)) {
-        see(self.blocks(0, blocks));
+        see(self.blocks(0, blocks).into_memory());
     }
 
     fn packed(&self, at: Address) -> Buffer {
@@ -57,7 +57,7 @@ impl Blocked for Buffer {
 
 impl Blocked for VBuffer {
     fn each(&self, blocks: u32, see: &mut dyn FnMut(Memory)) {
-        (0..blocks).for_each(|rank| see(self.block(rank)));
+        (0..blocks).for_each(|rank| see(self.block(rank).into_memory()));
     }
 
     fn packed(&self, at: Address) -> VBuffer {
@@ -74,7 +74,7 @@ impl Blocked for VBuffer {
 
 impl Blocked for WBuffer {
     fn each(&self, blocks: u32, see: &mut dyn FnMut(Memory)) {
-        (0..blocks).for_each(|rank| see(self.block(rank)));
+        (0..blocks).for_each(|rank| see(self.block(rank).into_memory()));
     }
 
     fn packed(&self, at: Address) -> WBuffer {
@@ -126,6 +126,8 @@ pub unsafe fn apart<S: Blocked>(
     let mut copied = Ok(());
     send.each(sent, &mut |block| {
         let len = block.len() as usize;
+        // SAFETY: the caller says that the data of `send` can be read.
+        let block = unsafe { Chunk::of(block) };
         if let Err(error) = copy(&block, &scratch.part(done, len)) {
             copied = Err(error);
         }
@@ -154,7 +156,10 @@ pub unsafe fn apart_elements(
         return Ok((send, None));
     }
     let scratch = Box::new(Scratch::elements(datatype, sent, 1)?);
-    copy(&elements(send, sent), &elements(scratch.slot(0), sent))?;
+    copy(
+        &Chunk::elements(send, sent, datatype),
+        &Chunk::elements(scratch.slot(0), sent, datatype),
+    )?;
     Ok((scratch.slot(0), Some(refused(scratch))))
 }
 
@@ -326,7 +331,7 @@ mod tests {
     /// The bytes of each of some blocks.
     fn bytes(of: &(impl Blocked + Blocks), blocks: u32) -> Vec<Vec<u8>> {
         let of_block = |rank| {
-            let memory = of.block(rank);
+            let memory = of.block(rank).into_memory();
             // SAFETY: the test's buffers and copies live.
             let read =
                 |piece: &Piece| unsafe { std::slice::from_raw_parts(piece.address, piece.len) }.to_vec();

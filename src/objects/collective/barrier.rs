@@ -1,9 +1,9 @@
 //! `MPI_Barrier` (MPI 5.0 section 6.3), and a vote in the same rounds.
 
+use super::buffer::{Address, Chunk};
 use super::flat;
 use super::run::Run;
 use crate::base::error::Result;
-use crate::data::memory::Memory;
 use crate::objects::communicator::Collective;
 
 /// Nobody leaves before everybody has come, of an intercommunicator in both groups: dissemination, in ⌈log₂ n⌉
@@ -18,7 +18,7 @@ pub async fn barrier(operation: &Collective) -> Result<()> {
     let mut distance = 1;
     while distance < run.size {
         let (to, from) = (run.above(distance), run.below(distance));
-        run.exchange(to, Memory::empty(), from, Memory::empty()).await;
+        run.exchange(to, Chunk::empty(), from, Chunk::empty()).await;
         distance *= 2;
     }
     run.finish()
@@ -41,7 +41,7 @@ pub async fn flush(operation: &Collective) -> Result<()> {
     let mut run = Run::new(operation);
     for distance in 0..run.size {
         let (to, from) = (run.above(distance), run.below(distance));
-        run.exchange(to, Memory::empty(), from, Memory::empty()).await;
+        run.exchange(to, Chunk::empty(), from, Chunk::empty()).await;
     }
     run.finish()
 }
@@ -54,15 +54,17 @@ pub async fn largest<const N: usize>(operation: &Collective, mine: [u64; N]) -> 
     let mut distance = 1;
     while distance < run.size {
         let (to, from) = (run.above(distance), run.below(distance));
-        let said = largest.map(u64::to_le_bytes);
-        let mut theirs = [[0; 8]; N];
-        run.exchange(
-            to,
-            Memory::of(said.as_flattened()),
-            from,
-            Memory::of_mut(theirs.as_flattened_mut()),
-        )
-        .await;
+        let mut said = largest.map(u64::to_le_bytes);
+        let mut theirs = [[0u8; 8]; N];
+        // SAFETY: both live longer than what follows, and are not touched until that has ended.
+        let (out, into) = unsafe {
+            (
+                Address::new(said.as_flattened_mut().as_mut_ptr()),
+                Address::new(theirs.as_flattened_mut().as_mut_ptr()),
+            )
+        };
+        let (out, into) = (Chunk::bytes(out, 8 * N), Chunk::bytes(into, 8 * N));
+        run.exchange(to, out, from, into).await;
         for (mine, theirs) in largest.iter_mut().zip(theirs) {
             *mine = (*mine).max(u64::from_le_bytes(theirs));
         }

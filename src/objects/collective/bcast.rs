@@ -1,6 +1,6 @@
 //! `MPI_Bcast` (MPI 5.0 section 6.4).
 
-use super::buffer::{Address, Buffer};
+use super::buffer::{Address, Buffer, Chunk};
 use super::choose::{self, Bcast};
 use super::flat;
 use super::inter::Root;
@@ -8,7 +8,6 @@ use super::pieces::Pieces;
 use super::run::Run;
 use super::scratch::{Scratch, copy};
 use crate::base::error::Result;
-use crate::data::memory::Memory;
 use crate::objects::communicator::Collective;
 
 /// The elements of `root` for everybody, of an intercommunicator for everybody in the other group.
@@ -19,45 +18,49 @@ pub async fn bcast(operation: &Collective, root: impl Into<Root>, buffer: Buffer
     let (operation, root) = root.into().among(operation);
     let mut run = Run::new(&operation);
     if run.size > 1 {
-        broadcast(&mut run, root, buffer.memory()).await?;
+        broadcast(&mut run, root, buffer.chunk()).await?;
     }
     run.finish()
 }
 
-/// The bytes of `root` for everybody.
-pub async fn bcast_bytes(operation: &Collective, root: u32, bytes: &mut [u8]) -> Result<()> {
+/// The bytes of `root` for everybody. All come with as many, which count at the root only.
+///
+/// # Errors
+/// As for [`bcast`].
+pub async fn bcast_bytes(operation: &Collective, root: u32, mut bytes: Vec<u8>) -> Result<Vec<u8>> {
     let mut run = Run::new(operation);
     if run.size > 1 {
-        broadcast(&mut run, root, Memory::of_mut(bytes)).await?;
+        // SAFETY: this owns `bytes` until all messages have ended, and does not touch them until then.
+        let address = unsafe { Address::new(bytes.as_mut_ptr()) };
+        broadcast(&mut run, root, Chunk::bytes(address, bytes.len())).await?;
     }
-    run.finish()
+    run.finish().map(|()| bytes)
 }
 
-pub(super) async fn broadcast(run: &mut Run<'_>, root: u32, memory: Memory) -> Result<()> {
-    let algorithm = choose::bcast(memory.len(), run.size, run.flat);
+pub(super) async fn broadcast(run: &mut Run<'_>, root: u32, chunk: Chunk) -> Result<()> {
+    let algorithm = choose::bcast(chunk.len(), run.size, run.flat);
     if algorithm == Bcast::Flat {
-        flat::broadcast(run, root, &memory).await;
+        flat::broadcast(run, root, &chunk).await;
         return Ok(());
     }
     if algorithm == Bcast::Binomial {
-        binomial(run, root, &memory).await;
+        binomial(run, root, &chunk).await;
         return Ok(());
     }
     // Pieces are runs of bytes; anything else is packed.
-    let scratch = Scratch::bytes(match memory.contiguous() {
+    let scratch = Scratch::bytes(match chunk.run() {
         Some(_) => 0,
-        None => memory.len() as usize,
+        None => chunk.len() as usize,
     })?;
-    let (address, packed) = match memory.contiguous() {
-        // SAFETY: the memory of the operation, of which each piece lies within.
-        Some((address, _)) => (unsafe { Address::new(address) }, false),
+    let (address, packed) = match chunk.run() {
+        Some((address, _)) => (address, false),
         None => (scratch.address(), true),
     };
     if packed && run.rank == root {
-        run.note(copy(&memory, &scratch.memory()));
+        run.note(copy(&chunk, &scratch.all()));
     }
     let pieces = Pieces {
-        total: memory.len(),
+        total: chunk.len(),
         number: run.size,
     };
     let pieces = Cut { address, pieces };
@@ -68,19 +71,19 @@ pub(super) async fn broadcast(run: &mut Run<'_>, root: u32, memory: Memory) -> R
         allgather_ring(run, root, &pieces).await;
     }
     if packed && run.rank != root {
-        run.note(copy(&scratch.memory(), &memory));
+        run.note(copy(&scratch.all(), &chunk));
     }
     Ok(())
 }
 
 /// Whole, down a binomial tree.
-async fn binomial(run: &mut Run<'_>, root: u32, memory: &Memory) {
+async fn binomial(run: &mut Run<'_>, root: u32, chunk: &Chunk) {
     let relative = run.relative(root);
     let mut mask = 1;
     while mask < run.size {
         if relative & mask != 0 {
             let from = run.below(mask);
-            let receiving = run.receive(from, memory.clone());
+            let receiving = run.receive(from, chunk.clone());
             run.end(receiving).await;
             break;
         }
@@ -91,7 +94,7 @@ async fn binomial(run: &mut Run<'_>, root: u32, memory: &Memory) {
     while mask > 0 {
         if relative + mask < run.size {
             let to = run.above(mask);
-            let sending = run.send(to, memory.clone());
+            let sending = run.send(to, chunk.clone());
             run.keep(&mut sends, sending);
         }
         mask /= 2;
@@ -106,12 +109,10 @@ struct Cut {
 }
 
 impl Cut {
-    fn range(&self, first: u32, end: u32) -> Memory {
+    fn range(&self, first: u32, end: u32) -> Chunk {
         let range = self.pieces.range(first, end);
-        Memory::Contiguous {
-            address: self.address.at(range.start as i64).get(),
-            len: (range.end - range.start) as usize,
-        }
+        let len = (range.end - range.start) as usize;
+        Chunk::bytes(self.address.at(range.start as i64), len)
     }
 }
 

@@ -43,6 +43,65 @@ impl Address {
     }
 }
 
+/// Memory of an operation: a part of what the maker of its [`Address`] has promised, or of the operation's scratch. So messages and copies
+/// of the operation may use it without further promises.
+#[derive(Clone)]
+pub(super) struct Chunk(Memory);
+
+impl Chunk {
+    /// `count` elements.
+    #[inline]
+    pub fn elements(address: Address, count: u64, datatype: &Arc<Datatype>) -> Chunk {
+        Chunk(Memory::new(address.get(), count, datatype))
+    }
+
+    /// `len` bytes.
+    pub fn bytes(address: Address, len: usize) -> Chunk {
+        Chunk(Memory::Contiguous {
+            address: address.get(),
+            len,
+        })
+    }
+
+    /// Some memory.
+    ///
+    /// # Safety
+    /// As for [`Address::new`].
+    pub unsafe fn of(memory: Memory) -> Chunk {
+        Chunk(memory)
+    }
+
+    /// Nothing.
+    pub fn empty() -> Chunk {
+        Chunk(Memory::empty())
+    }
+
+    /// Bytes of data (packed).
+    pub fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// Whether there is no data.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The bytes, if they are one run.
+    pub fn run(&self) -> Option<(Address, usize)> {
+        self.0.contiguous().map(|(address, len)| (Address(address), len))
+    }
+
+    /// For the engine.
+    pub fn memory(&self) -> &Memory {
+        &self.0
+    }
+
+    /// The same.
+    pub fn into_memory(self) -> Memory {
+        self.0
+    }
+}
+
 /// `count` elements of a datatype. Where a procedure gives every rank a block of the buffer, they are those of one
 /// block, and block `r` begins `r × count` extents behind the address.
 #[derive(Clone)]
@@ -67,16 +126,16 @@ impl Buffer {
 
     /// All `count` elements.
     #[inline]
-    pub fn memory(&self) -> Memory {
-        Memory::new(self.address.get(), self.count, &self.datatype)
+    pub(super) fn chunk(&self) -> Chunk {
+        Chunk::elements(self.address, self.count, &self.datatype)
     }
 
     /// Blocks `first` to `first + number - 1`, which lie one behind another.
-    pub(super) fn blocks(&self, first: u32, number: u32) -> Memory {
+    pub(super) fn blocks(&self, first: u32, number: u32) -> Chunk {
         let at = self
             .address
             .element(self.count.wrapping_mul(first.into()), &self.datatype);
-        Memory::new(at.get(), self.count * u64::from(number), &self.datatype)
+        Chunk::elements(at, self.count * u64::from(number), &self.datatype)
     }
 }
 
@@ -134,30 +193,30 @@ pub struct WBuffer {
 /// One block of memory for each rank.
 pub(super) trait Blocks: Send + Sync {
     /// That of `rank`.
-    fn block(&self, rank: u32) -> Memory;
+    fn block(&self, rank: u32) -> Chunk;
 }
 
 impl Blocks for Buffer {
-    fn block(&self, rank: u32) -> Memory {
+    fn block(&self, rank: u32) -> Chunk {
         self.blocks(rank, 1)
     }
 }
 
 impl Blocks for VBuffer {
-    fn block(&self, rank: u32) -> Memory {
+    fn block(&self, rank: u32) -> Chunk {
         let rank = rank as usize;
         let at = self
             .address
             .at(self.displs[rank].wrapping_mul(self.datatype.extent()));
-        Memory::new(at.get(), self.counts[rank], &self.datatype)
+        Chunk::elements(at, self.counts[rank], &self.datatype)
     }
 }
 
 impl Blocks for WBuffer {
-    fn block(&self, rank: u32) -> Memory {
+    fn block(&self, rank: u32) -> Chunk {
         let rank = rank as usize;
         let at = self.address.at(self.displs[rank]);
-        Memory::new(at.get(), self.counts[rank], &self.datatypes[rank])
+        Chunk::elements(at, self.counts[rank], &self.datatypes[rank])
     }
 }
 
@@ -181,17 +240,14 @@ impl Packed {
     }
 
     /// Blocks `first` to `end - 1`.
-    pub fn range(&self, first: u32, end: u32) -> Memory {
+    pub fn range(&self, first: u32, end: u32) -> Chunk {
         let (from, to) = (self.starts[first as usize], self.starts[end as usize]);
-        Memory::Contiguous {
-            address: self.address.at(from as i64).get(),
-            len: to - from,
-        }
+        Chunk::bytes(self.address.at(from as i64), to - from)
     }
 }
 
 impl Blocks for Packed {
-    fn block(&self, rank: u32) -> Memory {
+    fn block(&self, rank: u32) -> Chunk {
         self.range(rank, rank + 1)
     }
 }

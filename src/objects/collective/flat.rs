@@ -5,37 +5,36 @@
 //! the processes other than the root send and receive once, and whom the root has released can begin the next operation in
 //! the same turn.
 
-use super::buffer::Address;
+use super::buffer::{Address, Chunk};
 use super::gather::no_send;
 use super::reduction::{Accumulator, Reducer};
 use super::run::Run;
 use super::scratch::Scratch;
 use crate::base::error::Result;
-use crate::data::memory::Memory;
 
 /// Nobody leaves before everybody has come.
 pub(super) async fn barrier(run: &mut Run<'_>) {
     if run.rank == 0 {
         for from in 1..run.size {
-            let receiving = run.receive(from, Memory::empty());
+            let receiving = run.receive(from, Chunk::empty());
             run.end(receiving).await;
         }
     } else {
-        let sending = run.send(0, Memory::empty());
+        let sending = run.send(0, Chunk::empty());
         run.end(sending).await;
     }
-    broadcast(run, 0, &Memory::empty()).await;
+    broadcast(run, 0, &Chunk::empty()).await;
 }
 
 /// From the root to all others.
-pub(super) async fn broadcast(run: &mut Run<'_>, root: u32, memory: &Memory) {
+pub(super) async fn broadcast(run: &mut Run<'_>, root: u32, chunk: &Chunk) {
     if run.rank != root {
-        let receiving = run.receive(root, memory.clone());
+        let receiving = run.receive(root, chunk.clone());
         return run.end(receiving).await;
     }
     let mut sends = Vec::new();
     for to in run.others() {
-        let sending = run.send(to, memory.clone());
+        let sending = run.send(to, chunk.clone());
         run.keep(&mut sends, sending);
     }
     run.end_all(sends).await;
@@ -53,7 +52,7 @@ pub(super) async fn reduce(
 ) -> Result<()> {
     let Some(receive) = receive else {
         let own = send.ok_or_else(no_send)?;
-        let sending = run.send(root, reducer.memory(own, 0..count));
+        let sending = run.send(root, reducer.chunk(own, 0..count));
         run.end(sending).await;
         return Ok(());
     };
@@ -63,7 +62,7 @@ pub(super) async fn reduce(
         None => Accumulator::owning(reducer, receive, scratch.slot(0)),
     };
     for from in (0..root).rev().chain(root + 1..run.size) {
-        let receiving = run.receive(from, reducer.memory(sum.free, 0..count));
+        let receiving = run.receive(from, reducer.chunk(sum.free, 0..count));
         run.end(receiving).await;
         sum.absorb(from < root, !reducer.commutes(), 0..count);
     }

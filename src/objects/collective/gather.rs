@@ -1,13 +1,12 @@
 //! `MPI_Gather`, `MPI_Gatherv` (MPI 5.0 section 6.5).
 
-use super::buffer::{Blocks, Buffer, VBuffer};
+use super::buffer::{Blocks, Buffer, Chunk, VBuffer};
 use super::choose;
 use super::inter::Root;
 use super::run::Run;
 use super::scratch::{Scratch, copy};
 use super::tree::children;
 use crate::base::error::{Error, Result};
-use crate::data::memory::Memory;
 use crate::err;
 use crate::objects::communicator::Collective;
 
@@ -35,7 +34,7 @@ pub async fn gather(
             linear_root(&mut run, send.as_ref(), &receive).await;
         }
     } else {
-        let send = send.ok_or_else(no_send)?.memory();
+        let send = send.ok_or_else(no_send)?.chunk();
         if choose::gather_by_tree(send.len(), run.size) {
             tree(&mut run, root, send).await?;
         } else {
@@ -64,7 +63,7 @@ pub async fn gatherv(
         let receive = receive.ok_or_else(no_receive)?;
         linear_root(&mut run, send.as_ref(), &receive).await;
     } else {
-        let sending = run.send(root, send.ok_or_else(no_send)?.memory());
+        let sending = run.send(root, send.ok_or_else(no_send)?.chunk());
         run.end(sending).await;
     }
     run.finish()
@@ -78,7 +77,7 @@ async fn linear_root(run: &mut Run<'_>, own: Option<&Buffer>, blocks: &impl Bloc
         run.keep(&mut receives, receiving);
     }
     if let Some(own) = own {
-        run.note(copy(&own.memory(), &blocks.block(run.rank)));
+        run.note(copy(&own.chunk(), &blocks.block(run.rank)));
     }
     run.end_all(receives).await;
 }
@@ -96,16 +95,16 @@ async fn tree_root(run: &mut Run<'_>, own: Option<&Buffer>, receive: &Buffer) ->
     let mut receives = Vec::new();
     for (child, number) in children(0, size) {
         let rank = (root + child) % size;
-        let memory = if wraps(child, number) {
-            scratch.memory()
+        let chunk = if wraps(child, number) {
+            scratch.all()
         } else {
             receive.blocks(rank, number)
         };
-        let receiving = run.receive(rank, memory);
+        let receiving = run.receive(rank, chunk);
         run.keep(&mut receives, receiving);
     }
     if let Some(own) = own {
-        run.note(copy(&own.memory(), &receive.block(root)));
+        run.note(copy(&own.chunk(), &receive.block(root)));
     }
     run.end_all(receives).await;
     if let Some((child, number)) = round {
@@ -122,7 +121,7 @@ async fn tree_root(run: &mut Run<'_>, own: Option<&Buffer>, receive: &Buffer) ->
 }
 
 /// Another's part in the tree.
-async fn tree(run: &mut Run<'_>, root: u32, send: Memory) -> Result<()> {
+async fn tree(run: &mut Run<'_>, root: u32, send: Chunk) -> Result<()> {
     let relative = run.relative(root);
     let parent = (root + (relative & (relative - 1))) % run.size;
     let block = send.len() as usize;
@@ -135,13 +134,13 @@ async fn tree(run: &mut Run<'_>, root: u32, send: Memory) -> Result<()> {
     let scratch = Scratch::bytes((below as usize + 1) * block)?;
     let mut receives = Vec::new();
     for (child, number) in children(relative, run.size) {
-        let memory = scratch.part((child - relative) as usize * block, number as usize * block);
-        let receiving = run.receive((root + child) % run.size, memory);
+        let chunk = scratch.part((child - relative) as usize * block, number as usize * block);
+        let receiving = run.receive((root + child) % run.size, chunk);
         run.keep(&mut receives, receiving);
     }
     run.note(copy(&send, &scratch.part(0, block)));
     run.end_all(receives).await;
-    let sending = run.send(parent, scratch.memory());
+    let sending = run.send(parent, scratch.all());
     run.end(sending).await;
     Ok(())
 }

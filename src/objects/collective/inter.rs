@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use super::allgather::uneven;
 use super::alltoall::{exchange_all, partners};
 use super::bcast::broadcast;
-use super::buffer::{Address, Blocks, Buffer, Packed, VBuffer, WithoutOwn};
+use super::buffer::{Address, Blocks, Buffer, Chunk, Packed, VBuffer, WithoutOwn};
 use super::gather::no_receive;
 use super::pieces::Pieces;
 use super::reduce::within;
@@ -16,7 +16,6 @@ use super::run::Run;
 use super::scatter::linear_root;
 use super::scratch::{Scratch, copy};
 use crate::base::error::{Error, Result};
-use crate::data::memory::Memory;
 use crate::err;
 use crate::objects::communicator::Collective;
 
@@ -58,7 +57,7 @@ impl Root {
 /// What each process of one group has for all of the other. Every process receives from some of the other group, as
 /// many as any other or one more; then what they have goes round inside the group.
 pub(super) async fn allgather(operation: &Collective, send: Option<Buffer>, receive: Buffer) -> Result<()> {
-    let own = send.ok_or_else(in_place)?.memory();
+    let own = send.ok_or_else(in_place)?.chunk();
     let mut run = Run::across(operation);
     let total = receive.block(0).len() * u64::from(run.size);
     let range = |first: u32, end: u32| receive.blocks(first, end - first);
@@ -68,7 +67,7 @@ pub(super) async fn allgather(operation: &Collective, send: Option<Buffer>, rece
 
 /// As [`allgather`], with blocks of different lengths.
 pub(super) async fn allgatherv(operation: &Collective, send: Option<Buffer>, receive: VBuffer) -> Result<()> {
-    let own = send.ok_or_else(in_place)?.memory();
+    let own = send.ok_or_else(in_place)?.chunk();
     let mut run = Run::across(operation);
     let lengths = (0..run.size).map(|rank| receive.block(rank).len());
     let total = lengths.clone().sum::<u64>();
@@ -87,9 +86,9 @@ pub(super) async fn allgatherv(operation: &Collective, send: Option<Buffer>, rec
 async fn share(
     run: &mut Run<'_>,
     inside: &Collective,
-    own: Memory,
+    own: Chunk,
     blocks: &impl Blocks,
-    range: impl Fn(u32, u32) -> Memory + Send + Sync,
+    range: impl Fn(u32, u32) -> Chunk + Send + Sync,
     total: u64,
 ) -> Result<()> {
     let mut inside = Run::new(inside);
@@ -134,8 +133,8 @@ impl<F> Shares<F> {
     }
 }
 
-impl<F: Fn(u32, u32) -> Memory + Send + Sync> Blocks for Shares<F> {
-    fn block(&self, rank: u32) -> Memory {
+impl<F: Fn(u32, u32) -> Chunk + Send + Sync> Blocks for Shares<F> {
+    fn block(&self, rank: u32) -> Chunk {
         let (first, end) = self.of(rank);
         (self.range)(first, end)
     }
@@ -166,14 +165,14 @@ pub(super) async fn reduce(
     match root {
         Root::Here => {
             let receive = receive.ok_or_else(no_receive)?;
-            let receiving = run.receive(0, reducer.memory(receive, 0..count));
+            let receiving = run.receive(0, reducer.chunk(receive, 0..count));
             run.end(receiving).await;
         }
         Root::Rank(root) => {
             let scratch = Scratch::elements(&reducer.datatype, if run.rank == 0 { count } else { 0 }, 1)?;
             let sum = combined(&mut run, &operation.inside(), send, &scratch, reducer, count).await?;
             if let Some(sum) = sum {
-                let sending = run.send(root, reducer.memory(sum, 0..count));
+                let sending = run.send(root, reducer.chunk(sum, 0..count));
                 run.end(sending).await;
             }
         }
@@ -213,9 +212,9 @@ pub(super) async fn allreduce(
     let inside = operation.inside();
     let scratch = Scratch::elements(&reducer.datatype, if run.rank == 0 { count } else { 0 }, 1)?;
     let sum = combined(&mut run, &inside, send, &scratch, reducer, count).await?;
-    let result = reducer.memory(receive, 0..count);
+    let result = reducer.chunk(receive, 0..count);
     if let Some(sum) = sum {
-        run.exchange(0, reducer.memory(sum, 0..count), 0, result.clone())
+        run.exchange(0, reducer.chunk(sum, 0..count), 0, result.clone())
             .await;
     }
     let mut inside = Run::new(&inside);
@@ -253,9 +252,9 @@ pub(super) async fn reduce_blocks(
             let theirs = scratch.slot(1);
             run.exchange(
                 0,
-                reducer.memory(sum, 0..total),
+                reducer.chunk(sum, 0..total),
                 0,
-                reducer.memory(theirs, 0..total),
+                reducer.chunk(theirs, 0..total),
             )
             .await;
             let blocks = Combined {
@@ -266,7 +265,7 @@ pub(super) async fn reduce_blocks(
             linear_root(&mut inside, &blocks, Some(&own)).await;
         }
         None => {
-            let receiving = inside.receive(0, own.memory());
+            let receiving = inside.receive(0, own.chunk());
             inside.end(receiving).await;
         }
     }
@@ -282,9 +281,9 @@ struct Combined<'a, S> {
 }
 
 impl<S: Fn(u32) -> u64 + Send + Sync> Blocks for Combined<'_, S> {
-    fn block(&self, rank: u32) -> Memory {
+    fn block(&self, rank: u32) -> Chunk {
         self.reducer
-            .memory(self.address, (self.start)(rank)..(self.start)(rank + 1))
+            .chunk(self.address, (self.start)(rank)..(self.start)(rank + 1))
     }
 }
 

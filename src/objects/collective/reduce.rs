@@ -114,8 +114,8 @@ async fn binomial(
     };
     let mut sum = own;
     let post = |run: &Run<'_>, level: usize| {
-        let memory = reducer.memory(place(level), 0..count);
-        run.receive(run.above(1 << level), memory)
+        let chunk = reducer.chunk(place(level), 0..count);
+        run.receive(run.above(1 << level), chunk)
     };
     let mut next = (levels > 0).then(|| post(run, 0));
     for level in 0..levels {
@@ -128,16 +128,16 @@ async fn binomial(
     if relative != 0 {
         let sending = run.send(
             run.below(relative & relative.wrapping_neg()),
-            reducer.memory(sum, 0..count),
+            reducer.chunk(sum, 0..count),
         );
         run.end(sending).await;
     } else if run.rank != root {
-        let sending = run.send(root, reducer.memory(sum, 0..count));
+        let sending = run.send(root, reducer.chunk(sum, 0..count));
         run.end(sending).await;
     }
     match receive {
         Some(receive) if top != root => {
-            let receiving = run.receive(top, reducer.memory(receive, 0..count));
+            let receiving = run.receive(top, reducer.chunk(receive, 0..count));
             run.end(receiving).await;
         }
         Some(receive) if sum != receive => reducer.copy(sum, receive, 0..count),
@@ -179,7 +179,7 @@ async fn halving(
         match receive {
             Some(receive) => sum.settle(receive, piece),
             None => {
-                let sending = run.send(root, reducer.memory(sum.sum, piece));
+                let sending = run.send(root, reducer.chunk(sum.sum, piece));
                 run.end(sending).await;
             }
         }
@@ -188,7 +188,7 @@ async fn halving(
         let mut receives = Vec::new();
         for other in (0..folding.number).filter(|&other| Some(other) != folded) {
             let piece = halving.range(halving.pieces(other, folding.rounds()));
-            let receiving = run.receive(folding.rank(other), reducer.memory(receive, piece));
+            let receiving = run.receive(folding.rank(other), reducer.chunk(receive, piece));
             run.keep(&mut receives, receiving);
         }
         run.end_all(receives).await;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::buffer::Address;
+use super::buffer::{Address, Chunk};
 use super::choose::{self, ReduceScatter};
 use super::inter;
 use super::reduce;
@@ -13,7 +13,6 @@ use super::run::Run;
 use super::scratch::{Scratch, copy};
 use crate::base::error::Result;
 use crate::data::datatype::Datatype;
-use crate::data::memory::Memory;
 use crate::data::op::Op;
 use crate::objects::communicator::Collective;
 
@@ -118,8 +117,8 @@ impl<S: Fn(u32) -> u64 + Send + Sync> Task<S> {
         (self.start)(rank)..(self.start)(rank + 1)
     }
 
-    fn memory(&self, rank: u32) -> Memory {
-        self.reducer.memory(self.own, self.block(rank))
+    fn chunk(&self, rank: u32) -> Chunk {
+        self.reducer.chunk(self.own, self.block(rank))
     }
 
     /// Where a rank's block of this process's operand begins.
@@ -148,7 +147,7 @@ impl<S: Fn(u32) -> u64 + Send + Sync> Task<S> {
         };
         let high = scratch.slot(OPERANDS + 1);
         let copy_into = |from: Address, to: Address| {
-            let (from, to) = (reducer.memory(from, 0..count), reducer.memory(to, 0..count));
+            let (from, to) = (reducer.chunk(from, 0..count), reducer.chunk(to, 0..count));
             copy(&from, &to).expect("as many elements");
         };
         let mut any_high = false;
@@ -156,7 +155,7 @@ impl<S: Fn(u32) -> u64 + Send + Sync> Task<S> {
         let mut receives = VecDeque::new();
         let post = |run: &Run<'_>, distance: u32| {
             let slot = scratch.slot(distance as usize % OPERANDS);
-            run.receive(run.below(distance), reducer.memory(slot, 0..count))
+            run.receive(run.below(distance), reducer.chunk(slot, 0..count))
         };
         let ahead = OPERANDS as u32;
         for distance in 1..run.size.min(ahead + 1) {
@@ -165,7 +164,7 @@ impl<S: Fn(u32) -> u64 + Send + Sync> Task<S> {
             }
             let to = run.above(distance);
             if !self.block(to).is_empty() {
-                sends.push_back(run.send(to, self.memory(to)));
+                sends.push_back(run.send(to, self.chunk(to)));
             }
         }
         copy_into(self.address(run.rank), low);
@@ -188,7 +187,7 @@ impl<S: Fn(u32) -> u64 + Send + Sync> Task<S> {
                 }
                 let to = run.above(distance + ahead);
                 if !self.block(to).is_empty() {
-                    sends.push_back(run.send(to, self.memory(to)));
+                    sends.push_back(run.send(to, self.chunk(to)));
                 }
             }
             if sends.len() > choose::WINDOW {
@@ -217,7 +216,7 @@ impl<S: Fn(u32) -> u64 + Send + Sync> Task<S> {
         let scratch = Scratch::elements(&reducer.datatype, all.end, 2)?;
         let mut sum = Accumulator::reading(reducer, self.own, [scratch.slot(0), scratch.slot(1)]);
         let Some(folded) = folding.fold(run, &mut sum, all).await else {
-            let result = reducer.memory(self.receive, 0..mine.end - mine.start);
+            let result = reducer.chunk(self.receive, 0..mine.end - mine.start);
             let receiving = run.receive(run.rank + 1, result);
             run.end(receiving).await;
             return Ok(());
@@ -230,7 +229,7 @@ impl<S: Fn(u32) -> u64 + Send + Sync> Task<S> {
         };
         halving.reduce_scatter(run, &mut sum, folded).await;
         if run.rank < 2 * folding.pairs {
-            let theirs = reducer.memory(sum.sum, self.block(run.rank - 1));
+            let theirs = reducer.chunk(sum.sum, self.block(run.rank - 1));
             let sending = run.send(run.rank - 1, theirs);
             run.end(sending).await;
         }
@@ -251,13 +250,13 @@ impl<S: Fn(u32) -> u64 + Send + Sync> Task<S> {
         let result = (run.rank == 0).then(|| scratch.slot(0));
         reduce::whole(run, 0, Some(self.own), result, reducer, all).await?;
         let Some(result) = result else {
-            let receiving = run.receive(0, reducer.memory(self.receive, 0..count));
+            let receiving = run.receive(0, reducer.chunk(self.receive, 0..count));
             run.end(receiving).await;
             return Ok(());
         };
         let mut sends = Vec::new();
         for rank in 1..run.size {
-            let sending = run.send(rank, reducer.memory(result, self.block(rank)));
+            let sending = run.send(rank, reducer.chunk(result, self.block(rank)));
             run.keep(&mut sends, sending);
         }
         self.settle(result, count);

@@ -3,12 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::buffer::Address;
+use super::buffer::{Address, Chunk};
 use super::pieces::Pieces;
 use super::run::Run;
 use super::scratch::copy;
 use crate::data::datatype::Datatype;
-use crate::data::memory::Memory;
 use crate::data::op::Op;
 
 /// How to combine elements.
@@ -19,9 +18,9 @@ pub(super) struct Reducer {
 
 impl Reducer {
     /// Some of the elements of a buffer.
-    pub fn memory(&self, address: Address, range: Range<u64>) -> Memory {
+    pub fn chunk(&self, address: Address, range: Range<u64>) -> Chunk {
         let first = address.element(range.start, &self.datatype);
-        Memory::new(first.get(), range.end - range.start, &self.datatype)
+        Chunk::elements(first, range.end - range.start, &self.datatype)
     }
 
     /// `inout = input op inout`: `input` comes from the lower ranks.
@@ -45,7 +44,7 @@ impl Reducer {
 
     /// Copies elements from buffer to buffer.
     pub fn copy(&self, from: Address, to: Address, range: Range<u64>) {
-        let (from, to) = (self.memory(from, range.clone()), self.memory(to, range));
+        let (from, to) = (self.chunk(from, range.clone()), self.chunk(to, range));
         copy(&from, &to).expect("as many elements");
     }
 
@@ -113,8 +112,8 @@ impl<'a> Accumulator<'a> {
 
     /// Exchanges the whole partial result with another process, and combines in the order of ranks.
     pub async fn exchange(&mut self, run: &mut Run<'_>, partner: u32, range: Range<u64>) {
-        let receiving = run.receive(partner, self.reducer.memory(self.free, range.clone()));
-        let sending = run.send(partner, self.reducer.memory(self.sum, range.clone()));
+        let receiving = run.receive(partner, self.reducer.chunk(self.free, range.clone()));
+        let sending = run.send(partner, self.reducer.chunk(self.sum, range.clone()));
         run.end(receiving).await;
         run.end(sending).await;
         self.absorb(partner < run.rank, true, range);
@@ -122,7 +121,7 @@ impl<'a> Accumulator<'a> {
 
     /// Receives the partial result of the next lower process, and combines.
     pub async fn receive_below(&mut self, run: &mut Run<'_>, from: u32, range: Range<u64>) {
-        let receiving = run.receive(from, self.reducer.memory(self.free, range.clone()));
+        let receiving = run.receive(from, self.reducer.chunk(self.free, range.clone()));
         run.end(receiving).await;
         self.absorb(true, !self.reducer.commutes(), range);
     }
@@ -190,7 +189,7 @@ impl Folding {
     pub async fn fold(self, run: &mut Run<'_>, sum: &mut Accumulator<'_>, all: Range<u64>) -> Option<u32> {
         let folded = self.folded(run.rank);
         if folded.is_none() {
-            let sending = run.send(run.rank + 1, sum.reducer.memory(sum.sum, all));
+            let sending = run.send(run.rank + 1, sum.reducer.chunk(sum.sum, all));
             run.end(sending).await;
         } else if run.rank < 2 * self.pairs {
             sum.receive_below(run, run.rank - 1, all).await;
@@ -259,9 +258,9 @@ impl<S: Fn(u32) -> u64 + Send + Sync> Halving<'_, S> {
             let given = self.range(self.pieces(partner, round + 1));
             run.exchange(
                 rank,
-                sum.reducer.memory(sum.sum, given),
+                sum.reducer.chunk(sum.sum, given),
                 rank,
-                sum.reducer.memory(sum.free, kept.clone()),
+                sum.reducer.chunk(sum.free, kept.clone()),
             )
             .await;
             sum.absorb(partner < folded, !sum.reducer.commutes(), kept);
@@ -278,9 +277,9 @@ impl<S: Fn(u32) -> u64 + Send + Sync> Halving<'_, S> {
             let theirs = self.range(self.pieces(partner, round + 1));
             run.exchange(
                 rank,
-                reducer.memory(buffer, mine),
+                reducer.chunk(buffer, mine),
                 rank,
-                reducer.memory(buffer, theirs),
+                reducer.chunk(buffer, theirs),
             )
             .await;
         }

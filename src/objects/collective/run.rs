@@ -7,9 +7,9 @@
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
+use super::buffer::Chunk;
 use super::choose;
 use crate::base::error::{Error, Result};
-use crate::data::memory::Memory;
 use crate::instance::Completion;
 use crate::objects::communicator::Collective;
 
@@ -67,18 +67,18 @@ impl<'a> Run<'a> {
         (0..self.size).filter(move |&other| other != rank)
     }
 
-    /// Starts a send. The memory is the operation's: a user's buffer, or scratch that outlives the completion.
-    pub fn send(&self, to: u32, memory: Memory) -> Completion {
+    /// Starts a send.
+    pub fn send(&self, to: u32, chunk: Chunk) -> Completion {
         // SAFETY: a user's buffer is valid until the operation ends (see `Address`), which is not before its
         // completions have ended or were dropped; scratch is dropped after them. Algorithms do not write to what
         // they are sending.
-        unsafe { self.operation.send(to, memory) }
+        unsafe { self.operation.send(to, chunk.into_memory()) }
     }
 
-    /// Starts a receive. The memory is the operation's, as for [`Run::send`].
-    pub fn receive(&self, from: u32, memory: Memory) -> Completion {
+    /// Starts a receive.
+    pub fn receive(&self, from: u32, chunk: Chunk) -> Completion {
         // SAFETY: as in `send`; algorithms leave what they are receiving alone until it has come.
-        unsafe { self.operation.receive(from, memory) }
+        unsafe { self.operation.receive(from, chunk.into_memory()) }
     }
 
     /// Waits for the end of a message.
@@ -103,7 +103,7 @@ impl<'a> Run<'a> {
     }
 
     /// Receives from one rank while sending to another.
-    pub async fn exchange(&mut self, to: u32, send: Memory, from: u32, receive: Memory) {
+    pub async fn exchange(&mut self, to: u32, send: Chunk, from: u32, receive: Chunk) {
         let receiving = self.receive(from, receive);
         let sending = self.send(to, send);
         self.end(receiving).await;

@@ -107,9 +107,9 @@ async fn shift(
     count: u64,
 ) -> bool {
     let receiving =
-        (run.rank >= distance).then(|| run.receive(run.rank - distance, reducer.memory(into, 0..count)));
+        (run.rank >= distance).then(|| run.receive(run.rank - distance, reducer.chunk(into, 0..count)));
     let sending = (run.size - run.rank > distance)
-        .then(|| run.send(run.rank + distance, reducer.memory(from, 0..count)));
+        .then(|| run.send(run.rank + distance, reducer.chunk(from, 0..count)));
     let came = receiving.is_some();
     for completion in [receiving, sending].into_iter().flatten() {
         run.end(completion).await;

@@ -1,13 +1,12 @@
 //! `MPI_Scatter`, `MPI_Scatterv` (MPI 5.0 section 6.6).
 
-use super::buffer::{Blocks, Buffer, VBuffer};
+use super::buffer::{Blocks, Buffer, Chunk, VBuffer};
 use super::choose;
 use super::inter::Root;
 use super::run::Run;
 use super::scratch::{Scratch, copy};
 use super::tree::children;
 use crate::base::error::{Error, Result};
-use crate::data::memory::Memory;
 use crate::err;
 use crate::objects::communicator::Collective;
 
@@ -34,11 +33,11 @@ pub async fn scatter(
             linear_root(&mut run, &send, receive.as_ref()).await;
         }
     } else {
-        let memory = receive.ok_or_else(no_receive)?.memory();
-        if choose::gather_by_tree(memory.len(), run.size) {
-            tree(&mut run, root, memory).await?;
+        let chunk = receive.ok_or_else(no_receive)?.chunk();
+        if choose::gather_by_tree(chunk.len(), run.size) {
+            tree(&mut run, root, chunk).await?;
         } else {
-            let receiving = run.receive(root, memory);
+            let receiving = run.receive(root, chunk);
             run.end(receiving).await;
         }
     }
@@ -63,7 +62,7 @@ pub async fn scatterv(
         let send = send.ok_or_else(no_send)?;
         linear_root(&mut run, &send, receive.as_ref()).await;
     } else {
-        let receiving = run.receive(root, receive.ok_or_else(no_receive)?.memory());
+        let receiving = run.receive(root, receive.ok_or_else(no_receive)?.chunk());
         run.end(receiving).await;
     }
     run.finish()
@@ -78,7 +77,7 @@ pub(super) async fn linear_root(run: &mut Run<'_>, blocks: &impl Blocks, own: Op
         run.keep(&mut sends, sending);
     }
     if let Some(own) = own {
-        run.note(copy(&blocks.block(run.rank), &own.memory()));
+        run.note(copy(&blocks.block(run.rank), &own.chunk()));
     }
     run.end_all(sends).await;
 }
@@ -105,34 +104,34 @@ async fn tree_root(run: &mut Run<'_>, send: &Buffer, own: Option<&Buffer>) -> Re
     let mut sends = Vec::new();
     for (child, number) in children(0, size) {
         let rank = (root + child) % size;
-        let memory = if wraps(child, number) {
-            scratch.memory()
+        let chunk = if wraps(child, number) {
+            scratch.all()
         } else {
             send.blocks(rank, number)
         };
-        let sending = run.send(rank, memory);
+        let sending = run.send(rank, chunk);
         run.keep(&mut sends, sending);
     }
     if let Some(own) = own {
-        run.note(copy(&send.block(root), &own.memory()));
+        run.note(copy(&send.block(root), &own.chunk()));
     }
     run.end_all(sends).await;
     Ok(())
 }
 
 /// Another's part in the tree.
-async fn tree(run: &mut Run<'_>, root: u32, memory: Memory) -> Result<()> {
+async fn tree(run: &mut Run<'_>, root: u32, chunk: Chunk) -> Result<()> {
     let relative = run.relative(root);
     let parent = (root + (relative & (relative - 1))) % run.size;
-    let block = memory.len() as usize;
+    let block = chunk.len() as usize;
     let below: u32 = children(relative, run.size).map(|(_, number)| number).sum();
     if below == 0 {
-        let receiving = run.receive(parent, memory);
+        let receiving = run.receive(parent, chunk);
         run.end(receiving).await;
         return Ok(());
     }
     let scratch = Scratch::bytes((below as usize + 1) * block)?;
-    let receiving = run.receive(parent, scratch.memory());
+    let receiving = run.receive(parent, scratch.all());
     run.end(receiving).await;
     let mut sends = Vec::new();
     for (child, number) in children(relative, run.size) {
@@ -140,7 +139,7 @@ async fn tree(run: &mut Run<'_>, root: u32, memory: Memory) -> Result<()> {
         let sending = run.send((root + child) % run.size, part);
         run.keep(&mut sends, sending);
     }
-    run.note(copy(&scratch.part(0, block), &memory));
+    run.note(copy(&scratch.part(0, block), &chunk));
     run.end_all(sends).await;
     Ok(())
 }

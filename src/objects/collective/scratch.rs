@@ -4,7 +4,8 @@ use std::alloc::Layout;
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 
-use super::buffer::Address;
+use super::buffer::{Address, Chunk};
+use crate::base::bytes::RawRoom;
 use crate::base::error::Result;
 use crate::data::datatype::Datatype;
 use crate::data::memory::Memory;
@@ -87,20 +88,14 @@ impl Scratch {
     }
 
     /// All the bytes.
-    pub fn memory(&self) -> Memory {
-        Memory::Contiguous {
-            address: self.address().get(),
-            len: self.len,
-        }
+    pub fn all(&self) -> Chunk {
+        Chunk::bytes(self.address(), self.len)
     }
 
     /// The `len` bytes at `offset`.
-    pub fn part(&self, offset: usize, len: usize) -> Memory {
-        debug_assert!(offset + len <= self.len);
-        Memory::Contiguous {
-            address: self.address().at(offset as i64).get(),
-            len,
-        }
+    pub fn part(&self, offset: usize, len: usize) -> Chunk {
+        assert!(offset + len <= self.len, "within the scratch");
+        Chunk::bytes(self.address().at(offset as i64), len)
     }
 }
 
@@ -137,12 +132,12 @@ fn too_much(len: usize) -> crate::base::error::Error {
 }
 
 /// Copies between memories of the operation; an error where `to` is shorter than `from`.
-pub(super) fn copy(from: &Memory, to: &Memory) -> Result<()> {
+pub(super) fn copy(from: &Chunk, to: &Chunk) -> Result<()> {
     let len = from.len().min(to.len());
     if len != 0 {
-        // SAFETY: both are memory of the operation, which lasts as long as it (see `Address` and `Scratch`), and an
-        // operation does not copy between memories that overlap.
-        unsafe { copy_bytes(from, to, len as usize) };
+        // SAFETY: both are memory of the operation, which lasts as long as it (see `Chunk`), and an operation does not copy
+        // between memories that overlap.
+        unsafe { copy_bytes(from.memory(), to.memory(), len as usize) };
     }
     if from.len() > to.len() {
         return Err(err!(
@@ -159,19 +154,19 @@ pub(super) fn copy(from: &Memory, to: &Memory) -> Result<()> {
 /// `from` is valid for reading, `to` for writing; both have at least `len` bytes; they do not overlap.
 unsafe fn copy_bytes(from: &Memory, to: &Memory, len: usize) {
     const CHUNK: usize = 32 << 10;
-    // SAFETY: the caller's promise covers each of the accesses.
+    // SAFETY: each access is within the first `len` bytes, which the caller says are readable and writable, and apart.
     unsafe {
         if let Some(bytes) = from.slice(0, len) {
             to.unpack(0, bytes);
         } else if let Some((address, _)) = to.contiguous() {
-            from.pack(0, std::slice::from_raw_parts_mut(address, len));
+            from.pack(0, RawRoom::new(address, len));
         } else {
             let mut chunk = vec![0; len.min(CHUNK)];
             let mut done = 0;
             while done < len {
                 let piece = &mut chunk[..(len - done).min(CHUNK)];
-                from.pack(done as u64, piece);
-                to.unpack(done as u64, piece);
+                from.pack(done as u64, &mut *piece);
+                to.unpack(done as u64, &*piece);
                 done += piece.len();
             }
         }
@@ -187,16 +182,15 @@ mod tests {
     fn a_copy_is_an_error_only_where_there_is_too_little_room() {
         for (from_len, to_len) in [(4, 8), (8, 8), (8, 4)] {
             let (mut from, mut to) = ([7u8; 8], [0u8; 8]);
-            let flat = |bytes: &mut [u8; 8], count| Memory::new(bytes.as_mut_ptr(), count, Datatype::byte());
+            // SAFETY: both outlive the copy.
+            let flat =
+                |bytes: &mut [u8; 8], count| unsafe { Chunk::bytes(Address::new(bytes.as_mut_ptr()), count) };
             let result = copy(&flat(&mut from, from_len), &flat(&mut to, to_len));
             assert_eq!(
                 result.err().map(|error| error.class),
                 (from_len > to_len).then_some(Class::Truncate)
             );
-            assert_eq!(
-                to.iter().filter(|byte| **byte == 7).count() as u64,
-                from_len.min(to_len)
-            );
+            assert_eq!(to.iter().filter(|byte| **byte == 7).count(), from_len.min(to_len));
         }
     }
 

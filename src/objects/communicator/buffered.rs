@@ -39,7 +39,7 @@ impl Communicator {
             None => {}
         }
         let message = |memory| self.message(to, tag, memory, false);
-        // SAFETY: the caller's promise; what does not go at once comes back.
+        // SAFETY: the caller keeps the memory valid and unchanged for the call; what does not go at once comes back.
         match unsafe { self.instance.engine().try_send(&message(memory.clone()), request) } {
             Tried::Sent(id) => return Ok(id),
             Tried::NotNow => {}
@@ -49,7 +49,7 @@ impl Communicator {
             None => SendBuffer::automatic().reserve(bytes)?,
         };
         // The engine is free while a long message is copied.
-        // SAFETY: the caller's promise; so many bytes were reserved.
+        // SAFETY: the memory is readable for the call, as the caller says; so many bytes were reserved.
         unsafe { place.fill(&memory) };
         let copy = place.memory();
         self.instance.engine().send_from(&message(copy), place, request)

@@ -160,30 +160,32 @@ impl Collective {
     }
 
     /// Sends bytes of ours and waits until they have gone.
-    pub async fn send_bytes(&self, to: u32, bytes: &[u8]) -> Result<()> {
-        // SAFETY: borrowed until the completion is ready or dropped.
-        unsafe { self.send(to, Memory::of(bytes)) }.await?;
+    pub async fn send_bytes(&self, to: u32, bytes: Vec<u8>) -> Result<()> {
+        // SAFETY: this owns the bytes until the completion is ready or dropped; if this is forgotten, so are they.
+        unsafe { self.send(to, Memory::of(&bytes)) }.await?;
         Ok(())
     }
 
-    /// Receives bytes of ours.
-    pub async fn receive_bytes(&self, from: u32, bytes: &mut [u8]) -> Result<()> {
-        // SAFETY: borrowed until the completion is ready or dropped.
-        unsafe { self.receive(from, Memory::of_mut(bytes)) }.await?;
-        Ok(())
+    /// Receives up to so many bytes; what does not come is zero.
+    pub async fn receive_bytes(&self, from: u32, len: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; len];
+        // SAFETY: as in `send_bytes`.
+        unsafe { self.receive(from, Memory::of_mut(&mut bytes)) }.await?;
+        Ok(bytes)
     }
 
-    /// Sends to one rank while receiving from another.
-    pub async fn exchange_bytes(&self, to: u32, send: &[u8], from: u32, receive: &mut [u8]) -> Result<()> {
-        // SAFETY: both borrowed until the completions are ready or dropped.
+    /// Sends to one rank while receiving up to so many bytes from another.
+    pub async fn exchange_bytes(&self, to: u32, send: Vec<u8>, from: u32, len: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; len];
+        // SAFETY: as in `send_bytes`.
         let (receiving, sending) = unsafe {
             (
-                self.receive(from, Memory::of_mut(receive)),
-                self.send(to, Memory::of(send)),
+                self.receive(from, Memory::of_mut(&mut bytes)),
+                self.send(to, Memory::of(&send)),
             )
         };
         receiving.await?;
         sending.await?;
-        Ok(())
+        Ok(bytes)
     }
 }

@@ -177,12 +177,14 @@ impl Communicator {
         };
         let (place, size) = (place as usize, ranks.len());
         let operation = self.partial(tag);
-        let mut context = self.instance().new_context().bits().to_le_bytes();
+        let mut context = self.instance().new_context().bits().to_le_bytes().to_vec();
         // A binomial tree from the group's first member.
         let mut mask = 1;
         while mask < size {
             if place & mask != 0 {
-                operation.receive_bytes(ranks[place - mask], &mut context).await?;
+                context = operation
+                    .receive_bytes(ranks[place - mask], context.len())
+                    .await?;
                 break;
             }
             mask *= 2;
@@ -190,15 +192,11 @@ impl Communicator {
         mask /= 2;
         while mask > 0 {
             if let Some(&to) = ranks.get(place + mask) {
-                operation.send_bytes(to, &context).await?;
+                operation.send_bytes(to, context.clone()).await?;
             }
             mask /= 2;
         }
-        Ok(Communicator::new(
-            self.instance(),
-            Context::of_bits(u64::from_le_bytes(context)),
-            group,
-        ))
+        Ok(Communicator::new(self.instance(), context_of(&context), group))
     }
 
     /// A communicator of a group whose members find each other by the group and a text, without a parent
@@ -218,10 +216,9 @@ impl Communicator {
             group.member(0)
         ));
         let operation = meeting.collective();
-        let mut context = instance.new_context().bits().to_le_bytes();
-        collective::bcast_bytes(&operation, 0, &mut context).await?;
-        let context = Context::of_bits(u64::from_le_bytes(context));
-        Ok(Communicator::new(&instance, context, group))
+        let context = instance.new_context().bits().to_le_bytes().to_vec();
+        let context = collective::bcast_bytes(&operation, 0, context).await?;
+        Ok(Communicator::new(&instance, context_of(&context), group))
     }
 
     /// A communicator whose context id is made of the group and the text, and that serves for nothing but handing out
@@ -241,6 +238,11 @@ impl Communicator {
         hasher.write(text.as_bytes());
         Communicator::new(instance, Context::meeting(hasher.finish()), group)
     }
+}
+
+/// The context id in a message.
+fn context_of(bytes: &[u8]) -> Context {
+    Context::of_bits(u64::from_le_bytes(bytes.try_into().expect("8 bytes")))
 }
 
 /// What processes meet for: calls of different kinds may have the group and the text in common.
@@ -284,8 +286,7 @@ impl ColorsAndKeys {
         mine[4..8].copy_from_slice(&key.to_le_bytes());
         let context = communicator.instance().new_context();
         mine[8..].copy_from_slice(&context.bits().to_le_bytes());
-        let mut all = vec![0; Self::ANSWER * operation.size() as usize];
-        collective::allgather_bytes(&operation, &mine, &mut all).await?;
+        let all = collective::allgather_bytes(&operation, &mine).await?;
         let int = |bytes: &[u8]| i32::from_le_bytes(bytes.try_into().expect("4 bytes"));
         let answers = all
             .chunks_exact(Self::ANSWER)
@@ -294,7 +295,7 @@ impl ColorsAndKeys {
                 process: operation.process(rank as u32),
                 color: int(&said[..4]),
                 key: int(&said[4..8]),
-                context: Context::of_bits(u64::from_le_bytes(said[8..].try_into().expect("8 bytes"))),
+                context: context_of(&said[8..]),
             });
         Ok(ColorsAndKeys(answers.collect()))
     }

@@ -181,8 +181,7 @@ async fn exchange_cards(
     let mut bytes = (mine.len() as u64).to_le_bytes().to_vec();
     bytes.extend(mine);
     bytes.resize(8 + longest, 0);
-    let mut all = vec![0; bytes.len() * operation.size() as usize];
-    collective::allgather_bytes(&operation, &bytes, &mut all).await?;
+    let all = collective::allgather_bytes(&operation, &bytes).await?;
     let cards = all.chunks_exact(bytes.len()).map(|bytes| {
         let (len, card) = bytes.split_first_chunk::<8>()?;
         card.get(..u64::from_le_bytes(*len) as usize).map(<[u8]>::to_vec)
@@ -199,13 +198,12 @@ async fn gather_texts(finalizing: &Arc<Communicator>, mine: String, longest: usi
         // Zeros fill it up, which are in no text.
         let mut bytes = mine.into_bytes();
         bytes.resize(longest, 0);
-        operation.send_bytes(0, &bytes).await?;
+        operation.send_bytes(0, bytes).await?;
         return Ok(Vec::new());
     }
     let mut texts = vec![mine];
-    let mut bytes = vec![0; longest];
     for rank in 1..operation.size() {
-        operation.receive_bytes(rank, &mut bytes).await?;
+        let bytes = operation.receive_bytes(rank, longest).await?;
         let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
         texts.push(String::from_utf8_lossy(text).into_owned());
     }

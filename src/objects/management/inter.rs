@@ -60,15 +60,16 @@ impl Bridge {
             len: group.size(),
             context,
         };
-        let mut theirs = [0; Head::BYTES];
-        self.operation
-            .exchange_bytes(self.to, &mine.encode(), self.to, &mut theirs)
+        let theirs = self
+            .operation
+            .exchange_bytes(self.to, mine.encode().to_vec(), self.to, Head::BYTES)
             .await?;
-        let theirs = Head::decode(&theirs);
+        let theirs = Head::decode(theirs.first_chunk().expect("a head"));
         let mine = encode(group.iter(), directory);
-        let mut members = vec![0; theirs.len as usize * ProcessName::BYTES];
-        self.operation
-            .exchange_bytes(self.to, &mine, self.to, &mut members)
+        let bytes = theirs.len as usize * ProcessName::BYTES;
+        let members = self
+            .operation
+            .exchange_bytes(self.to, mine, self.to, bytes)
             .await?;
         Ok((decode(&members, directory)?, theirs.context))
     }
@@ -169,11 +170,11 @@ impl Communicator {
             };
             head = said.encode();
         }
-        collective::bcast_bytes(&operation, leader, &mut head).await?;
-        let head = Head::decode(&head);
+        let head = collective::bcast_bytes(&operation, leader, head.to_vec()).await?;
+        let head = Head::decode(head.first_chunk().expect("a head"));
         let bytes = head.len as usize * if head.class == 0 { ProcessName::BYTES } else { 1 };
         follows.resize(bytes, 0);
-        collective::bcast_bytes(&operation, leader, &mut follows).await?;
+        let follows = collective::bcast_bytes(&operation, leader, follows).await?;
         if head.class != 0 {
             return Err(leaders_error(head.class, &follows));
         }

@@ -5,6 +5,8 @@
 //! - `inter`: making intercommunicators, and merging them
 //! - `split_type`: dividing communicators by where processes are
 //! - `ending`: disconnecting, and the barriers inside finalize
+//!
+//! What does not belong here: the algorithms that it uses (`collective`), and the messages themselves (`communicator`).
 
 pub mod create;
 mod ending;

@@ -128,8 +128,7 @@ impl Communicator {
         let (all, me) = {
             let operation = self.step(SPLIT_TYPE, false);
             let operation = operation.everybody();
-            let mut all = vec![0; Place::BYTES * operation.size() as usize];
-            collective::allgather_bytes(&operation, &place.encode(), &mut all).await?;
+            let all = collective::allgather_bytes(&operation, &place.encode()).await?;
             let places: Vec<Place> = all.chunks_exact(Place::BYTES).map(Place::decode).collect();
             (places, operation.rank() as usize)
         };

@@ -236,11 +236,6 @@ impl Window {
         &self.exposed
     }
 
-    /// How many bytes displacements into this process's memory count as one.
-    pub fn disp_unit(&self) -> i64 {
-        self.disp_unit
-    }
-
     /// What is attached to it.
     ///
     /// # Errors

@@ -211,20 +211,22 @@ impl Shared {
             disp_unit,
             separate,
         };
-        let mut all = vec![0; Wish::BYTES * communicator.size() as usize];
-        collective::allgather_bytes(&communicator.collective(), &wish.encode(), &mut all).await?;
+        let all = collective::allgather_bytes(&communicator.collective(), &wish.encode()).await?;
         let (wishes, _) = all.as_chunks();
         let wishes: Vec<Wish> = wishes.iter().map(Wish::decode).collect();
         let (segments, bytes) = lay_out(&wishes)?;
         // No mapping is empty.
         let bytes = bytes.max(1);
         let made = (rank == 0).then(|| make(bytes));
-        let mut finding = match &made {
+        let finding = match &made {
             Some(Ok((_, finding))) => finding.encode(),
             _ => Finding::NONE,
         };
-        collective::bcast_bytes(&communicator.collective(), 0, &mut finding).await?;
-        let joined = match (&made, Finding::decode(&finding)) {
+        let finding = collective::bcast_bytes(&communicator.collective(), 0, finding.to_vec()).await?;
+        let joined = match (
+            &made,
+            Finding::decode(finding.first_chunk().expect("as many as were given")),
+        ) {
             (Some(Err(reason)), _) => Err(reason.clone()),
             (_, Some(finding)) => join(finding, bytes),
             (_, None) => Err("the first process could make none".into()),

@@ -2,6 +2,8 @@
 //!
 //! [`connect`] picks the way by the environment: [`pmi1`] where a launcher left a descriptor in `PMI_FD`,
 //! [`singleton`] otherwise.
+//!
+//! What does not belong here: what stands in a business card (`engine`).
 
 pub mod pmi1;
 mod process_sets;

@@ -8,6 +8,8 @@
 //! Implementation: every C call goes through one door, [`call`], so that an error names the libfabric function that
 //! failed and gives libfabric's own reason. Posting operations is `unsafe`, because libfabric keeps pointers to
 //! buffers until they complete; whoever owns the buffers (the lane) states why that holds.
+//!
+//! What does not belong here: which messages go, and when (`lane::ofi`).
 
 pub mod call;
 mod completion;

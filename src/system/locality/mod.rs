@@ -4,6 +4,8 @@
 //! - [`Topology`]: the hardware of this machine, as hwloc tells it
 //! - [`Processors`]: a set of processors; [`Processors::of_this_process`] are those that this process may use
 //! - `hwloc`: asking hwloc, which is loaded only when somebody wants to know
+//!
+//! What does not belong here: dividing communicators by it (`objects::management`), and binding ranks (`bin/mpiexec`).
 
 mod hardware;
 mod hwloc;

@@ -28,8 +28,6 @@ use terms::{Terms, enter, take_over};
 pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
 /// Of a [`Mutex`] that is locked.
 pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
-/// Of a part of what a [`Mutex`] that is locked protects.
-pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
 
 /// Whether more threads than one have locked it, or may have; `false` only in the thread that owns it.
 #[inline(always)]
@@ -55,12 +53,6 @@ pub struct RawMutex {
 const NOBODY: usize = 0;
 /// More than one thread have: the inner mutex alone counts.
 const ALL: usize = 1;
-
-/// Where the system took [`membarrier`] away after there was an owner, nothing can make the owner's processor go through a fence. But no
-/// store waits in a processor for longer than the stores before it take to reach their cache lines, which is microseconds, and a
-/// thread that is taken off its processor leaves none behind. So after this time the owner's `held` can be seen, if it
-/// looked at `shared` too early. It is waited for once in the life of a lock.
-const WRITTEN_OUT: std::time::Duration = std::time::Duration::from_millis(10);
 
 /// A number that no other living thread has, and neither [`NOBODY`] nor [`ALL`].
 #[inline(always)]
@@ -109,7 +101,8 @@ impl Terms for RawMutex {
 
     fn fence_of_other(&self) {
         if !membarrier::fence_all() {
-            std::thread::sleep(WRITTEN_OUT);
+            // Once in the life of a lock.
+            std::thread::sleep(membarrier::WRITTEN_OUT);
         }
     }
 

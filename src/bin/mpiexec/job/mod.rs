@@ -18,9 +18,9 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
-use weft::system::bootstrap::ProcessSet;
-use weft::system::bootstrap::pmi1::wire::{Lines, to_hex};
-use weft::system::locality::Processors;
+use weft::tools::ProcessSet;
+use weft::tools::locality::Processors;
+use weft::tools::pmi1::wire::{Lines, to_hex};
 
 use crate::cli::Plan;
 use crate::leftovers::Processes;

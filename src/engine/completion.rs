@@ -1,0 +1,175 @@
+//! Requests from the side of whoever waits for them: what became of them, and their ends.
+
+use super::request::{Outcome, RequestId, TaskId, Work};
+use super::{Engine, EngineState};
+use crate::identity::Context;
+
+impl Engine {
+    /// A request without work of its own, to be ended by [`Engine::complete`].
+    pub fn bare_request(&mut self) -> RequestId {
+        self.state.requests.insert(Work::None, Context::NONE)
+    }
+
+    /// A request that has ended already, of the communicator of a context.
+    pub fn ended_request(&mut self, outcome: Outcome, context: Context) -> RequestId {
+        self.state.requests.insert_ended(Work::None, context, outcome)
+    }
+
+    /// Ends a request of [`Engine::bare_request`].
+    pub fn complete(&mut self, request: RequestId, outcome: Outcome) {
+        self.state.complete(request, outcome);
+    }
+
+    /// The whole name of a request, from what a handle tells of it.
+    #[inline]
+    pub fn find_request(&self, index: u32, generation_bits: u32, mask: u32) -> Option<RequestId> {
+        self.state.requests.find(index, generation_bits, mask)
+    }
+
+    /// Whether a request has ended, by what a handle tells of it; `None`: there is none such.
+    #[inline(always)]
+    pub fn has_ended(&self, index: u32, generation_bits: u32, mask: u32) -> Option<bool> {
+        let request = self.state.requests.get_named(index, generation_bits, mask)?;
+        Some(request.outcome.is_some())
+    }
+
+    /// Whether the request has ended; `None`: there is none such.
+    #[inline]
+    pub fn is_complete(&self, request: RequestId) -> Option<bool> {
+        Some(self.state.requests.get(request)?.outcome.is_some())
+    }
+
+    /// Says to which communicator a request belongs that was not made by a send or receive.
+    pub fn set_context(&mut self, request: RequestId, context: Context) {
+        if let Some(request) = self.state.requests.get_mut(request) {
+            request.context = context;
+        }
+    }
+
+    /// Says of which collective operation a request is: the communicator's context, and its messages' tag.
+    pub fn set_collective(&mut self, request: RequestId, context: Context, tag: i32) {
+        if let Some(request) = self.state.requests.get_mut(request) {
+            request.context = context;
+            if request.outcome.is_none() {
+                request.work = Work::Collective(tag);
+            }
+        }
+    }
+
+    /// Says of which requests one consists that was not made by a send or receive: when it is freed, so are they.
+    pub fn set_both(&mut self, request: RequestId, parts: [Option<RequestId>; 2]) {
+        if let Some(request) = self.state.requests.get_mut(request)
+            && request.outcome.is_none()
+        {
+            request.work = Work::Both(parts);
+        }
+    }
+
+    /// How the request ended, if it has.
+    pub fn outcome(&self, request: RequestId) -> Option<&Outcome> {
+        self.state.requests.get(request)?.outcome.as_ref()
+    }
+
+    /// Takes a request out if it has ended. Its error says to which communicator it belongs.
+    #[inline]
+    pub fn take(&mut self, request: RequestId) -> Option<Outcome> {
+        let found = self.state.requests.get_mut(request)?;
+        if found.early {
+            return self.take_early(request);
+        }
+        let mut outcome = found.outcome.take()?;
+        if let Some(error) = &mut outcome.error {
+            error.context = found.context;
+        }
+        self.state.requests.discard(request);
+        Some(outcome)
+    }
+
+    /// Takes a request out that has ended well, by what a handle tells of it.
+    #[inline(always)]
+    pub fn take_well_ended(&mut self, index: u32, generation_bits: u32, mask: u32) -> Option<Outcome> {
+        let requests = &mut self.state.requests;
+        requests.take_well_ended(index, generation_bits, mask)
+    }
+
+    /// The outcome of a request that has still something to do: it goes on as a freed one.
+    #[cold]
+    fn take_early(&mut self, request: RequestId) -> Option<Outcome> {
+        let found = self.state.requests.get_mut(request)?;
+        found.early = false;
+        found.released = true;
+        found.outcome.take()
+    }
+
+    /// Nobody will ask for the request's outcome: it goes as soon as it has ended (`MPI_Request_free`).
+    pub fn release(&mut self, id: RequestId) {
+        match self.state.requests.get_mut(id) {
+            Some(request) if request.outcome.is_none() => {
+                request.released = true;
+                if let Work::Both(parts) = request.work {
+                    for part in parts.into_iter().flatten() {
+                        if let Some(part) = self.state.requests.get_mut(part) {
+                            part.released_whole = true;
+                        }
+                    }
+                }
+            }
+            Some(request) if request.early => drop(self.take_early(id)),
+            Some(_) => self.state.requests.discard(id),
+            None => {}
+        }
+    }
+
+    /// Wakes `task` when the request ends.
+    pub fn wake_on(&mut self, request: RequestId, task: TaskId) {
+        if let Some(request) = self.state.requests.get_mut(request) {
+            request.waiter = Some(task);
+        }
+    }
+
+    /// Tasks whose requests have ended since the last call.
+    pub fn take_ready(&mut self, into: &mut Vec<TaskId>) {
+        into.append(&mut self.state.ready);
+    }
+
+    /// Whether [`Engine::take_ready`] would give something.
+    #[inline]
+    pub fn has_ready_tasks(&self) -> bool {
+        !self.state.ready.is_empty()
+    }
+}
+
+impl EngineState {
+    /// Ends a request and wakes who waits for it.
+    pub(super) fn complete(&mut self, id: RequestId, outcome: Outcome) {
+        self.happened();
+        let Some(request) = self.requests.get_mut(id) else {
+            return;
+        };
+        let released = request.released;
+        let Work::Send(work) = &mut request.work else {
+            if let Some(task) = request.end(outcome) {
+                self.ready.push(task);
+            }
+            if released {
+                self.requests.discard(id);
+            }
+            return;
+        };
+        let place = work.place.take();
+        let lost = match (&place, released) {
+            // Nobody else will ask.
+            (Some(_), true) => outcome.error.as_deref().cloned(),
+            _ => None,
+        };
+        request.outcome = Some(outcome);
+        request.early = false;
+        self.ready.extend(request.waiter.take());
+        if released {
+            self.requests.discard(id);
+        }
+        if let Some(place) = place {
+            self.give_back(*place, lost);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Peers that become reachable, and those that are lost.
+
+use super::peer::{Link, Peer};
+use super::{EAGER_UNDER_BACKPRESSURE, Engine, EngineState, business_card, protocol, wire};
+use crate::base::error::Error;
+use crate::err;
+use crate::identity::PeerIndex;
+
+impl Engine {
+    /// The other processes that messages were sent to, in ascending order, each with the place of its lane in
+    /// [`Engine::lane_names`]. Those that have been lost are not told.
+    pub fn links(&self) -> impl Iterator<Item = (PeerIndex, usize)> {
+        let linked = self.state.peers.iter().filter(|(_, peer)| peer.link == Link::Up);
+        linked.filter_map(|(id, peer)| Some((id, peer.lane.checked_sub(1)?)))
+    }
+
+    /// Makes a peer reachable by what it published; the first lane that both have and that connects them carries its
+    /// messages.
+    pub fn connect(&mut self, peer: PeerIndex, card: &business_card::BusinessCard) {
+        // A peer may have been lost while its card was looked up: nobody waits for that any more.
+        if matches!(self.state.peer(peer).link, Link::Lost(_)) {
+            return;
+        }
+        match self.first_lane_to(peer, card) {
+            Ok(at) => {
+                self.state.peer(peer).token = card.token;
+                self.state.link_up(peer, at);
+                self.state.list(peer);
+                self.state.happened();
+            }
+            Err(error) => self.lose(peer, error),
+        }
+    }
+
+    fn first_lane_to(&mut self, peer: PeerIndex, card: &business_card::BusinessCard) -> Result<usize, Error> {
+        let mut reasons: Vec<Error> = Vec::new();
+        for (at, lane) in self.lanes.iter_mut().enumerate().skip(1) {
+            let name = lane.name();
+            let Some((_, address)) = card.lanes.iter().find(|(theirs, _)| *theirs == name) else {
+                continue;
+            };
+            match lane.connect(peer, address) {
+                Ok(()) => return Ok(at),
+                Err(error) => reasons.push(error),
+            }
+        }
+        let names = |all: Vec<&str>| {
+            if all.is_empty() {
+                "none".to_string()
+            } else {
+                all.join(", ")
+            }
+        };
+        let own: Vec<String> = self.lanes.iter().skip(1).map(|lane| lane.name()).collect();
+        let why: String = reasons
+            .iter()
+            .map(|error| format!("; {}", error.message))
+            .collect();
+        Err(err!(
+            Other,
+            "process {} can be reached by none of the lanes of this process{why} (this process has {}, that one {}; \
+             do all use the same WEFT_LANES and WEFT_PROVIDER? WEFT_LANES=shm,ofi opens libfabric beside shared memory)",
+            peer.number(),
+            names(own.iter().map(String::as_str).collect()),
+            names(card.lanes.iter().map(|(name, _)| name.as_str()).collect())
+        ))
+    }
+
+    /// Marks a peer as out of reach: all that waits for it fails with `error`.
+    pub fn lose(&mut self, peer: PeerIndex, error: Error) {
+        self.state.lose(peer, error);
+        self.deregister();
+    }
+
+    /// Ends the registrations of sends that have ended.
+    pub(super) fn deregister(&mut self) {
+        for (lane, region) in self.state.deregistered.drain(..) {
+            self.lanes[lane].deregister(region);
+        }
+    }
+
+    /// The processes of the job whose business cards were not needed yet.
+    pub fn unconnected(&self) -> Vec<PeerIndex> {
+        let is_unknown = |id: &PeerIndex| match self.state.peers.get(*id) {
+            Some(peer) => matches!(peer.link, Link::Unknown | Link::LookingUp),
+            None => true,
+        };
+        let job = (0..self.state.size).map(PeerIndex::of_rank);
+        job.filter(is_unknown).collect()
+    }
+
+    /// Peers whose business cards are wanted; the caller fetches them and calls [`Engine::connect`].
+    pub fn wanted(&mut self) -> &mut Vec<PeerIndex> {
+        &mut self.state.wanted
+    }
+
+    /// Whether there are any.
+    #[inline]
+    pub fn has_wanted(&self) -> bool {
+        !self.state.wanted.is_empty()
+    }
+}
+
+impl EngineState {
+    /// Sees to it that messages to a peer can go: asks for its business card, unless somebody has.
+    pub(super) fn seek(&mut self, id: PeerIndex) {
+        let peer = self.peer(id);
+        if peer.link == Link::Unknown {
+            peer.link = Link::LookingUp;
+            self.wanted.push(id);
+        }
+    }
+
+    /// Messages to a peer can go from now on, over this lane.
+    pub(super) fn link_up(&mut self, id: PeerIndex, lane: usize) {
+        let window = self.windows[lane];
+        let peer = self.peer(id);
+        peer.link = Link::Up;
+        peer.lane = lane;
+        peer.flow.window = window;
+        let backpressure = peer.flow.backpressure;
+        self.limit_eager(id, lane, backpressure);
+    }
+
+    /// Settles what is sent eagerly to a peer over a lane. `backpressure`: it asked for less.
+    pub(super) fn limit_eager(&mut self, id: PeerIndex, lane: usize, backpressure: bool) {
+        let eager = self.eager_limit(lane, backpressure);
+        let copied = (self.limits[lane].buffered + 1).saturating_sub(wire::HEADER_BYTES);
+        let pipelined = (self.limits[lane].pipelined)
+            .min(self.eager_max.unwrap_or(usize::MAX))
+            .min(protocol::pipelined::PIPELINED_MAX as usize);
+        let peer = self.peer(id);
+        peer.eager = eager;
+        peer.pipelined = if backpressure { 0 } else { pipelined };
+        peer.at_once = copied.min(eager + 1);
+    }
+
+    /// The lane of a peer has taken a message from its queue: the next one is tried at once again.
+    #[inline]
+    pub(super) fn accepts_again(&mut self, id: PeerIndex) {
+        if let Some(Peer {
+            at_once: 0,
+            lane,
+            flow,
+            ..
+        }) = self.peers.get(id)
+        {
+            self.limit_eager(id, *lane, flow.backpressure);
+        }
+    }
+
+    /// The largest payload that is sent eagerly over a lane. `backpressure`: to a peer that asked for less.
+    pub(super) fn eager_limit(&self, lane: usize, backpressure: bool) -> usize {
+        let limits = &self.limits[lane];
+        let eager = limits
+            .eager
+            .min(self.eager_max.unwrap_or(usize::MAX))
+            .min(limits.message - wire::HEADER_BYTES);
+        if backpressure {
+            eager.min(EAGER_UNDER_BACKPRESSURE)
+        } else {
+            eager
+        }
+    }
+
+    pub(super) fn lose(&mut self, id: PeerIndex, error: Error) {
+        self.post_attended();
+        self.happened();
+        let peer = self.peer(id);
+        if matches!(peer.link, Link::Lost(_)) {
+            return;
+        }
+        peer.link = Link::Lost(error.clone());
+        peer.flow.due = false;
+        if std::mem::replace(&mut peer.flow.blocked, false) {
+            self.blocked -= 1;
+        }
+        let peer = self.peer(id);
+        peer.queue.clear();
+        peer.streams.clear();
+        peer.held.clear();
+        self.end_arrivals_from(id);
+        self.fail_requests_of(id, &error);
+    }
+}
