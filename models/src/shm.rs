@@ -8,6 +8,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use loom::thread;
 
+use crate::bytes::{RawBytes, RawRoom};
 use crate::flag::{self, Flag};
 use crate::lane::HEADER_BYTES;
 use crate::ring::{INLINE, LINE, Memory, Popped, Receiver, Sender};
