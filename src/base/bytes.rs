@@ -166,9 +166,11 @@ impl<'a> RawRoom<'a> {
     ///
     /// # Panics
     /// If `bytes` are not as many.
-    pub fn fill_from(self, bytes: &[u8]) {
+    #[inline]
+    pub fn fill_from<'b>(self, bytes: impl Into<RawBytes<'b>>) {
+        let bytes = bytes.into();
         assert_eq!(self.len, bytes.len());
-        // SAFETY: so many bytes are writable; a slice of this process's is elsewhere.
+        // SAFETY: so many bytes are readable there and writable here, where nobody of this process uses them: so `bytes` is elsewhere.
         unsafe { self.address.copy_from_nonoverlapping(bytes.as_ptr(), self.len) };
     }
 }

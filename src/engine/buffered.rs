@@ -13,13 +13,13 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::matching::Envelope;
 use super::request::{Outcome, RequestId, Work};
 use super::{Engine, EngineState};
-use crate::base::bytes::RawRoom;
 use crate::base::error::{Error, Result};
 use crate::data::memory::Memory;
 use crate::err;
-use crate::identity::Context;
+use crate::identity::{Context, PeerIndex};
 
 /// Messages begin at multiples of this many bytes. Far below `MPI_BSEND_OVERHEAD`, which bounds what a message takes
 /// beside its data.
@@ -151,12 +151,13 @@ impl Place {
     pub fn memory(&mut self) -> Memory {
         match &mut self.own {
             Some(own) => Memory::of_mut(own),
-            None => Memory::Contiguous {
-                address: self.buffer.memory.map_or(std::ptr::null_mut(), |(address, _)| {
-                    address.wrapping_add(self.start)
-                }),
-                len: self.len,
-            },
+            None => {
+                let room = self
+                    .buffer
+                    .memory
+                    .map(|(address, _)| address.wrapping_add(self.start));
+                Memory::run(room.unwrap_or(std::ptr::null_mut()), self.len)
+            }
         }
     }
 
@@ -165,13 +166,13 @@ impl Place {
     /// # Safety
     /// The message's memory is valid for reading, and has as many bytes as were reserved.
     pub unsafe fn fill(&mut self, from: &Memory) {
-        let Some((address, len)) = self.memory().contiguous() else {
+        let Some(room) = self.memory().contiguous() else {
             return;
         };
-        if len != 0 {
+        if room.len != 0 {
             // SAFETY: the room was reserved for this place alone, in memory that is valid while places are in it; the
             // caller vouches for the message's.
-            unsafe { from.pack(0, RawRoom::new(address, len)) };
+            unsafe { from.pack(0, room.room()) };
         }
     }
 }
@@ -246,16 +247,23 @@ impl Attachment {
 }
 
 impl Engine {
-    /// Sends a message that was copied to a place: the send's memory is that of the place. The request has ended for
-    /// the user from the start, but can be cancelled; `None` where none was asked for.
+    /// Sends a message that was copied to a place. The request has ended for the user from the start, but can be cancelled;
+    /// `None` where none was asked for.
     pub fn send_from(
         &mut self,
-        send: &super::Send,
-        place: Place,
+        peer: PeerIndex,
+        envelope: Envelope,
+        mut place: Place,
         request: bool,
     ) -> Result<Option<RequestId>> {
-        // SAFETY: the place stays until the send has ended.
-        let id = match unsafe { self.send(send, request) } {
+        let send = super::Send {
+            peer,
+            envelope,
+            memory: place.memory(),
+            sync: false,
+        };
+        // SAFETY: the place is kept until the send has ended, and nobody else writes to its memory.
+        let id = match unsafe { self.send(&send, request) } {
             Ok(Some(id)) => id,
             Ok(None) => {
                 self.state.give_back(place, None);

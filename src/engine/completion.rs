@@ -15,9 +15,12 @@ impl Engine {
         self.state.requests.insert_ended(Work::None, context, outcome)
     }
 
-    /// Ends a request of [`Engine::bare_request`].
+    /// Ends a request of [`Engine::bare_request`]. A send or receive ends by itself: a lane may have its memory.
     pub fn complete(&mut self, request: RequestId, outcome: Outcome) {
-        self.state.complete(request, outcome);
+        let found = self.state.requests.get(request);
+        if found.is_some_and(|request| request.work.is_bare()) {
+            self.state.complete(request, outcome);
+        }
     }
 
     /// The whole name of a request, from what a handle tells of it.
@@ -50,7 +53,7 @@ impl Engine {
     pub fn set_collective(&mut self, request: RequestId, context: Context, tag: i32) {
         if let Some(request) = self.state.requests.get_mut(request) {
             request.context = context;
-            if request.outcome.is_none() {
+            if request.outcome.is_none() && request.work.is_bare() {
                 request.work = Work::Collective(tag);
             }
         }
@@ -60,6 +63,7 @@ impl Engine {
     pub fn set_both(&mut self, request: RequestId, parts: [Option<RequestId>; 2]) {
         if let Some(request) = self.state.requests.get_mut(request)
             && request.outcome.is_none()
+            && request.work.is_bare()
         {
             request.work = Work::Both(parts);
         }

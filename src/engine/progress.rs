@@ -499,7 +499,7 @@ mod tests {
         fn connect(&mut self, _: PeerIndex, _: &[u8]) -> Result<()> {
             Ok(())
         }
-        unsafe fn send(&mut self, _: PeerIndex, _: &[u8], _: &[u8], _: u64) -> Result<Sent> {
+        unsafe fn send(&mut self, _: PeerIndex, _: &[u8], _: Piece, _: u64) -> Result<Sent> {
             Ok(Sent::Again)
         }
         fn poll(&mut self, _: &mut dyn Sink) -> Result<bool> {

@@ -7,6 +7,7 @@ use super::transmit::{Body, Words, hand};
 use super::wire::{FLAG_PIPELINED, FLAG_SYNC, HEADER_BYTES, MessageKind};
 use super::{Engine, EngineState, LOOPBACK, Operation};
 use crate::base::error::Result;
+use crate::data::pieces::Piece;
 use crate::identity::PeerIndex;
 use crate::lane::Sent;
 
@@ -124,7 +125,7 @@ impl Engine {
             Payload::Short { len, bytes } if HEADER_BYTES + usize::from(*len) > limits.buffered => {
                 Body::Owned(bytes[..usize::from(*len)].to_vec())
             }
-            Payload::Short { len, bytes } => Body::Lasting(&bytes[..usize::from(*len)]),
+            Payload::Short { len, bytes } => Body::Lasting(Piece::of(&bytes[..usize::from(*len)])),
             Payload::Owned(bytes) => Body::Owned(std::mem::take(bytes)),
             Payload::OfRequest => {
                 let request = outgoing.request.and_then(|id| state.requests.get(id));
@@ -132,14 +133,13 @@ impl Engine {
                     Some(Work::Send(work)) => {
                         let memory = &work.memory;
                         let len = memory.len() as usize;
-                        // SAFETY: the memory of a send that has not ended is valid.
-                        match unsafe { memory.slice(0, len) } {
+                        match memory.piece(0, len) {
                             Some(bytes) => Body::Lasting(bytes),
                             // What is not one run goes so only where the lane copies it: `prepare` has seen to that.
                             None => Body::Packed(memory, 0, len),
                         }
                     }
-                    _ => Body::Lasting(&[]),
+                    _ => Body::Lasting(Piece::EMPTY),
                 }
             }
         };

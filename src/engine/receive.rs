@@ -249,7 +249,8 @@ impl Engine {
                     self.state.reply(message.from, MessageKind::DONE, 0, sender, &[]);
                     self.flush(message.from);
                 }
-                Received::Now(deliver(&envelope, memory, bytes[..].into()).outcome())
+                // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
+                Received::Now(unsafe { deliver(&envelope, memory, bytes[..].into()) }.outcome())
             }
             // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
             Body::Pipelined(at, _) => unsafe { self.state.accept_arrival(at, envelope, memory) },
@@ -323,8 +324,11 @@ fn kept(payload: RawBytes) -> EagerBytes {
 }
 
 /// Puts an eager message into the receive's memory.
+///
+/// # Safety
+/// The memory is that of a receive that has not ended.
 #[inline(always)]
-pub(super) fn deliver(envelope: &Envelope, memory: &Memory, bytes: RawBytes) -> Arrived {
+pub(super) unsafe fn deliver(envelope: &Envelope, memory: &Memory, bytes: RawBytes) -> Arrived {
     // SAFETY: the memory of a receive that has not ended is valid.
     let fitted = unsafe { memory.unpack(0, bytes) };
     Arrived {
@@ -466,7 +470,8 @@ impl EngineState {
         }
         match rts {
             None => {
-                let arrived = deliver(&envelope, &work.memory, payload);
+                // SAFETY: a posted receive has not ended.
+                let arrived = unsafe { deliver(&envelope, &work.memory, payload) };
                 self.posted.remove(place);
                 self.complete(id, arrived.outcome());
                 if let Some(sender) = sync {

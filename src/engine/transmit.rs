@@ -6,6 +6,7 @@ use super::wire::{FLAG_BACKPRESSURE, HEADER_BYTES, Header, MessageKind};
 use crate::base::error::Result;
 use crate::base::slab::Slab;
 use crate::data::memory::Memory;
+use crate::data::pieces::Piece;
 use crate::identity::PeerIndex;
 use crate::lane::{Lane, Limits, Sent};
 
@@ -52,7 +53,7 @@ impl Peer {
 /// What follows a header.
 pub(super) enum Body<'a> {
     /// Bytes that stay as they are until the operation has ended; or so few that the lane copies them.
-    Lasting(&'a [u8]),
+    Lasting(Piece),
     /// Bytes of our own, which are kept as long as the lane needs them.
     Owned(Vec<u8>),
     /// So many of the packed bytes of memory, from this one on, that the lane copies them.
@@ -70,7 +71,7 @@ pub(super) struct Handed {
 /// they are our own.
 ///
 /// # Safety
-/// [`Body::Lasting`] is valid and unchanged until the lane has completed the operation, and [`Body::Packed`] is readable.
+/// [`Body::Lasting`] is readable and unchanged until the lane has completed the operation, and [`Body::Packed`] is readable.
 pub(super) unsafe fn hand(
     lane: &mut dyn Lane,
     limits: &Limits,
@@ -90,10 +91,9 @@ pub(super) unsafe fn hand(
             return Ok(Handed { sent, back: None });
         }
         Body::Lasting(payload) => (payload, None),
-        Body::Owned(bytes) => (&[][..], Some(bytes)),
+        Body::Owned(bytes) => (Piece::of(&bytes), Some(bytes)),
     };
-    let payload = owned.as_deref().unwrap_or(payload);
-    let pending = HEADER_BYTES + payload.len() > limits.buffered;
+    let pending = HEADER_BYTES + payload.len > limits.buffered;
     let token = match pending {
         true => operations.insert(operation()),
         false => u32::MAX,

@@ -219,9 +219,23 @@ impl Future for Completion {
 impl Drop for Completion {
     fn drop(&mut self) {
         if let TaskState::UnderWay(id) = self.state {
+            let stays = EndsProcess;
             let instance = self.instance.clone();
             instance.engine().abandon(id);
             instance.wait_for(|engine| engine.take(id));
+            std::mem::forget(stays);
         }
+    }
+}
+
+/// Ends the process when it is dropped by a panic: the memory of a request that is still under way would be freed next.
+struct EndsProcess;
+
+impl Drop for EndsProcess {
+    fn drop(&mut self) {
+        eprintln!(
+            "weft: an operation was dropped where it could not be given up (the engine is locked): the process ends"
+        );
+        std::process::abort();
     }
 }

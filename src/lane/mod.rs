@@ -116,8 +116,9 @@ pub trait Lane: Send {
     /// Sends header and payload as one message to a connected peer.
     ///
     /// # Safety
-    /// After [`Sent::Pending`], `payload` stays valid and unchanged until [`Sink::completed`] is called with `token`.
-    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: &[u8], token: u64) -> Result<Sent>;
+    /// `payload` is valid for reading, and nobody writes to it during the call. After [`Sent::Pending`] it stays so until
+    /// [`Sink::completed`] is called with `token`.
+    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: Piece, token: u64) -> Result<Sent>;
 
     /// As [`Lane::send`], of a payload of `len` bytes that `fill` writes to where the lane wants them, so that the copy which
     /// the lane makes is the only one. With the header they are no more than [`Limits::buffered`]. `fill` writes all of
@@ -129,10 +130,14 @@ pub trait Lane: Send {
         len: usize,
         fill: &mut dyn FnMut(RawRoom),
     ) -> Result<Sent> {
+        assert!(
+            header.len() + len <= self.limits().buffered,
+            "the lane copies the message"
+        );
         let mut bytes = vec![0; len];
         fill(RawRoom::from(&mut bytes[..]));
-        // SAFETY: short enough never to be pending.
-        unsafe { self.send(peer, header, &bytes, u64::MAX) }
+        // SAFETY: bytes of this function's, and short enough never to be pending.
+        unsafe { self.send(peer, header, Piece::of(&bytes), u64::MAX) }
     }
 
     /// Delivers what arrived and what completed. `true`: there was something.
@@ -141,7 +146,7 @@ pub trait Lane: Send {
     /// Lets peers read these bytes until [`Lane::deregister`]. A lane may be able to do so with one piece only.
     ///
     /// # Safety
-    /// The memory stays valid until then.
+    /// The memory is readable until then.
     unsafe fn register(&mut self, pieces: &[Piece]) -> Result<(Region, RemoteKey)>;
 
     /// Ends the registration.

@@ -157,7 +157,8 @@ impl EngineState {
         let (from, sender, size) = (arrival.from, arrival.sender, arrival.size);
         if arrival.next == size {
             self.arrivals.remove(at);
-            return Received::Now(deliver(&envelope, memory, bytes[..].into()).outcome());
+            // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
+            return Received::Now(unsafe { deliver(&envelope, memory, bytes[..].into()) }.outcome());
         }
         if let Link::Lost(error) = &self.peer(from).link {
             let outcome = Outcome::failed(error.clone());

@@ -73,14 +73,13 @@ impl Engine {
                 arg: stream.next,
             },
         );
-        // SAFETY: the memory of a send that has not ended is valid, and `next + len` is within it.
-        let body = match unsafe { work.memory.slice(stream.next, len) } {
+        let body = match work.memory.piece(stream.next, len) {
             Some(bytes) => Body::Lasting(bytes),
             None if HEADER_BYTES + len <= limits.buffered => Body::Packed(&work.memory, stream.next, len),
             None => {
                 let mut bytes = state.spare.pop().unwrap_or_default();
                 bytes.resize(len, 0);
-                // SAFETY: as above.
+                // SAFETY: the memory of a send that has not ended is valid.
                 unsafe { work.memory.pack(stream.next, &mut bytes[..]) };
                 Body::Owned(bytes)
             }

@@ -295,7 +295,7 @@ fn intruders_who_hang_up_before_a_long_message_is_fetched_hold_nobody_up() {
         for round in 0..4 {
             let payload = message(4 * number + round, 4000);
             // SAFETY: short enough to be copied.
-            while unsafe { friend.send(PeerIndex::new(0), &payload[..40], &payload[40..], 1) }
+            while unsafe { friend.send(PeerIndex::new(0), &payload[..40], Piece::of(&payload[40..]), 1) }
                 != Ok(Sent::Done)
             {
                 receiver.poll();
@@ -370,8 +370,8 @@ fn three_hundred_endpoints_send_to_one() {
             if let Some(bytes) = plans[at].get(next[at]) {
                 let (header, payload) = bytes.split_at(HEADER_BYTES);
                 // SAFETY: the plans outlive the lanes.
-                let sent =
-                    unsafe { sender.send(PeerIndex::new(0), header, payload, 1) }.expect("sending works");
+                let sent = unsafe { sender.send(PeerIndex::new(0), header, Piece::of(payload), 1) }
+                    .expect("sending works");
                 next[at] += usize::from(sent != Sent::Again);
             }
             sender.poll(log).expect("polling works");

@@ -346,10 +346,13 @@ impl Lane for OfiLane {
     }
 
     #[inline]
-    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: &[u8], token: u64) -> Result<Sent> {
-        let len = header.len() + payload.len();
+    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: Piece, token: u64) -> Result<Sent> {
+        let len = header.len() + payload.len;
         if len <= self.limits.buffered {
-            return self.send_short(peer, header, payload.len(), |to| to.copy_from_slice(payload));
+            return self.send_short(peer, header, payload.len, |to| {
+                // SAFETY: the caller says that the payload is readable.
+                to.fill_from(unsafe { payload.bytes() });
+            });
         }
         if len > self.limits.message || header.len() > self.limits.buffered {
             return Err(err!(
@@ -370,7 +373,7 @@ impl Lane for OfiLane {
         len: usize,
         fill: &mut dyn FnMut(RawRoom),
     ) -> Result<Sent> {
-        self.send_short(peer, header, len, |into| fill(into.into()))
+        self.send_short(peer, header, len, fill)
     }
 
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<bool> {
@@ -415,7 +418,7 @@ impl Lane for OfiLane {
     }
 
     unsafe fn register(&mut self, pieces: &[Piece]) -> Result<(Region, RemoteKey)> {
-        let &[Piece { address, len }] = pieces else {
+        let &[piece] = pieces else {
             return Err(err!(
                 Intern,
                 "the lane {} registers one piece at a time",
@@ -425,16 +428,16 @@ impl Lane for OfiLane {
         // SAFETY: the caller keeps the memory valid until `deregister`, at which the region ends.
         let registered = unsafe {
             self.registrar
-                .register(&self.domain, &self.endpoint, address, len, Access::RemoteRead)
+                .register(&self.domain, &self.endpoint, piece, Access::RemoteRead)
         }?;
         let key = RemoteMemory {
             key: registered.region.key(),
             base: if self.info.addresses_virtual() {
-                address as u64
+                piece.address as u64
             } else {
                 0
             },
-            len: len as u64,
+            len: piece.len as u64,
         };
         self.next_region += 1;
         self.registered.insert(self.next_region, registered);
@@ -485,13 +488,8 @@ impl Lane for OfiLane {
             for piece in into {
                 // SAFETY: the caller keeps the targets valid until the completion, at which the regions end.
                 let region = unsafe {
-                    self.registrar.register(
-                        &self.domain,
-                        &self.endpoint,
-                        piece.address,
-                        piece.len,
-                        Access::ReadInto,
-                    )
+                    self.registrar
+                        .register(&self.domain, &self.endpoint, *piece, Access::ReadInto)
                 };
                 match region {
                     Ok(region) => read.regions.push(region),

@@ -1,6 +1,7 @@
 //! Sending: by size, a message is injected, copied into a buffer of the lane's, or sent from where it is.
 
 use super::*;
+use crate::base::bytes::RawBytes;
 
 impl OfiLane {
     /// Sends a message that is copied in any case.
@@ -10,7 +11,7 @@ impl OfiLane {
         peer: PeerIndex,
         header: &[u8],
         len: usize,
-        payload: impl FnOnce(&mut [u8]),
+        payload: impl FnOnce(RawRoom),
     ) -> Result<Sent> {
         if header.len() + len <= self.inject_size && !self.counts_all {
             self.inject(peer, header, len, payload)
@@ -26,7 +27,7 @@ impl OfiLane {
         peer: PeerIndex,
         header: &[u8],
         len: usize,
-        payload: impl FnOnce(&mut [u8]),
+        payload: impl FnOnce(RawRoom),
     ) -> Result<Sent> {
         let Some(known) = self.peers.get_mut(&peer.number()) else {
             return Err(self.unknown(peer));
@@ -37,7 +38,7 @@ impl OfiLane {
             let bytes = &mut self.scratch[..header.len() + len];
             let (head, rest) = bytes.split_at_mut(header.len());
             head.copy_from_slice(header);
-            payload(rest);
+            payload(RawRoom::from(rest));
             bytes
         };
         match self.endpoint.inject(bytes, known.address) {
@@ -56,7 +57,7 @@ impl OfiLane {
         peer: PeerIndex,
         header: &[u8],
         len: usize,
-        payload: impl FnOnce(&mut [u8]),
+        payload: impl FnOnce(RawRoom),
     ) -> Result<Sent> {
         let Some(slot) = self.operations.next() else {
             return Ok(Sent::Again);
@@ -83,7 +84,7 @@ impl OfiLane {
     /// Sends a payload that can't be registered from where it is, as happens when no more memory may be locked: a copy, in one
     /// of the buffers that were registered when the lane was opened.
     #[cold]
-    pub(super) fn send_spared(&mut self, peer: PeerIndex, header: &[u8], payload: &[u8]) -> Result<Sent> {
+    pub(super) fn send_spared(&mut self, peer: PeerIndex, header: &[u8], payload: RawBytes) -> Result<Sent> {
         let (Some(slot), Some(spare)) = (self.operations.next(), self.operations.spare()) else {
             return Ok(Sent::Again);
         };
@@ -116,7 +117,7 @@ impl OfiLane {
         &mut self,
         peer: PeerIndex,
         header: &[u8],
-        payload: &[u8],
+        payload: Piece,
         token: u64,
     ) -> Result<Sent> {
         let Some(slot) = self.operations.next() else {
@@ -128,17 +129,13 @@ impl OfiLane {
         let region = if self.registers_local {
             // SAFETY: the caller keeps the payload valid until the completion, at which the region ends.
             let region = unsafe {
-                self.registrar.register(
-                    &self.domain,
-                    &self.endpoint,
-                    payload.as_ptr(),
-                    payload.len(),
-                    Access::Send,
-                )
+                self.registrar
+                    .register(&self.domain, &self.endpoint, payload, Access::Send)
             };
             match region {
                 Ok(region) => Some(region),
-                Err(_) => return self.send_spared(peer, header, payload),
+                // SAFETY: the caller says that the payload is readable.
+                Err(_) => return self.send_spared(peer, header, unsafe { payload.bytes() }),
             }
         } else {
             None
@@ -151,7 +148,7 @@ impl OfiLane {
         // the caller vouches for the payload.
         let posted = unsafe {
             self.endpoint.send_pair(
-                [(head, header.len()), (payload.as_ptr(), payload.len())],
+                [(head, header.len()), (payload.address.cast_const(), payload.len)],
                 [self.operations.descriptor(), in_place],
                 address,
                 self.operations.context(slot),

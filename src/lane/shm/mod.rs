@@ -345,7 +345,9 @@ impl Lane for ShmLane {
     }
 
     #[inline]
-    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: &[u8], _: u64) -> Result<Sent> {
+    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: Piece, _: u64) -> Result<Sent> {
+        // SAFETY: the caller says that the payload is readable, and it is copied before this returns.
+        let payload = unsafe { payload.bytes() };
         self.push(peer, header, payload.len(), |ring, header| {
             ring.push(header, payload)
         })

@@ -221,11 +221,12 @@ fn hull(of: impl Fn(&mut dyn FnMut(Memory))) -> Hull {
     of(&mut |memory| {
         let (start, end) = match &memory {
             _ if memory.is_empty() => return,
-            Memory::Contiguous { address, len } => (address.addr(), address.addr().saturating_add(*len)),
+            Memory::Contiguous(run) => (run.address.addr(), run.address.addr().saturating_add(run.len)),
             Memory::Typed {
                 address,
                 count,
                 datatype,
+                ..
             } => {
                 hull.flat = false;
                 match span(datatype, *count) {

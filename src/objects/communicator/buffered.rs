@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::Communicator;
 use crate::base::error::Result;
 use crate::data::memory::Memory;
-use crate::engine::Tried;
 use crate::engine::buffered::{Attachment, Place, SendBuffer};
 use crate::engine::request::RequestId;
+use crate::engine::{Send, Tried};
 use crate::err;
 use crate::identity::Context;
 use crate::instance::Instance;
@@ -51,8 +51,8 @@ impl Communicator {
         // The engine is free while a long message is copied.
         // SAFETY: the memory is readable for the call, as the caller says; so many bytes were reserved.
         unsafe { place.fill(&memory) };
-        let copy = place.memory();
-        self.instance.engine().send_from(&message(copy), place, request)
+        let Send { peer, envelope, .. } = message(memory);
+        self.instance.engine().send_from(peer, envelope, place, request)
     }
 
     /// Room in the buffer, for which messages that have left make way.
