@@ -324,8 +324,6 @@ impl Drop for Endpoint {
 }
 
 #[cfg(test)]
-#[path = "hooked.rs"]
 pub(crate) mod hooked;
 #[cfg(test)]
-#[path = "stand_in.rs"]
 mod stand_in;
