@@ -5,7 +5,7 @@
 //! feature `sim`.
 //!
 //! `docs/architecture.md` is the map. The layers, from the top; each may use those below it, never those above
-//! (`ci/checks/layers` holds the `use` lines to that):
+//! (`ci/checks/layers` holds the code to that):
 //!
 //! - `abi`: the C procedures; handles, arguments, error codes
 //! - `objects`: what handles stand for: communicators, groups, collectives, windows, files, sessions, …

@@ -7,6 +7,8 @@
 //!
 //! A key that the user frees lives on until its last attribute has gone: the user's handle and every attribute are a
 //! reference each, and the last one that goes retires the key's number.
+//!
+//! What does not belong here: the predefined attributes, the table of keys, and how a callback is called (`abi::communicator`).
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;

@@ -6,6 +6,9 @@
 //! - [`kind`]: kinds of memory
 //! - [`memory`]: a buffer argument
 //! - [`pieces`]: runs of its bytes, as lanes take them
+//!
+//! What does not belong here: handles and C types (`abi`), making memory readable for peers (`lane`), and memory that another process may
+//! write to at any time (`base::bytes`).
 
 pub mod datatype;
 pub mod kind;

@@ -18,6 +18,14 @@
 //!
 //! What comes off the wire is only handed on: nothing in a message is read here. An unauthenticated sender who connects and sends
 //! junk costs a completion with an error or a message that the engine refuses.
+//!
+//! - `open`, `tuning`: opening the lane, and sizes for each provider
+//! - `send`, `receive`, `reads`: messages out, messages in, reads of remote memory; `operations`: those under way
+//! - `peers`: whom it talks to; `registered`, `keys`, `memory`: memory that libfabric and peers use
+//! - `shm_name`, `shm_room`: what libfabric's own `shm` provider needs
+//!
+//! What does not belong here: calls of libfabric and the choice of a provider (`system::fabric`), which lanes are opened
+//! (`lane::choose`), and Weft's own shared memory (`lane::shm`).
 
 #[cfg(test)]
 mod apart;

@@ -16,6 +16,9 @@
 //! Nobody says either that half a message has taken the last room of a buffer. But buffers are filled in the order in which they
 //! were posted: a message in one of them tells that those before it have no room left, and others take their place. And where
 //! bytes stay in the sockets while nothing comes ([`ReceiveBuffers::distrust`]), all are held by halves.
+//!
+//! What does not belong here: what becomes of a message (the lane hands it to the engine), how long and how many buffers are at first
+//! (`tuning`), and finding out that bytes stay in the sockets (the lane, with `system::fabric`).
 
 use std::collections::VecDeque;
 

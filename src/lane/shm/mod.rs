@@ -10,6 +10,9 @@
 //! who sleeps.
 //!
 //! The death of a peer is not noticed here: the launcher notices it.
+//!
+//! What does not belong here: memory files as such (`system::shared_memory`), which ranks share a machine (`system::locality`), memory that
+//! the user's windows share (`objects::window`), and libfabric's `shm` provider (`lane::ofi`).
 
 mod address;
 mod cma;

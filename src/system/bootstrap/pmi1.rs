@@ -4,6 +4,12 @@
 //! job; a `get` with `wait=1` is answered when its key has been put, and any number of them may be under way, for
 //! the answers name their key; what is `quiet=1` has no answer. Other launchers (Hydra of MPICH and Intel MPI, Slurm) answer each line in order and at once,
 //! show keys only after a barrier, and close the connection after `finalize` ([`AfterFinalize`]).
+//!
+//! - [`wire`]: the lines, which `mpiexec` reads and writes too
+//! - `machines`: where the ranks are, if the launcher's mapping can't be read
+//!
+//! What does not belong here: the launcher's side (`bin/mpiexec`), a process without a launcher (`singleton`), and how process sets are
+//! written (`process_sets`).
 
 mod machines;
 #[cfg(test)]

@@ -11,6 +11,9 @@
 //! stores `shared` and then looks at `held`, so that one of them at least sees the other. The fence between store and load that this
 //! asks for is only the other's affair, who makes the owner's processor go through one too ([`membarrier`]). Where the
 //! system has no such thing nobody becomes an owner.
+//!
+//! What does not belong here: the fence (`membarrier`), looking at something without a lock (`rcu`), and which locks there are and in what
+//! order they are taken (whoever uses them).
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 
