@@ -17,10 +17,7 @@ impl Engine {
 
     /// Ends a request of [`Engine::bare_request`]. A send or receive ends by itself: a lane may have its memory.
     pub fn complete(&mut self, request: RequestId, outcome: Outcome) {
-        let found = self.state.requests.get(request);
-        if found.is_some_and(|request| request.work.is_bare()) {
-            self.state.complete(request, outcome);
-        }
+        self.state.complete_bare(request, outcome);
     }
 
     /// The whole name of a request, from what a handle tells of it.
@@ -144,6 +141,14 @@ impl Engine {
 }
 
 impl EngineState {
+    /// See [`Engine::complete`].
+    pub(super) fn complete_bare(&mut self, request: RequestId, outcome: Outcome) {
+        let found = self.requests.get(request);
+        if found.is_some_and(|request| request.work.is_bare()) {
+            self.complete(request, outcome);
+        }
+    }
+
     /// Ends a request and wakes who waits for it.
     pub(super) fn complete(&mut self, id: RequestId, outcome: Outcome) {
         self.happened();

@@ -2,12 +2,12 @@
 
 use super::peer::{Link, Peer};
 use super::sleepers::Bed;
-use super::wire::{FLAG_BACKPRESSURE, HEADER_BYTES, Header};
+use super::wire::{FLAG_BACKPRESSURE, HEADER_BYTES, Header, MessageKind};
 use super::{Engine, EngineState, LOOPBACK, Operation};
 use crate::base::bytes::RawBytes;
 use crate::base::error::{Error, Result};
 use crate::err;
-use crate::identity::{PeerIndex, ProcessName};
+use crate::identity::{Context, PeerIndex, ProcessName};
 use crate::lane::{Lane, Sink};
 
 /// In which turns the lanes are polled.
@@ -204,7 +204,7 @@ impl EngineState {
 
     /// A message whose turn it is, and that its sender's [`Peer`] knows of.
     #[inline(always)]
-    fn deliver(&mut self, header: &Header, payload: RawBytes, taken: Taken) {
+    fn deliver(&mut self, header: &Header<PeerIndex>, payload: RawBytes, taken: Taken) {
         if !taken.plain && !self.on_ack(header) {
             return self.nonsense_about_acks(header);
         }
@@ -217,7 +217,7 @@ impl EngineState {
     }
 
     #[cold]
-    fn nonsense_about_acks(&mut self, header: &Header) {
+    fn nonsense_about_acks(&mut self, header: &Header<PeerIndex>) {
         let text = format!(
             "word of having taken messages ({}) that were not sent",
             header.ack
@@ -226,13 +226,13 @@ impl EngineState {
     }
 
     #[cold]
-    fn nonsensical(&mut self, header: &Header) {
+    fn nonsensical(&mut self, header: &Header<PeerIndex>) {
         let text = format!("a message that makes no sense ({:?})", header.kind);
         self.lose(header.src, nonsense(header.src, &text));
     }
 
     /// The peer has taken more of our messages, or wants them otherwise. `false`: that can't be.
-    fn on_ack(&mut self, header: &Header) -> bool {
+    fn on_ack(&mut self, header: &Header<PeerIndex>) -> bool {
         let peer = self.peer(header.src);
         let lane = peer.lane;
         let taken = u32::from(header.ack.wrapping_sub(peer.flow.acked as u16));
@@ -272,7 +272,7 @@ impl EngineState {
 
     /// A message that did not come in its turn: kept until then, where the lane may reorder.
     #[cold]
-    fn out_of_turn(&mut self, header: &Header, head: &[u8; HEADER_BYTES], payload: RawBytes) {
+    fn out_of_turn(&mut self, header: &Header<PeerIndex>, head: &[u8; HEADER_BYTES], payload: RawBytes) {
         let lane = self.polling;
         let ordered = self.limits[lane].ordered;
         let peer = self.peer(header.src);
@@ -293,13 +293,13 @@ impl EngineState {
     #[cold]
     fn deliver_held(&mut self, from: PeerIndex) {
         loop {
-            let half = self.windows[self.polling] / 2;
+            let half = self.window_of(from, self.polling) / 2;
             let peer = self.peer(from);
             let Some(bytes) = peer.held.remove(&peer.next_in) else {
                 break;
             };
-            if let Some((mut header, payload)) = Header::parse(&bytes) {
-                header.src = from;
+            if let Some((header, payload)) = Header::parse(&bytes) {
+                let header = header.of(from);
                 let taken = Taken::by(peer, &header, half);
                 self.deliver(&header, payload.into(), taken);
             }
@@ -336,13 +336,12 @@ impl Sink for EngineState {
     #[inline]
     fn parts(&mut self, head: &[u8; HEADER_BYTES], payload: RawBytes) {
         let header = Header::decode(head);
-        let from_self = header.src == self.me;
-        // Ranks of the own job are indices.
-        if header.token != self.token || header.src.number() >= self.size || from_self != (self.polling == 0)
-        {
+        let from_self = header.src == self.name.rank;
+        if header.token != self.token || header.src >= self.size || from_self != (self.polling == LOOPBACK) {
             return self.of_another_job(head, payload);
         }
-        self.arrived(&header, head, payload);
+        let half = self.windows[self.polling] / 2;
+        self.arrived(&header.of(PeerIndex::of_rank(header.src)), half, head, payload);
     }
 
     fn completed(&mut self, token: u64, result: Result<()>) {
@@ -368,7 +367,7 @@ impl Sink for EngineState {
     }
 
     fn peer_lost(&mut self, peer: PeerIndex, error: Error) {
-        if peer.number() < self.size || self.peers.get(peer).is_some() {
+        if peer.rank_in(self.size).is_some() || self.peers.get(peer).is_some() {
             self.lose(peer, error);
         }
     }
@@ -384,20 +383,31 @@ impl EngineState {
     /// A message that is none of the own job's: of another job that was admitted, or of somebody who has no business here.
     #[cold]
     fn of_another_job(&mut self, head: &[u8; HEADER_BYTES], payload: RawBytes) {
-        let mut header = Header::decode(head);
-        match self.numberings.sender(header.token, header.src.number()) {
-            Some(from) if self.polling != LOOPBACK => {
-                header.src = from;
-                self.arrived(&header, head, payload);
-            }
-            _ => self.unauthenticated += 1,
+        let header = Header::decode(head);
+        let sender = self.numberings.sender(header.token, header.src);
+        let Some(from) = sender.filter(|_| self.polling != LOOPBACK) else {
+            self.unauthenticated += 1;
+            return;
+        };
+        let header = header.of(from);
+        // `MPI_COMM_WORLD` is another communicator in each job, with the same context.
+        let matched = matches!(header.kind, MessageKind::EAGER | MessageKind::RTS);
+        if matched && Context::of_bits(header.context).is_of_one_job() {
+            return self.nonsensical(&header);
         }
+        let half = self.window_of(from, self.polling) / 2;
+        self.arrived(&header, half, head, payload);
     }
 
-    /// A message of a process that may send to this one; its header names that by its index.
+    /// A message of a process that may send to this one. `half`: of its window.
     #[inline(always)]
-    fn arrived(&mut self, header: &Header, head: &[u8; HEADER_BYTES], payload: RawBytes) {
-        let half = self.windows[self.polling] / 2;
+    fn arrived(
+        &mut self,
+        header: &Header<PeerIndex>,
+        half: u32,
+        head: &[u8; HEADER_BYTES],
+        payload: RawBytes,
+    ) {
         let peer = self.peers.meet(header.src);
         if matches!(peer.link, Link::Lost(_)) {
             return;
@@ -426,7 +436,7 @@ struct Taken {
 impl Taken {
     /// A peer's next message is taken. `half`: of its window.
     #[inline(always)]
-    fn by(peer: &mut Peer, header: &Header, half: u32) -> Taken {
+    fn by(peer: &mut Peer, header: &Header<PeerIndex>, half: u32) -> Taken {
         peer.next_in = header.seq.wrapping_add(1);
         let owed = !peer.flow.due && peer.next_in.wrapping_sub(peer.flow.told) >= half;
         let taken = u32::from(header.ack.wrapping_sub(peer.flow.acked as u16));

@@ -72,6 +72,14 @@ impl Engine {
         }
     }
 
+    /// As [`Engine::flush`]; but if the lane has refused the latest message to a peer, the next progress asks it again.
+    pub(super) fn flush_unless_refused(&mut self, to: PeerIndex) {
+        let peer = self.state.peer(to);
+        if peer.link == Link::Up && peer.at_once != 0 {
+            self.flush(to);
+        }
+    }
+
     /// Nothing but an `Ack` may go until the peer has taken more.
     #[cold]
     fn hold(&mut self, to: PeerIndex) -> bool {
@@ -119,7 +127,7 @@ impl Engine {
         let Engine { lanes, state, .. } = self;
         let peer = state.peers.get_mut(to).expect("known");
         let limits = &state.limits[peer.lane];
-        let header = peer.header(state.me, outgoing.words);
+        let header = peer.header(state.name.rank, outgoing.words);
         let body = match &mut outgoing.payload {
             // Bytes that stay with the lane for longer than this call can't stay in `outgoing`.
             Payload::Short { len, bytes } if HEADER_BYTES + usize::from(*len) > limits.buffered => {
@@ -207,30 +215,24 @@ impl Engine {
 impl EngineState {
     /// Queues a message of our own to a peer.
     pub(super) fn reply(&mut self, to: PeerIndex, kind: MessageKind, context: u64, arg: u64, payload: &[u8]) {
-        self.reply_flagged(to, kind, 0, context, arg, payload);
+        let words = Words {
+            kind,
+            flags: 0,
+            tag: 0,
+            context,
+            arg,
+        };
+        self.reply_with(to, words, payload);
     }
 
-    pub(super) fn reply_flagged(
-        &mut self,
-        to: PeerIndex,
-        kind: MessageKind,
-        flags: u8,
-        context: u64,
-        arg: u64,
-        payload: &[u8],
-    ) {
+    /// The same, with flags and a tag.
+    pub(super) fn reply_with(&mut self, to: PeerIndex, words: Words, payload: &[u8]) {
         if matches!(self.peer(to).link, Link::Lost(_)) {
             return;
         }
         self.seek(to);
         self.peer(to).queue.push_back(Outgoing {
-            words: Words {
-                kind,
-                flags,
-                tag: 0,
-                context,
-                arg,
-            },
+            words,
             payload: Payload::short(payload),
             request: None,
         });

@@ -291,7 +291,7 @@ impl Engine {
 
 /// What a message with this header says of itself, if it can be. The largest number would be the wildcard.
 #[inline(always)]
-pub(super) fn envelope(header: &Header) -> Option<Envelope> {
+pub(super) fn envelope(header: &Header<PeerIndex>) -> Option<Envelope> {
     (header.tag >= 0 && header.arg < u64::from(u32::MAX)).then_some(Envelope {
         context: Context::of_bits(header.context),
         source: header.arg as u32,
@@ -413,7 +413,7 @@ impl EngineState {
     }
 
     /// An eager message or request to send arrived.
-    pub(super) fn on_user_message(&mut self, header: &Header, payload: RawBytes) -> bool {
+    pub(super) fn on_user_message(&mut self, header: &Header<PeerIndex>, payload: RawBytes) -> bool {
         let Some(envelope) = envelope(header) else {
             return false;
         };

@@ -87,10 +87,7 @@ impl Engine {
         peer.queue.push_back(first);
         self.state.list(send.peer);
         // What the lane has refused just now is tried again with the next progress.
-        let peer = self.state.peer(send.peer);
-        if peer.link == Link::Up && peer.at_once != 0 {
-            self.flush(send.peer);
-        }
+        self.flush_unless_refused(send.peer);
         Ok(id)
     }
 }

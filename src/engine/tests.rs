@@ -267,7 +267,7 @@ impl Scene {
             kind,
             flags,
             ack: self.taken,
-            src: PEER,
+            src: PEER.number(),
             seq,
             tag,
             context,

@@ -12,18 +12,23 @@ use crate::lane::{Lane, Limits, Sent};
 
 /// What a message's header says besides what the connection to its receiver adds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Words {
+pub struct Words {
+    /// What the message is for.
     pub kind: MessageKind,
+    /// Flags of its kind: all but the highest bit, which is the engine's.
     pub flags: u8,
+    /// A tag.
     pub tag: i32,
+    /// A number; of the engine's own kinds see [`Header::context`].
     pub context: u64,
+    /// A number; of the engine's own kinds see [`Header::arg`].
     pub arg: u64,
 }
 
 impl Peer {
-    /// The header of the next message to this peer. [`Peer::went`] follows once the lane has taken the message.
+    /// The header of the next message to this peer, from this process's rank in its job. [`Peer::went`] follows once the lane has taken the message.
     #[inline(always)]
-    pub(super) fn header(&self, me: PeerIndex, words: Words) -> Header {
+    pub(super) fn header(&self, rank: u32, words: Words) -> Header {
         let Words {
             kind,
             flags,
@@ -41,7 +46,7 @@ impl Peer {
                     0
                 },
             ack: self.next_in as u16,
-            src: me,
+            src: rank,
             seq: self.next_out,
             tag,
             context,

@@ -182,12 +182,12 @@ impl Instance {
     /// The node of a process of the job: those of one node share memory. `WEFT_FAKE_NODES` makes several of one machine. Nothing is
     /// known of processes of other jobs: each counts as alone.
     pub fn node_of(&self, process: PeerIndex) -> u64 {
-        match process.number() {
-            rank if rank < self.job.size => {
+        match process.rank_in(self.job.size) {
+            Some(rank) => {
                 let nodes = self.settings.fake_nodes;
                 self.job.layout.pretended_node_of(rank, nodes)
             }
-            other => u64::MAX - u64::from(other),
+            None => u64::MAX - u64::from(process.number()),
         }
     }
 

@@ -85,7 +85,7 @@ impl Engine {
             return None;
         }
         let header = peer.header(
-            state.me,
+            state.name.rank,
             Words {
                 kind: MessageKind::EAGER,
                 flags: 0,
@@ -127,7 +127,7 @@ impl EngineState {
 
     /// An eager message, of no synchronous send, arrived.
     #[inline]
-    pub(in crate::engine) fn on_eager(&mut self, header: &Header, payload: RawBytes) -> bool {
+    pub(in crate::engine) fn on_eager(&mut self, header: &Header<PeerIndex>, payload: RawBytes) -> bool {
         let Some(envelope) = envelope(header) else {
             return false;
         };

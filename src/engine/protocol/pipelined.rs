@@ -81,7 +81,7 @@ impl EngineState {
     }
 
     /// A piece of a pipelined message. `false`: it makes no sense.
-    pub(in crate::engine) fn on_piece(&mut self, header: &Header, payload: RawBytes) -> bool {
+    pub(in crate::engine) fn on_piece(&mut self, header: &Header<PeerIndex>, payload: RawBytes) -> bool {
         let EngineState {
             arrivals,
             peers,

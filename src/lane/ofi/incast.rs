@@ -270,7 +270,10 @@ fn intruders_who_hang_up_before_a_long_message_is_fetched_hold_nobody_up() {
             .connect(PeerIndex::new(0), &address)
             .expect("a good address");
         let start = Instant::now();
-        let (to, context) = (intruder.peers[&0].address, intruder.operations.context(0));
+        let (to, context) = (
+            intruder.peers[&PeerIndex::new(0)].address,
+            intruder.operations.context(0),
+        );
         // SAFETY: the bytes and the intruder's contexts outlive its endpoint.
         while unsafe {
             intruder

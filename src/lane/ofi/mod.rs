@@ -118,7 +118,7 @@ pub struct OfiLane {
     counts_all: bool,
     scratch: Box<[u8]>,
     batch: Batch,
-    peers: HashMap<u32, Peer, FxBuildHasher>,
+    peers: HashMap<PeerIndex, Peer, FxBuildHasher>,
     registrar: Registrar,
     /// Whether buffers of local operations are registered: the provider asks for it, or a test.
     registers_local: bool,
@@ -204,7 +204,7 @@ impl OfiLane {
     /// What to tell the engine after libfabric said again.
     #[cold]
     fn again(&mut self, peer: PeerIndex) -> Sent {
-        if let Some(known) = self.peers.get_mut(&peer.number()) {
+        if let Some(known) = self.peers.get_mut(&peer) {
             known.refused();
         }
         Sent::Again
@@ -310,7 +310,7 @@ impl OfiLane {
         // A copied message was reported as sent, so its loss is the peer's loss whatever the reason is.
         if let Some(peer) = peer
             && (copied || failure.error.is_unreachable())
-            && let Some(known) = self.peers.get_mut(&peer.number())
+            && let Some(known) = self.peers.get_mut(&peer)
             && !std::mem::replace(&mut known.lost, true)
         {
             sink.peer_lost(peer, error);
@@ -346,7 +346,7 @@ impl Lane for OfiLane {
                 peer.number()
             )
         })?;
-        self.peers.insert(peer.number(), Peer::new(number, name));
+        self.peers.insert(peer, Peer::new(number, name));
         if let Some((sockets, address)) = self.sockets.as_mut().zip(fabric::socket_address(name)) {
             sockets.add(address);
         }
@@ -476,7 +476,7 @@ impl Lane for OfiLane {
                 self.provider
             ));
         }
-        let Some(address) = self.peers.get(&peer.number()).map(|known| known.address) else {
+        let Some(address) = self.peers.get(&peer).map(|known| known.address) else {
             return Err(self.unknown(peer));
         };
         if len == 0 {
@@ -538,12 +538,12 @@ impl Lane for OfiLane {
     }
 
     fn place(&self, peer: PeerIndex) -> Option<String> {
-        Some(self.peers.get(&peer.number())?.place(&self.info))
+        Some(self.peers.get(&peer)?.place(&self.info))
     }
 
     fn late(&mut self, peer: PeerIndex) -> Option<String> {
         let limit = self.report_after?;
-        let known = self.peers.get_mut(&peer.number())?;
+        let known = self.peers.get_mut(&peer)?;
         known.is_late(limit, Instant::now()).then(|| {
             let hint = match fabric::socket_address(&self.own_name) {
                 Some(_) => ": WEFT_INTERFACE names another network interface",

@@ -29,7 +29,7 @@ impl OfiLane {
         len: usize,
         payload: impl FnOnce(RawRoom),
     ) -> Result<Sent> {
-        let Some(known) = self.peers.get_mut(&peer.number()) else {
+        let Some(known) = self.peers.get_mut(&peer) else {
             return Err(self.unknown(peer));
         };
         let bytes = if len == 0 {
@@ -62,7 +62,7 @@ impl OfiLane {
         let Some(slot) = self.operations.next() else {
             return Ok(Sent::Again);
         };
-        let Some(known) = self.peers.get_mut(&peer.number()) else {
+        let Some(known) = self.peers.get_mut(&peer) else {
             return Err(self.unknown(peer));
         };
         let bytes = self.operations.fill(slot, header, len, payload);
@@ -88,7 +88,7 @@ impl OfiLane {
         let (Some(slot), Some(spare)) = (self.operations.next(), self.operations.spare()) else {
             return Ok(Sent::Again);
         };
-        let Some(known) = self.peers.get_mut(&peer.number()) else {
+        let Some(known) = self.peers.get_mut(&peer) else {
             return Err(self.unknown(peer));
         };
         let bytes = self.operations.fill_spare(spare, header, payload);
@@ -123,7 +123,7 @@ impl OfiLane {
         let Some(slot) = self.operations.next() else {
             return Ok(Sent::Again);
         };
-        let Some(address) = self.peers.get(&peer.number()).map(|known| known.address) else {
+        let Some(address) = self.peers.get(&peer).map(|known| known.address) else {
             return Err(self.unknown(peer));
         };
         let region = if self.registers_local {
@@ -157,7 +157,7 @@ impl OfiLane {
         if let Ok(Posted::Accepted) = posted {
             self.operations
                 .start(slot, Operation::Lent { peer, token, region });
-            if let Some(known) = self.peers.get_mut(&peer.number()) {
+            if let Some(known) = self.peers.get_mut(&peer) {
                 known.accepted();
             }
             return Ok(Sent::Pending);

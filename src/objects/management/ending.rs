@@ -187,7 +187,7 @@ async fn exchange_cards(
         card.get(..u64::from_le_bytes(*len) as usize).map(<[u8]>::to_vec)
     });
     // A card that makes no sense is as good as none: the launcher has it, too.
-    let known = (0..).map(PeerIndex::new).zip(cards);
+    let known = (0..).map(PeerIndex::of_rank).zip(cards);
     Ok(known.filter_map(|(peer, card)| Some((peer, card?))).collect())
 }
 
