@@ -36,7 +36,7 @@ pub struct Job {
     /// How many processors the launcher shares out among the ranks of this machine, where it says so: a rank that is
     /// bound sees only its own.
     pub processors: Option<u32>,
-    /// The pid namespace of the launcher, where it says so: the inode of its `/proc/self/ns/pid`.
+    /// The pid namespace of the launcher, where it says so: its [`pid_namespace`](crate::system::locality::pid_namespace).
     pub launcher_pids: Option<u64>,
     /// Which ranks share a machine. What the launcher says: a hint, for no launcher promises it.
     pub layout: Layout,

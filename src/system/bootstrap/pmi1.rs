@@ -39,7 +39,7 @@ pub const ENV_JOB: &str = "WEFT_LAUNCH_JOB";
 
 /// The environment variable with the number of processors that the ranks of one machine share.
 pub const ENV_PROCESSORS: &str = "WEFT_LAUNCH_PROCESSORS";
-/// The environment variable with the launcher's pid namespace (the inode of its `/proc/self/ns/pid`).
+/// The environment variable with the launcher's pid namespace ([`pid_namespace`](crate::system::locality::pid_namespace)).
 pub const ENV_PIDS: &str = "WEFT_LAUNCH_PIDS";
 
 /// The longest request that every launcher takes whole, in bytes and with its line feed. Slurm reads so much at once, and takes what
@@ -173,11 +173,10 @@ impl Pmi1 {
         // Another launcher's job inside a step of Slurm has a name of its own.
         let step = environment("SLURM_JOB_ID").zip(environment("SLURM_STEP_ID"));
         pmi.slurm = step.is_some_and(|(job, step)| pmi.kvsname == format!("{job}.{step}"));
-        let node = pmi.job.layout.node_of(rank);
-        let locals = (0..size).filter(|&other| pmi.job.layout.node_of(other) == node);
-        pmi.job.local_ranks = locals.clone().count() as u32;
-        pmi.job.local_rank = locals.take_while(|&other| other < rank).count() as u32;
-        pmi.job.local_only = pmi.job.local_ranks == size;
+        let locals = pmi.job.layout.locals_of(rank, size);
+        pmi.job.local_ranks = locals.count;
+        pmi.job.local_rank = locals.before;
+        pmi.job.local_only = locals.count == size;
         pmi.job.id.clone_from(&pmi.kvsname);
         if pmi.weft {
             die_with_launcher(answer.number("launcher_pid")?)?;
