@@ -24,6 +24,7 @@ use crate::err;
 use crate::instance::{self, Instance, Lifetime};
 use crate::objects::errhandler::Errhandler;
 use crate::objects::world::{self, Stage, World, WorldModel};
+use crate::system::bootstrap::pmi1::ENV_INITIAL_ERRHANDLER;
 use crate::system::bootstrap::{self, Bootstrap};
 use crate::system::lock::this_thread;
 use crate::system::output;
@@ -112,7 +113,7 @@ pub fn no_predefined_communicator(name: &str) -> Error {
 
 /// The handler that counts while no object has one: `mpiexec -initial-errhandler` sets it.
 pub fn initial_errhandler() -> Errhandler {
-    match std::env::var("WEFT_LAUNCH_INITIAL_ERRHANDLER").as_deref() {
+    match std::env::var(ENV_INITIAL_ERRHANDLER).as_deref() {
         Ok("mpi_errors_return") => Errhandler::Return,
         Ok("mpi_errors_abort") => Errhandler::Abort,
         _ => Errhandler::AreFatal,

@@ -46,9 +46,6 @@ pub struct Job {
     pub id: String,
     /// The memory kinds that the user asked `mpiexec` for (`-memory-alloc-kinds`; MPI 5.0, section 11.4.3).
     pub memory_alloc_kinds: Option<String>,
-    /// The initial error handler that the user asked `mpiexec` for (`-initial-errhandler`; MPI 5.0, section 9.3):
-    /// `mpi_errors_abort`, `mpi_errors_are_fatal` or `mpi_errors_return`.
-    pub initial_errhandler: Option<String>,
     /// The process sets that the user asked `mpiexec` for (`-pset`): those that this process is in and others, each name
     /// once.
     pub process_sets: Vec<ProcessSet>,

@@ -30,7 +30,9 @@ use wire::{LINE_BYTES_MAX, Lines, Message};
 
 /// The environment variable with the kinds of `mpiexec -memory-alloc-kinds`.
 pub const ENV_MEMORY_ALLOC_KINDS: &str = "WEFT_LAUNCH_MEMORY_ALLOC_KINDS";
-/// The environment variable with the handler of `mpiexec -initial-errhandler`.
+/// The environment variable with the handler of `mpiexec -initial-errhandler` (MPI 5.0 section 9.3): `mpi_errors_abort`,
+/// `mpi_errors_are_fatal` or `mpi_errors_return`. It counts before Init and after Finalize too, so it is read where an error is
+/// handled, whether there is a connection or not.
 pub const ENV_INITIAL_ERRHANDLER: &str = "WEFT_LAUNCH_INITIAL_ERRHANDLER";
 /// The environment variable with the process sets of `mpiexec -pset`.
 pub const ENV_PROCESS_SETS: &str = "WEFT_LAUNCH_PROCESS_SETS";
@@ -196,7 +198,6 @@ impl Pmi1 {
         self.job.universe_size = Some(answer.number("universe_size")?);
         self.job.layout = Layout::parse(answer.get("mapping")?)?;
         self.job.memory_alloc_kinds = environment(ENV_MEMORY_ALLOC_KINDS);
-        self.job.initial_errhandler = environment(ENV_INITIAL_ERRHANDLER);
         self.job.process_sets = match environment(ENV_PROCESS_SETS) {
             Some(text) => ProcessSet::decode(&text, self.job.size)?,
             None => Vec::new(),
