@@ -1,7 +1,7 @@
 //! The World Model (MPI 5.0 section 11.2): what there is between `MPI_Init` and `MPI_Finalize`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
@@ -13,22 +13,10 @@ use crate::engine::buffered::SendBuffer;
 use crate::engine::describe::Names;
 use crate::err;
 use crate::instance::transports::{self, Ways};
-use crate::instance::{Instance, Lifetime, User};
+use crate::instance::{Instance, Lifetime, Stage, User};
 use crate::objects::collective;
 use crate::objects::communicator::Communicator;
 use crate::system::lock::this_thread;
-
-/// How far the World Model has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Stage {
-    /// Before Init.
-    Before,
-    /// Between Init and Finalize.
-    Running,
-    /// After Finalize.
-    Finalized,
-}
 
 /// What there is between Init and Finalize.
 pub struct World {
@@ -78,7 +66,6 @@ impl Host for () {
 
 /// The World Model of a process: it begins and ends once.
 pub struct WorldModel {
-    stage: AtomicU8,
     world: RwLock<Option<Arc<World>>>,
     initializing: Mutex<()>,
     /// Whether a thread is inside Finalize.
@@ -89,20 +76,9 @@ impl WorldModel {
     /// Before Init.
     pub const fn new() -> WorldModel {
         WorldModel {
-            stage: AtomicU8::new(Stage::Before as u8),
             world: RwLock::new(None),
             initializing: Mutex::new(()),
             finalizing: AtomicBool::new(false),
-        }
-    }
-
-    /// How far it has come.
-    #[inline]
-    pub fn stage(&self) -> Stage {
-        match self.stage.load(Ordering::Acquire) {
-            0 => Stage::Before,
-            1 => Stage::Running,
-            _ => Stage::Finalized,
         }
     }
 
@@ -119,7 +95,7 @@ impl WorldModel {
     pub fn initialize(&self, lifetime: &Lifetime, several_threads: bool, host: &dyn Host) -> Result<()> {
         let start = Instant::now();
         let _guard = self.initializing.lock();
-        match self.stage() {
+        match lifetime.stage() {
             Stage::Before => {}
             Stage::Running => return Err(err!(Other, "MPI has been initialized already")),
             Stage::Finalized => {
@@ -142,7 +118,7 @@ impl WorldModel {
         host.begins(&world);
         let ledger = world.instance.ledger().clone();
         *self.world.write() = Some(world);
-        self.stage.store(Stage::Running as u8, Ordering::Release);
+        lifetime.set_stage(Stage::Running);
         ledger.end_init(start);
         Ok(())
     }
@@ -210,7 +186,7 @@ impl WorldModel {
         instance.set_explanation(None);
         instance.report_after(None);
         let ended = ended.inspect_err(|_| lifetime.go_on())?;
-        self.stage.store(Stage::Finalized as u8, Ordering::Release);
+        lifetime.set_stage(Stage::Finalized);
         *self.world.write() = None;
         host.ends();
         let rank = instance.job().rank;
