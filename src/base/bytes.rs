@@ -149,6 +149,7 @@ impl<'a> RawRoom<'a> {
     }
 
     /// Whether there are none.
+    #[cfg(feature = "sim")]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -166,6 +167,7 @@ impl<'a> RawRoom<'a> {
     ///
     /// # Panics
     /// If `bytes` are not as many.
+    #[cfg(feature = "sim")]
     pub fn fill_from(self, bytes: &[u8]) {
         assert_eq!(self.len, bytes.len());
         // SAFETY: so many bytes are writable; a slice of this process's is elsewhere.

@@ -29,11 +29,11 @@ use crate::system::rcu::{Held, Published};
 /// What the layer above tells an instance and does for it.
 pub struct Host {
     /// Names the procedure that the calling thread is in, for reports.
-    pub label: fn() -> &'static str,
+    pub(crate) label: fn() -> &'static str,
     /// Tells the names of communicators, by their contexts.
-    pub names: fn() -> OwnNames,
-    /// An instance rests for the first time: [`Lifetime::close_at_rest`] is to be called when the process exits.
-    pub at_rest: fn(),
+    pub(crate) names: fn() -> OwnNames,
+    /// The instance has come to rest: [`Lifetime::close_at_rest`] is to be called when the process exits.
+    pub(crate) at_rest: fn(),
 }
 
 impl Host {
@@ -57,7 +57,9 @@ pub enum Stage {
     Finalized,
 }
 
-/// The instance of a process, from its making to its end. See the module.
+/// What a process needs for MPI, its *instance*, from its making to its end. It is made when the first of the World Model and the
+/// sessions comes, rests when the last of them has gone, and is there again for the next one. A program has one such value, for as
+/// long as it runs.
 pub struct Lifetime {
     host: Host,
     /// The instance while it has users: what every procedure looks up.
@@ -96,26 +98,26 @@ impl Lifetime {
 
     /// The instance, while it has users.
     #[inline]
-    pub fn current(&self) -> Option<Arc<Instance>> {
+    pub(crate) fn current(&self) -> Option<Arc<Instance>> {
         self.current.share()
     }
 
     /// The instance, while it has users, without a reference of its own: as long as the result lives there must be no waiting, and
     /// no call of a user's function.
     #[inline(always)]
-    pub fn hold(&self) -> Option<Held<'_, Instance>> {
+    pub(crate) fn hold(&self) -> Option<Held<'_, Instance>> {
         self.current.hold()
     }
 
     /// Whether the instance has users.
     #[inline]
-    pub fn is_active(&self) -> bool {
+    pub(crate) fn is_active(&self) -> bool {
         self.active.load(Ordering::Relaxed)
     }
 
     /// How far the World Model has come, which begins and ends once.
     #[inline]
-    pub fn stage(&self) -> Stage {
+    pub(crate) fn stage(&self) -> Stage {
         match self.stage.load(Ordering::Acquire) {
             0 => Stage::Before,
             1 => Stage::Running,
@@ -124,12 +126,12 @@ impl Lifetime {
     }
 
     /// The World Model has come so far.
-    pub fn set_stage(&self, stage: Stage) {
+    pub(crate) fn set_stage(&self, stage: Stage) {
         self.stage.store(stage as u8, Ordering::Release);
     }
 
     /// The instance for one more user.
-    pub fn acquire(&self, user: User) -> Result<Arc<Instance>> {
+    pub(crate) fn acquire(&self, user: User) -> Result<Arc<Instance>> {
         let mut library = self.library.lock();
         // All processes are inside MPI_Finalize then, so this ends without any call of theirs.
         self.decided
@@ -164,28 +166,28 @@ impl Lifetime {
     }
 
     /// Whether there are users besides the caller.
-    pub fn has_other_users(&self) -> bool {
+    pub(crate) fn has_other_users(&self) -> bool {
         self.library.lock().users.count() > 1
     }
 
     /// Whether a session has been initialized here.
-    pub fn had_sessions(&self) -> bool {
+    pub(crate) fn had_sessions(&self) -> bool {
         self.library.lock().users.had_sessions()
     }
 
     /// The same as the last word in the vote on closing the instance, which [`Lifetime::release`] or [`Lifetime::go_on`] ends.
-    pub fn last_word(&self) -> bool {
+    pub(crate) fn last_word(&self) -> bool {
         self.library.lock().users.last_word()
     }
 
     /// The vote on closing the instance came to nothing.
-    pub fn go_on(&self) {
+    pub(crate) fn go_on(&self) {
         self.library.lock().users.go_on();
         self.decided.notify_all();
     }
 
     /// A user needs the instance no more. `close`: no process of the job has had a session.
-    pub fn release(&self, close: bool) -> Result<()> {
+    pub(crate) fn release(&self, close: bool) -> Result<()> {
         let mut library = self.library.lock();
         let left = self.leave(&mut library, close);
         drop(library);

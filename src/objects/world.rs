@@ -21,17 +21,17 @@ use crate::system::lock::this_thread;
 /// What there is between Init and Finalize.
 pub struct World {
     /// The instance.
-    pub instance: Arc<Instance>,
+    pub(crate) instance: Arc<Instance>,
     /// `MPI_COMM_WORLD`
-    pub world: Arc<Communicator>,
+    pub(crate) world: Arc<Communicator>,
     /// `MPI_COMM_SELF`
-    pub alone: Arc<Communicator>,
+    pub(crate) alone: Arc<Communicator>,
     /// The thread that called Init.
-    pub main_thread: usize,
+    pub(crate) main_thread: usize,
 }
 
 /// What the layer above does for the World Model.
-pub trait Host {
+pub(crate) trait Host {
     /// The communicators are there: they get their names for the user.
     fn begins(&self, world: &World);
     /// Calls the user's delete callbacks. After an error MPI goes on.
@@ -82,7 +82,8 @@ impl WorldModel {
         }
     }
 
-    /// What there is between Init and Finalize.
+    /// What there is between Init and Finalize. To be dropped before [`WorldModel::finalize`]: whoever keeps it keeps what would be
+    /// closed there.
     #[inline]
     pub fn world(&self) -> Option<Arc<World>> {
         self.world.read().clone()
@@ -92,7 +93,17 @@ impl WorldModel {
     ///
     /// # Errors
     /// `MPI_ERR_OTHER` if it has begun before.
-    pub fn initialize(&self, lifetime: &Lifetime, several_threads: bool, host: &dyn Host) -> Result<()> {
+    pub fn initialize(&self, lifetime: &Lifetime, several_threads: bool) -> Result<()> {
+        self.initialize_with(lifetime, several_threads, &())
+    }
+
+    /// The same with what the layer above does.
+    pub(crate) fn initialize_with(
+        &self,
+        lifetime: &Lifetime,
+        several_threads: bool,
+        host: &dyn Host,
+    ) -> Result<()> {
         let start = Instant::now();
         let _guard = self.initializing.lock();
         match lifetime.stage() {
@@ -129,7 +140,12 @@ impl WorldModel {
     /// # Errors
     /// A delete callback's: MPI goes on. `MPI_ERR_OTHER` from inside a delete callback of MPI_Finalize, if it is not running, or where
     /// a process of the job is gone.
-    pub fn finalize(&self, lifetime: &Lifetime, host: &dyn Host) -> Result<()> {
+    pub fn finalize(&self, lifetime: &Lifetime) -> Result<()> {
+        self.finalize_with(lifetime, &())
+    }
+
+    /// The same with what the layer above does.
+    pub(crate) fn finalize_with(&self, lifetime: &Lifetime, host: &dyn Host) -> Result<()> {
         if self.finalizing.swap(true, Ordering::AcqRel) {
             return Err(err!(
                 Other,

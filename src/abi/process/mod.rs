@@ -187,14 +187,14 @@ impl world::Host for Bindings {
 /// Starts the World Model.
 fn initialize(thread_level: c_int) -> Result<()> {
     let several_threads = thread_level == MPI_THREAD_MULTIPLE;
-    WORLD_MODEL.initialize(&LIFETIME, several_threads, &Bindings { thread_level })
+    WORLD_MODEL.initialize_with(&LIFETIME, several_threads, &Bindings { thread_level })
 }
 
 /// Ends the World Model.
 fn finalize() -> Result<()> {
     world()?;
     let thread_level = THREAD_LEVEL.load(Ordering::Relaxed);
-    WORLD_MODEL.finalize(&LIFETIME, &Bindings { thread_level })
+    WORLD_MODEL.finalize_with(&LIFETIME, &Bindings { thread_level })
 }
 
 /// The thread levels that may be asked for, and what is given for them.

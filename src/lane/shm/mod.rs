@@ -188,6 +188,11 @@ impl ShmLane {
         })
     }
 
+    /// Whether it can read another process's memory.
+    pub fn reads_memory(&self) -> bool {
+        self.cma
+    }
+
     /// Has `push` put a message with a payload of `len` bytes into a peer's ring.
     #[inline(always)]
     fn push(

@@ -109,7 +109,8 @@ pub trait Bootstrap: Send {
     /// The job as the launcher told it.
     fn job(&self) -> &Job;
 
-    /// For reports: `singleton`, `pmi-1 (weft)`, `pmi-1`.
+    /// For tests: `singleton`, `pmi-1 (weft)`, `pmi-1`.
+    #[allow(dead_code)]
     fn name(&self) -> &'static str;
 
     /// Makes this process's business card visible to the others. `incarnation` counts the times that this process
