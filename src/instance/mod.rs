@@ -3,7 +3,7 @@
 //! - [`Instance`]: the engine behind its lock, the bootstrap, the tasks
 //! - `drain`: waiting until nothing is under way any more
 //! - `task`: operations of several steps, written as `async fn`s; the engine is their executor
-//! - [`Lifetime`]: when it is made and closed; [`Users`]: who uses it
+//! - [`Lifetime`]: when it is made and closed, and what aborts the job; [`Users`]: who uses it
 //! - [`transports`]: which lane carried whose messages
 //! - `wait`: how a process waits
 //!
