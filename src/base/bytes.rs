@@ -167,7 +167,6 @@ impl<'a> RawRoom<'a> {
     ///
     /// # Panics
     /// If `bytes` are not as many.
-    #[cfg(feature = "sim")]
     pub fn fill_from(self, bytes: &[u8]) {
         assert_eq!(self.len, bytes.len());
         // SAFETY: so many bytes are writable; a slice of this process's is elsewhere.
