@@ -17,13 +17,19 @@
 //! - `identity`: names of processes and communication contexts
 //! - `base`: errors, settings, and what else needs nobody
 
+// What the public items show is public itself. Where tests see the inside, all modules are.
+#![cfg_attr(not(feature = "sim"), deny(unnameable_types))]
+
 #[cfg(not(feature = "sim"))]
 mod abi;
 #[cfg(not(feature = "sim"))]
 mod base;
+// Tests use more of this one and the next than the library does itself.
 #[cfg(not(feature = "sim"))]
+#[allow(dead_code)]
 mod data;
 #[cfg(not(feature = "sim"))]
+#[allow(dead_code)]
 mod engine;
 #[cfg(not(feature = "sim"))]
 mod identity;

@@ -149,6 +149,7 @@ impl<'a> RawRoom<'a> {
     }
 
     /// Whether there are none.
+    #[cfg(feature = "sim")]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

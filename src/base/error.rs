@@ -89,12 +89,12 @@ pub struct Error {
     pub code: Option<i32>,
     /// The context of the communicator whose error handler gets it, where that is not the one of the call's arguments: a
     /// request's.
-    pub context: Context,
+    pub(crate) context: Context,
     /// Of an error that says `MPI_ERR_IN_STATUS`: the code in the status of the request that failed, which the error handler
     /// gets (section 9.3).
-    pub in_status: Option<i32>,
+    pub(crate) in_status: Option<i32>,
     /// An error handler has had it already.
-    pub raised: bool,
+    pub(crate) raised: bool,
 }
 
 impl Error {

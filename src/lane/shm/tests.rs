@@ -388,7 +388,7 @@ fn places_are_counted_and_other_nodes_refused() {
         "there is room for four"
     );
     let mut elsewhere = receiver.address;
-    elsewhere.place.node = 1;
+    elsewhere.domain.node = 1;
     let error = senders[0]
         .connect(PeerIndex::new(9), &elsewhere.encode())
         .expect_err("it is elsewhere");

@@ -23,10 +23,10 @@ pub async fn bcast(operation: &Collective, root: impl Into<Root>, buffer: Buffer
     run.finish()
 }
 
-/// The bytes of `root` for everybody. All come with as many, which count at the root only.
+/// The bytes of `root`, which is one of the ranks, for everybody. All come with as many, which count at the root only.
 ///
 /// # Errors
-/// As for [`bcast`].
+/// What peers say of lost processes.
 pub async fn bcast_bytes(operation: &Collective, root: u32, mut bytes: Vec<u8>) -> Result<Vec<u8>> {
     let mut run = Run::new(operation);
     if run.size > 1 {

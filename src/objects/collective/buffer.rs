@@ -113,6 +113,7 @@ pub struct Buffer {
 
 impl Buffer {
     /// See the fields.
+    #[cfg(feature = "sim")]
     pub fn new(address: Address, count: u64, datatype: Arc<Datatype>) -> Buffer {
         Buffer {
             address,

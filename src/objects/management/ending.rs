@@ -19,6 +19,16 @@ use crate::objects::communicator::Communicator;
 use crate::system::bootstrap::AfterFinalize;
 
 impl Communicator {
+    /// Its members part (`MPI_Comm_disconnect`, MPI 5.0 section 11.10.4): waits until all that was sent on it has arrived, at this
+    /// process and at the others. Collective. Inside the result is whether a message of its buffer was lost, which keeps nobody
+    /// from parting.
+    pub fn disconnect(self: &Arc<Self>) -> Result<Result<()>> {
+        let instance = self.instance();
+        let buffer = self.attachment().take();
+        instance.block_on_turns(Communicator::disconnect_all(instance, vec![self.clone()]))?;
+        Ok(instance.flush_all(buffer.as_slice()))
+    }
+
     /// The members of each communicator part, for all of them at once: a communicator does not wait for another, as
     /// other processes may part from them one by one. Then all that this process has to say has left it.
     ///

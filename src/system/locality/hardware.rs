@@ -3,6 +3,8 @@
 //!
 //! Discovery takes milliseconds, on large machines many, so nobody asks for it who does not need it.
 
+use std::sync::OnceLock;
+
 use super::hwloc;
 use super::processors::Processors;
 
@@ -88,6 +90,13 @@ impl Topology {
     /// hwloc is not there, or finds nothing out: in one line.
     pub fn discover() -> Result<Topology, String> {
         hwloc::discover()
+    }
+
+    /// The machine of this process, discovered when it is first asked for, and once: all instances of a process are on the same
+    /// one. Without hwloc it is a machine, and nothing is known of its parts.
+    pub fn of_this_machine() -> &'static Topology {
+        static TOPOLOGY: OnceLock<Topology> = OnceLock::new();
+        TOPOLOGY.get_or_init(|| Topology::discover().unwrap_or_else(|_| Topology::of([])))
     }
 
     /// Made of these instances. Kinds without any are left out; a machine is added where none is given.
