@@ -1,6 +1,8 @@
 //! Rust programs with Weft inside, on several ranks: `examples/embedding.rs`, and some that are of no use as an example.
 
+use std::future::Future;
 use std::process::{Command, Output};
+use std::task::{Context, Waker};
 
 use weft::Result;
 use weft::embedding::{Host, Lifetime, Session, WorldModel, allgather_bytes, barrier, bcast_bytes};
@@ -21,6 +23,7 @@ fn plays_its_part() {
     match &*part {
         "example" => example::main(),
         "sessions" => sessions(),
+        "dropped" => dropped(),
         "abort running" => WORLD_MODEL
             .initialize(&LIFETIME, false)
             .and_then(|()| abort_one()),
@@ -112,6 +115,35 @@ fn sessions_come_and_go() {
         assert!(job.status.success(), "{ranks} ranks: {job:?}");
         assert_eq!(text.matches("two sessions").count(), ranks as usize, "{job:?}");
     }
+}
+
+/// A long message to oneself whose send is dropped before it is received: it is never read from memory that is gone.
+fn dropped() -> Result<()> {
+    const LEN: usize = 1 << 20;
+    WORLD_MODEL.initialize(&LIFETIME, false)?;
+    {
+        let world = WORLD_MODEL.world().expect("it was initialized");
+        let myself = world.myself();
+        let operation = myself.collective();
+        let mut send = Box::pin(operation.send_bytes(0, vec![7; LEN]));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(send.as_mut().poll(&mut context).is_pending());
+        drop(send);
+        let received = myself.block_on(operation.receive_bytes(0, LEN));
+        let error = received.expect_err("its send was given up");
+        assert!(error.message.contains("given up"), "{error:?}");
+        // What comes after it is well.
+        let operation = myself.collective();
+        let both = operation.exchange_bytes(0, vec![8; LEN], 0, LEN);
+        assert!(myself.block_on(both)? == vec![8; LEN]);
+    }
+    WORLD_MODEL.finalize(&LIFETIME)
+}
+
+#[test]
+fn a_send_can_be_dropped() {
+    let output = this_test(&mut Command::new(this_program()), "dropped");
+    assert!(output.status.success(), "{output:?}");
 }
 
 /// Rank 1 aborts while the others wait for it.
