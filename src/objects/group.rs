@@ -42,9 +42,14 @@ pub enum Comparison {
 impl Group {
     /// Processes 0 to `size - 1`.
     pub fn first(size: u32) -> Arc<Group> {
+        Group::first_of_session(0, size)
+    }
+
+    /// Processes 0 to `size - 1`, of a session (0: the World Model). Takes the same memory whatever their number.
+    pub fn first_of_session(session: u64, size: u32) -> Arc<Group> {
         Arc::new(Group {
             members: Members::First(size),
-            session: 0,
+            session,
             ranks: OnceLock::new(),
         })
     }

@@ -261,7 +261,7 @@ impl Session {
         self.has_derived.store(true, Ordering::Release);
         let job = self.instance.job();
         let members = match set {
-            ProcessSet::World => (0..job.size).map(PeerIndex::of_rank).collect(),
+            ProcessSet::World => return Group::first_of_session(self.number, job.size),
             ProcessSet::Myself => vec![self.instance.me()],
             ProcessSet::Named(at) => job.process_sets[at].iter().map(PeerIndex::of_rank).collect(),
         };
