@@ -170,12 +170,13 @@ fn close(closing: &Arc<File>, handle: MPI_File) -> Result<()> {
     let communicator = closing.communicator();
     let instance = communicator.instance();
     let ended = instance.block_on(closing.close());
-    let parted = instance.block_on_turns(Communicator::disconnect_all(instance, vec![communicator.clone()]));
+    let disconnected =
+        instance.block_on_turns(Communicator::disconnect_all(instance, vec![communicator.clone()]));
     if let Some(session) = objects::session_of(communicator) {
         session.disconnect(communicator);
     }
     match FILES.remove(handle) {
-        Some(_) => ended.and(parted),
+        Some(_) => ended.and(disconnected),
         None => Err(err!(
             File,
             "the file was closed by another thread at the same time"

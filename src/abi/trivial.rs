@@ -1,7 +1,7 @@
 //! Procedures that need no library behind them: arithmetic on addresses, handles as integers, versions, the clock,
 //! and the fields of a status.
 //!
-//! All of them may be called before initialization and after finalization, from any thread, and none has an object
+//! All of them may be called before MPI is initialized and after it is finalized, from any thread, and none has an object
 //! whose error handler could be asked: where an argument is a null pointer they return `MPI_ERR_ARG`.
 
 use std::ffi::{c_char, c_int, c_void};

@@ -140,9 +140,9 @@ mpi! {
     small fn MPI_Win_free(win: *mut MPI_Win) local {
         // SAFETY: null or a handle of the user's.
         let handle = unsafe { read(win, "win") }?;
-        let parting = window(handle)?;
-        free(&parting, handle).map_err(|error| {
-            let handler = parting.errhandler().lock().clone();
+        let freed = window(handle)?;
+        free(&freed, handle).map_err(|error| {
+            let handler = freed.errhandler().lock().clone();
             calls::raise_with(&handler, handle, "MPI_Win_free", error)
         })?;
         // SAFETY: read from above.
@@ -211,7 +211,7 @@ fn region(base: *mut c_void, size: MPI_Aint) -> Result<usize> {
     if base.addr().checked_add(size).is_none() {
         return Err(err!(
             Size,
-            "size is {size}, which from base {base:p} on is beyond all memory"
+            "size is {size}, which from base {base:p} on is more than the address space holds"
         ));
     }
     Ok(size)

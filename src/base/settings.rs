@@ -149,8 +149,8 @@ pub fn misspelt<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
         // Two letters that are wrong, or a third of the name behind WEFT_.
         let near = nearest.filter(|setting| distance(setting) <= 2.max((name.len() - 5) / 3));
         match near {
-            Some(setting) => format!("{name} is no setting of Weft: did you mean {}?", setting.name),
-            None => format!("{name} is no setting of Weft (weft-info lists all)"),
+            Some(setting) => format!("{name} is not a setting of Weft: did you mean {}?", setting.name),
+            None => format!("{name} is not a setting of Weft (weft-info lists all)"),
         }
     });
     let mut lines: Vec<String> = lines.collect();
@@ -299,7 +299,7 @@ mod tests {
             ("WEFT_EAGERMAX", "WEFT_EAGER_MAX"),
             ("WEFT_CMMA", "WEFT_CMA"),
         ] {
-            let expected = format!("{name} is no setting of Weft: did you mean {meant}?");
+            let expected = format!("{name} is not a setting of Weft: did you mean {meant}?");
             assert_eq!(told(name), Some(expected));
         }
         let far = told("WEFT_COMPLETELY_DIFFERENT").unwrap();

@@ -37,19 +37,19 @@ phases! {
     /// Everything that [`Phase::Open`] opened.
     Close: Libfabric, "closing";
     /// What the launcher says about the job.
-    Greet: Weft, "greeting the launcher";
+    Connect: Weft, "connecting to the launcher";
     /// The business card goes to the launcher; foreign ones want a fence then.
     Publish: Weft, "publishing the business card";
     /// Cards of others, whenever they are needed.
-    LookUp: Weft, "looking addresses up";
+    LookUp: Weft, "looking up addresses";
     /// All that was handed over leaves.
     Drain: Weft, "draining";
     /// The internal collective of finalize, with what it waits for others.
     Barrier: Weft, "barrier of the ranks";
     /// The launcher's barrier.
     Fence: Weft, "barrier of the launcher";
-    /// The launcher hears that this process may exit.
-    Leave: Weft, "taking leave of the launcher";
+    /// The launcher is told that this process may exit.
+    Disconnect: Weft, "disconnecting from the launcher";
 }
 
 /// Adds up spans of time by phase.
@@ -234,7 +234,7 @@ mod tests {
         let ledger = Ledger::new(true);
         let start = Instant::now();
         ledger.time(Phase::Ask, spend);
-        ledger.time(Phase::Greet, spend);
+        ledger.time(Phase::Connect, spend);
         spend();
         ledger.end_init(start);
         spend();
@@ -248,15 +248,15 @@ mod tests {
         for words in [
             "libfabric",
             "fi_getinfo",
-            "greeting",
-            "looking",
+            "connecting",
+            "looking up",
             "barrier of the launcher",
             "all else",
         ] {
             assert!(number(&table, words) >= span, "{words}: {table}");
         }
-        // Greeting, the rest, looking up, and the fence; not what the user did in between.
-        let parts: f64 = ["greeting", "all else", "looking", "barrier of the launcher"]
+        // Connecting, the rest, looking up, and the fence; not what the user did in between.
+        let parts: f64 = ["connecting", "all else", "looking up", "barrier of the launcher"]
             .map(|words| number(&table, words))
             .iter()
             .sum();

@@ -1,11 +1,11 @@
 //! Buffered mode (MPI 5.0 section 3.6): the buffers that the user attaches, and the messages in them.
 //!
 //! A [`SendBuffer`] is memory of the user's, or `MPI_BUFFER_AUTOMATIC`, where each message brings memory of our own. A
-//! message that can't leave at once is copied to a [`Place`] there and sent from it; the place goes back when the send
+//! message that can't leave at once is copied to a [`BufferSlot`] there and sent from it; the slot goes back when the send
 //! has ended, whoever ends it. The books are kept outside of the user's memory, so a message takes no more of it than
 //! its own bytes, rounded up to [`ALIGNMENT`].
 //!
-//! Whoever flushes waits for the messages of before, not for those that other threads add meanwhile. So places belong
+//! Whoever flushes waits for the messages of before, not for those that other threads add meanwhile. So slots belong
 //! to epochs: a flush closes the current one, and ends when that and all before it are empty.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -32,7 +32,7 @@ pub struct SendBuffer {
     books: Mutex<Books>,
 }
 
-// SAFETY: the memory is the user's, who leaves it to the library until it is detached; places in it do not overlap.
+// SAFETY: the memory is the user's, who leaves it to the library until it is detached; slots in it do not overlap.
 unsafe impl Send for SendBuffer {}
 // SAFETY: as above; the books are behind their lock.
 unsafe impl Sync for SendBuffer {}
@@ -58,7 +58,7 @@ struct Epoch {
 }
 
 /// Room for one message.
-pub struct Place {
+pub struct BufferSlot {
     buffer: Arc<SendBuffer>,
     start: usize,
     len: usize,
@@ -71,7 +71,7 @@ impl SendBuffer {
     /// Memory of the user's.
     ///
     /// # Safety
-    /// The memory is valid for writing, and left alone, until all places in it have gone back.
+    /// The memory is valid for writing, and left alone, until all slots in it have gone back.
     pub unsafe fn of_user(address: *mut u8, len: usize) -> Arc<SendBuffer> {
         Arc::new(SendBuffer {
             memory: Some((address, len)),
@@ -104,10 +104,14 @@ impl SendBuffer {
     }
 
     /// Room for a message of so many bytes.
-    pub fn reserve(self: &Arc<Self>, bytes: u64) -> Result<Place> {
+    pub fn reserve(self: &Arc<Self>, bytes: u64) -> Result<BufferSlot> {
         self.holds(bytes)?;
-        let len = usize::try_from(bytes)
-            .map_err(|_| err!(NoMem, "a message of {bytes} bytes is beyond any memory"))?;
+        let len = usize::try_from(bytes).map_err(|_| {
+            err!(
+                NoMem,
+                "a message of {bytes} bytes is more than the address space holds"
+            )
+        })?;
         let own = match self.memory {
             Some(_) => None,
             None => {
@@ -136,7 +140,7 @@ impl SendBuffer {
         };
         let epoch = books.enter();
         drop(books);
-        Ok(Place {
+        Ok(BufferSlot {
             buffer: self.clone(),
             start,
             len,
@@ -146,7 +150,7 @@ impl SendBuffer {
     }
 }
 
-impl Place {
+impl BufferSlot {
     /// Where the message goes.
     pub fn memory(&mut self) -> Memory {
         match &mut self.own {
@@ -160,7 +164,7 @@ impl Place {
         }
     }
 
-    /// Packs a message into the place.
+    /// Packs a message into the slot.
     ///
     /// # Safety
     /// The message's memory is valid for reading, and has as many bytes as were reserved.
@@ -169,7 +173,7 @@ impl Place {
             return;
         };
         if len != 0 {
-            // SAFETY: the room was reserved for this place alone, in memory that is valid while places are in it; the
+            // SAFETY: the room was reserved for this slot alone, in memory that is valid while slots are in it; the
             // caller vouches for the message's.
             unsafe { from.pack(0, RawRoom::new(address, len)) };
         }
@@ -193,11 +197,11 @@ impl Books {
     }
 
     /// One message less; gives the flushes that have ended with it.
-    fn leave(&mut self, place: &Place) -> Vec<RequestId> {
-        if place.own.is_none() {
-            self.ring.free(place.start);
+    fn leave(&mut self, slot: &BufferSlot) -> Vec<RequestId> {
+        if slot.own.is_none() {
+            self.ring.free(slot.start);
         }
-        self.epochs[(place.epoch - self.first_epoch) as usize].messages -= 1;
+        self.epochs[(slot.epoch - self.first_epoch) as usize].messages -= 1;
         let mut ended = Vec::new();
         while self.epochs.len() > 1 && self.epochs[0].messages == 0 {
             ended.extend(
@@ -246,23 +250,23 @@ impl Attachment {
 }
 
 impl Engine {
-    /// Sends a message that was copied to a place: the send's memory is that of the place. The request has ended for
+    /// Sends a message that was copied to a slot: the send's memory is that of the slot. The request has ended for
     /// the user from the start, but can be cancelled; `None` where none was asked for.
     pub fn send_from(
         &mut self,
         send: &super::Send,
-        place: Place,
+        slot: BufferSlot,
         request: bool,
     ) -> Result<Option<RequestId>> {
-        // SAFETY: the place stays until the send has ended.
+        // SAFETY: the slot stays until the send has ended.
         let id = match unsafe { self.send(send, request) } {
             Ok(Some(id)) => id,
             Ok(None) => {
-                self.state.give_back(place, None);
+                self.state.give_back(slot, None);
                 return Ok(None);
             }
             Err(error) => {
-                self.state.give_back(place, None);
+                self.state.give_back(slot, None);
                 return Err(error);
             }
         };
@@ -271,7 +275,7 @@ impl Engine {
                 let Work::Send(work) = &mut found.work else {
                     unreachable!("a send's request is a send");
                 };
-                work.place = Some(Box::new(place));
+                work.slot = Some(Box::new(slot));
                 if request {
                     found.outcome = Some(Outcome::EMPTY);
                     found.early = true;
@@ -280,7 +284,7 @@ impl Engine {
                 }
             }
             _ => {
-                self.state.give_back(place, None);
+                self.state.give_back(slot, None);
                 if !request {
                     self.release(id);
                 }
@@ -307,13 +311,13 @@ impl Engine {
 }
 
 impl EngineState {
-    /// The message of a place has left, or was lost for a reason that nobody else is told.
-    pub(super) fn give_back(&mut self, place: Place, lost: Option<Error>) {
-        let mut books = place.buffer.books.lock();
+    /// The message of a slot has left, or was lost for a reason that nobody else is told.
+    pub(super) fn give_back(&mut self, slot: BufferSlot, lost: Option<Error>) {
+        let mut books = slot.buffer.books.lock();
         if books.failed.is_none() {
             books.failed = lost;
         }
-        for flush in books.leave(&place) {
+        for flush in books.leave(&slot) {
             let outcome = books.failed.take().map_or(Outcome::EMPTY, Outcome::failed);
             self.complete(flush, outcome);
         }
@@ -410,8 +414,8 @@ mod tests {
     #[test]
     fn pieces_go_round() {
         let mut ring = Ring::new(100);
-        let places: Vec<_> = [30, 30, 30].map(|len| ring.reserve(len)).into();
-        assert_eq!(places, [Some(0), Some(32), Some(64)]);
+        let offsets: Vec<_> = [30, 30, 30].map(|len| ring.reserve(len)).into();
+        assert_eq!(offsets, [Some(0), Some(32), Some(64)]);
         assert_eq!(ring.reserve(30), None);
         ring.free(0);
         assert_eq!(ring.reserve(33), None);

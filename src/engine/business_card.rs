@@ -63,7 +63,7 @@ impl BusinessCard {
 fn malformed(bytes: &[u8]) -> Error {
     err!(
         Other,
-        "a process of this job published an business card that this version of Weft does not understand \
+        "a process of this job published a business card that this version of Weft does not understand \
          ({} bytes, version {}); do all processes use the same version?",
         bytes.len(),
         bytes

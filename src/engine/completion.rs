@@ -156,8 +156,8 @@ impl EngineState {
             }
             return;
         };
-        let place = work.place.take();
-        let lost = match (&place, released) {
+        let slot = work.slot.take();
+        let lost = match (&slot, released) {
             // Nobody else will ask.
             (Some(_), true) => outcome.error.as_deref().cloned(),
             _ => None,
@@ -168,8 +168,8 @@ impl EngineState {
         if released {
             self.requests.discard(id);
         }
-        if let Some(place) = place {
-            self.give_back(*place, lost);
+        if let Some(slot) = slot {
+            self.give_back(*slot, lost);
         }
     }
 }

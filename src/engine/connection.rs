@@ -1,6 +1,6 @@
 //! Peers that become reachable, and those that are lost.
 
-use super::peer::{Link, Peer};
+use super::peer::{ConnectionState, Peer};
 use super::{EAGER_UNDER_BACKPRESSURE, Engine, EngineState, business_card, protocol, wire};
 use crate::base::error::Error;
 use crate::err;
@@ -10,7 +10,11 @@ impl Engine {
     /// The other processes that messages were sent to, in ascending order, each with the place of its lane in
     /// [`Engine::lane_names`]. Those that have been lost are not told.
     pub fn links(&self) -> impl Iterator<Item = (PeerIndex, usize)> {
-        let linked = self.state.peers.iter().filter(|(_, peer)| peer.link == Link::Up);
+        let linked = self
+            .state
+            .peers
+            .iter()
+            .filter(|(_, peer)| peer.link == ConnectionState::Up);
         linked.filter_map(|(id, peer)| Some((id, peer.lane.checked_sub(1)?)))
     }
 
@@ -18,7 +22,7 @@ impl Engine {
     /// messages.
     pub fn connect(&mut self, peer: PeerIndex, card: &business_card::BusinessCard) {
         // A peer may have been lost while its card was looked up: nobody waits for that any more.
-        if matches!(self.state.peer(peer).link, Link::Lost(_)) {
+        if matches!(self.state.peer(peer).link, ConnectionState::Lost(_)) {
             return;
         }
         match self.first_lane_to(peer, card) {
@@ -66,7 +70,7 @@ impl Engine {
         ))
     }
 
-    /// Marks a peer as out of reach: all that waits for it fails with `error`.
+    /// Marks a peer as unreachable: all that waits for it fails with `error`.
     pub fn lose(&mut self, peer: PeerIndex, error: Error) {
         self.state.lose(peer, error);
         self.deregister();
@@ -82,7 +86,7 @@ impl Engine {
     /// The processes of the job whose business cards were not needed yet.
     pub fn unconnected(&self) -> Vec<PeerIndex> {
         let is_unknown = |id: &PeerIndex| match self.state.peers.get(*id) {
-            Some(peer) => matches!(peer.link, Link::Unknown | Link::LookingUp),
+            Some(peer) => matches!(peer.link, ConnectionState::Unknown | ConnectionState::LookingUp),
             None => true,
         };
         let job = (0..self.state.size).map(PeerIndex::of_rank);
@@ -105,8 +109,8 @@ impl EngineState {
     /// Sees to it that messages to a peer can go: asks for its business card, unless somebody has.
     pub(super) fn seek(&mut self, id: PeerIndex) {
         let peer = self.peer(id);
-        if peer.link == Link::Unknown {
-            peer.link = Link::LookingUp;
+        if peer.link == ConnectionState::Unknown {
+            peer.link = ConnectionState::LookingUp;
             self.wanted.push(id);
         }
     }
@@ -115,7 +119,7 @@ impl EngineState {
     pub(super) fn link_up(&mut self, id: PeerIndex, lane: usize) {
         let window = self.windows[lane];
         let peer = self.peer(id);
-        peer.link = Link::Up;
+        peer.link = ConnectionState::Up;
         peer.lane = lane;
         peer.flow.window = window;
         let backpressure = peer.flow.backpressure;
@@ -167,10 +171,10 @@ impl EngineState {
         self.post_attended();
         self.happened();
         let peer = self.peer(id);
-        if matches!(peer.link, Link::Lost(_)) {
+        if matches!(peer.link, ConnectionState::Lost(_)) {
             return;
         }
-        peer.link = Link::Lost(error.clone());
+        peer.link = ConnectionState::Lost(error.clone());
         peer.flow.due = false;
         if std::mem::replace(&mut peer.flow.blocked, false) {
             self.blocked -= 1;

@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use super::Engine;
 use super::matching::{Envelope, Pattern, Posted};
 use super::mismatch::Step;
-use super::peer::{Link, Peer};
+use super::peer::{ConnectionState, Peer};
 use super::request::{Fetch, ReceiveStage, Request, RequestId, SendStage, SendWork, Work};
 use crate::identity::{Context, PeerIndex};
 
@@ -191,13 +191,13 @@ impl Peer {
     fn describe(&self, number: PeerIndex, place: Option<String>) -> Option<String> {
         let quiet = self.queue.is_empty() && self.streams.is_empty() && self.held.is_empty();
         let mut text = match &self.link {
-            Link::Up | Link::Unknown if quiet => return None,
-            Link::Up | Link::Unknown => match place {
+            ConnectionState::Up | ConnectionState::Unknown if quiet => return None,
+            ConnectionState::Up | ConnectionState::Unknown => match place {
                 Some(place) => format!("to process {number} at {place}:"),
                 None => format!("to process {number}:"),
             },
-            Link::LookingUp => format!("to process {number}: its address is being looked up;"),
-            Link::Lost(error) => return Some(format!("process {number} is out of reach: {error}")),
+            ConnectionState::LookingUp => format!("to process {number}: its address is being looked up;"),
+            ConnectionState::Lost(error) => return Some(format!("process {number} is unreachable: {error}")),
         };
         // Writing into a String does not fail.
         let _ = write!(
@@ -356,7 +356,7 @@ fn stage(f: &mut fmt::Formatter<'_>, work: &SendWork) -> fmt::Result {
     })?;
     if work.in_lane != 0 {
         let parts = count(work.in_lane.into(), "part");
-        write!(f, ", {parts} of it not gone yet")?;
+        write!(f, ", {parts} of it not sent yet")?;
     }
     if work.cancel_asked {
         f.write_str(", the receiver has not answered the cancel")?;

@@ -164,7 +164,7 @@ fn all_arrives(rma: bool) {
     while receiver.state.unauthenticated < HALVES as u64 {
         assert!(
             start.elapsed() < PATIENCE,
-            "{} intruders",
+            "{} unauthenticated senders",
             receiver.state.unauthenticated
         );
         receiver.progress(false);

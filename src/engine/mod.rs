@@ -110,7 +110,7 @@ struct EngineState {
     wanted: Vec<PeerIndex>,
     /// Receives that are ready to read remote memory.
     reads: VecDeque<RequestId>,
-    /// Exposures that ended while the lanes were busy.
+    /// Regions to deregister once the lanes are free.
     deregistered: Vec<(usize, crate::lane::Region)>,
     /// Tasks to be polled.
     ready: Vec<TaskId>,

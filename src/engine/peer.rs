@@ -52,7 +52,7 @@ impl Peers {
 /// A process that this one has sent to or heard from.
 pub struct Peer {
     /// Whether messages can be handed to its lane.
-    pub link: Link,
+    pub link: ConnectionState,
     /// What its business card says that messages to it must show.
     pub token: u64,
     /// Its lane.
@@ -73,7 +73,7 @@ pub struct Peer {
     pub listed: bool,
     /// The largest payload to send eagerly, in bytes.
     pub eager: usize,
-    /// The largest payload to push, in bytes.
+    /// The largest payload to send pipelined, in bytes.
     pub pipelined: usize,
     /// Payloads of fewer bytes are sent eagerly and are copied by the lane at once. 0: the lane has refused the latest message,
     /// so what comes next is queued and not tried, until the lane takes one from the queue.
@@ -109,7 +109,7 @@ pub struct Flow {
 
 /// The state of the way to a peer.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Link {
+pub enum ConnectionState {
     /// Nothing was asked for.
     Unknown,
     /// Its business card is being looked up.
@@ -188,7 +188,7 @@ impl Peer {
     /// A process that nothing is known of yet.
     pub fn new() -> Peer {
         Peer {
-            link: Link::Unknown,
+            link: ConnectionState::Unknown,
             token: 0,
             lane: usize::MAX,
             next_out: 0,
@@ -217,7 +217,7 @@ impl Peer {
     /// Whether a message may go straight to the lane.
     #[inline]
     pub fn is_clear(&self) -> bool {
-        matches!(self.link, Link::Up) && self.queue.is_empty() && self.has_room()
+        matches!(self.link, ConnectionState::Up) && self.queue.is_empty() && self.has_room()
     }
 
     /// Whether the window lets another message go.

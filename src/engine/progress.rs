@@ -1,6 +1,6 @@
 //! Progress: polling the lanes, delivering what they report, and moving the queues to peers.
 
-use super::peer::{Link, Peer};
+use super::peer::{ConnectionState, Peer};
 use super::sleepers::Bed;
 use super::wire::{FLAG_BACKPRESSURE, HEADER_BYTES, Header};
 use super::{Engine, EngineState, LOOPBACK, Operation};
@@ -147,7 +147,7 @@ impl Engine {
     #[cold]
     pub(super) fn report_late(&mut self, to: PeerIndex) {
         if let Some(peer) = self.state.peers.get(to)
-            && peer.link == Link::Up
+            && peer.link == ConnectionState::Up
             && let Some(words) = self.lanes[peer.lane].late(to)
         {
             eprintln!("[weft] rank {}: {words}", self.state.me.number());
@@ -162,7 +162,9 @@ impl Engine {
         let mut by_clock = !self.state.reads.is_empty()
             || self.state.sending.iter().any(|&to| {
                 let peer = peers.get(to);
-                !peer.is_some_and(|peer| peer.link == Link::Up && lanes[peer.lane].rings_for_room(to))
+                !peer.is_some_and(|peer| {
+                    peer.link == ConnectionState::Up && lanes[peer.lane].rings_for_room(to)
+                })
             });
         if !self.lanes[0].is_drained() {
             return None;
@@ -219,7 +221,7 @@ impl EngineState {
     #[cold]
     fn nonsense_about_acks(&mut self, header: &Header) {
         let text = format!(
-            "word of having taken messages ({}) that were not sent",
+            "an acknowledgement of messages ({}) that were not sent",
             header.ack
         );
         self.lose(header.src, nonsense(header.src, &text));
@@ -244,7 +246,7 @@ impl EngineState {
         let changed = std::mem::replace(&mut peer.flow.backpressure, backpressure) != backpressure;
         // Of a peer that is not connected yet, that counts from then on.
         let (changed, unblocked) = (
-            changed && peer.link == Link::Up,
+            changed && peer.link == ConnectionState::Up,
             peer.flow.blocked && peer.has_room(),
         );
         if changed {
@@ -262,7 +264,7 @@ impl EngineState {
     #[cold]
     pub(super) fn owe(&mut self, to: PeerIndex) {
         let peer = self.peer(to);
-        if matches!(peer.link, Link::Lost(_)) {
+        if matches!(peer.link, ConnectionState::Lost(_)) {
             return;
         }
         peer.flow.due = true;
@@ -307,7 +309,7 @@ impl EngineState {
     }
 
     fn lane_failed(&mut self, lane: usize, error: Error) {
-        let of_lane = |(_, peer): &(PeerIndex, &Peer)| peer.lane == lane && peer.link == Link::Up;
+        let of_lane = |(_, peer): &(PeerIndex, &Peer)| peer.lane == lane && peer.link == ConnectionState::Up;
         let lost: Vec<PeerIndex> = self.peers.iter().filter(of_lane).map(|(id, _)| id).collect();
         for id in lost {
             self.lose(id, error.clone());
@@ -319,7 +321,7 @@ impl EngineState {
 fn nonsense(from: PeerIndex, what: &str) -> Error {
     err!(
         Other,
-        "process {} sent {what}; nothing it sends counts any more",
+        "process {} sent {what}; the connection to it is closed",
         from.number()
     )
 }
@@ -399,7 +401,7 @@ impl EngineState {
     fn arrived(&mut self, header: &Header, head: &[u8; HEADER_BYTES], payload: RawBytes) {
         let half = self.windows[self.polling] / 2;
         let peer = self.peers.meet(header.src);
-        if matches!(peer.link, Link::Lost(_)) {
+        if matches!(peer.link, ConnectionState::Lost(_)) {
             return;
         }
         if header.seq != peer.next_in {

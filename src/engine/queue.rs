@@ -1,6 +1,6 @@
 //! The queue of messages to a peer, and its streams: what feeds the lane.
 
-use super::peer::{Link, Outgoing, Payload, Stream};
+use super::peer::{ConnectionState, Outgoing, Payload, Stream};
 use super::protocol::rendezvous_data::Frame;
 use super::request::{SendStage, Work};
 use super::transmit::{Body, Words, hand};
@@ -16,7 +16,7 @@ impl Engine {
     pub(super) fn flush(&mut self, to: PeerIndex) -> bool {
         loop {
             let peer = self.state.peer(to);
-            if peer.link != Link::Up {
+            if peer.link != ConnectionState::Up {
                 return false;
             }
             if !peer.has_room() {
@@ -101,7 +101,7 @@ impl Engine {
         };
         match self.send_outgoing(to, ack) {
             Ok(again) => again.is_none(),
-            // A peer that has parted may be gone, and needs no word of this any more. What it has sent may still be
+            // A peer that has disconnected may be gone, and needs no `Ack` any more. What it has sent may still be
             // arriving, so this alone does not lose it: whatever needs it will see.
             Err(_) => {
                 self.state.peer(to).flow.due = false;
@@ -219,7 +219,7 @@ impl EngineState {
         arg: u64,
         payload: &[u8],
     ) {
-        if matches!(self.peer(to).link, Link::Lost(_)) {
+        if matches!(self.peer(to).link, ConnectionState::Lost(_)) {
             return;
         }
         self.seek(to);

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::matching::{Envelope, Pattern};
-use super::peer::Link;
+use super::peer::ConnectionState;
 use super::protocol::rendezvous::Rts;
 use super::request::{Fetch, Outcome, ReceiveStage, ReceiveWork, RequestId, Work};
 use super::wire::{FLAG_PIPELINED, FLAG_SYNC, Header, MessageKind};
@@ -151,7 +151,7 @@ impl Engine {
     ) -> Option<RequestId> {
         let state = &mut self.state;
         let is_lost = |peer: PeerIndex| match state.peers.get(peer) {
-            Some(known) => matches!(known.link, Link::Lost(_)),
+            Some(known) => matches!(known.link, ConnectionState::Lost(_)),
             None => false,
         };
         if peer.is_some_and(is_lost) || state.unexpected.find(&pattern).is_some() {
@@ -231,7 +231,7 @@ impl Engine {
         }
         if let Some(peer) = peer
             && let Some(known) = self.state.peers.get(peer)
-            && let Link::Lost(error) = &known.link
+            && let ConnectionState::Lost(error) = &known.link
         {
             return Err(error.clone());
         }
@@ -302,7 +302,7 @@ pub(super) fn envelope(header: &Header) -> Option<Envelope> {
 fn lies(from: PeerIndex, envelope: &Envelope) -> Error {
     err!(
         Other,
-        "process {} sent a message as rank {} of a communicator, which it is not; nothing it sends counts any more",
+        "process {} sent a message as rank {} of a communicator, but it does not have that rank; the connection to it is closed",
         from.number(),
         envelope.source
     )

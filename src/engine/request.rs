@@ -1,6 +1,6 @@
 //! Requests: what is under way, and how it ended.
 
-use super::buffered::Place;
+use super::buffered::BufferSlot;
 use super::matching::{Envelope, PostedId};
 use crate::base::error::Error;
 use crate::base::slab::Slab;
@@ -113,7 +113,7 @@ pub struct SendWork {
     /// Whose bytes.
     pub memory: Memory,
     /// What the memory is in, where that is a buffer for buffered mode.
-    pub place: Option<Box<Place>>,
+    pub slot: Option<Box<BufferSlot>>,
     /// Synchronous mode.
     pub sync: bool,
     /// Memory that the receiver may read.
@@ -152,7 +152,7 @@ impl SentWork {
             peer: self.peer,
             envelope: self.envelope,
             memory: Memory::empty(),
-            place: None,
+            slot: None,
             sync: false,
             region: None,
             seq: Some(self.seq),

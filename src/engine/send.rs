@@ -2,7 +2,7 @@
 //! which `queue.rs` feeds the lane; which protocol it then goes by is settled in `protocol/rendezvous.rs`.
 
 use super::matching::Envelope;
-use super::peer::{Link, Outgoing, Payload};
+use super::peer::{ConnectionState, Outgoing, Payload};
 use super::request::{RequestId, SendStage, SendWork, Work};
 use super::transmit::Words;
 use super::wire::{FLAG_SYNC, MessageKind};
@@ -50,7 +50,7 @@ impl Engine {
     fn send_queued(&mut self, send: &Send) -> Result<RequestId> {
         let context = send.envelope.context;
         let peer = self.state.peer(send.peer);
-        if let Link::Lost(error) = &peer.link {
+        if let ConnectionState::Lost(error) = &peer.link {
             return Err(error.clone());
         }
         self.state.seek(send.peer);
@@ -59,7 +59,7 @@ impl Engine {
                 peer: send.peer,
                 envelope: send.envelope,
                 memory: send.memory.clone(),
-                place: None,
+                slot: None,
                 sync: send.sync,
                 region: None,
                 seq: None,
@@ -88,7 +88,7 @@ impl Engine {
         self.state.list(send.peer);
         // What the lane has refused just now is tried again with the next progress.
         let peer = self.state.peer(send.peer);
-        if peer.link == Link::Up && peer.at_once != 0 {
+        if peer.link == ConnectionState::Up && peer.at_once != 0 {
             self.flush(send.peer);
         }
         Ok(id)

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use super::business_card::BusinessCard;
 use super::matching::{Envelope, Pattern};
-use super::peer::Link;
+use super::peer::ConnectionState;
 use super::protocol::rendezvous::Rts;
 use super::protocol::rendezvous_data::Grant;
 use super::receive::Received;
@@ -195,7 +195,7 @@ impl Scene {
     }
 
     /// The peer's card is not known yet.
-    fn of_intruders() -> Scene {
+    fn without_card() -> Scene {
         Scene::unconnected(|_| ())
     }
 
@@ -329,7 +329,7 @@ impl Scene {
 
     fn is_lost(&self) -> bool {
         let peer = self.engine.state.peers.get(PEER);
-        matches!(peer.expect("known").link, Link::Lost(_))
+        matches!(peer.expect("known").link, ConnectionState::Lost(_))
     }
 
     fn receive(&mut self, tag: i32, memory: Memory) -> Received {
@@ -550,7 +550,7 @@ fn data_beyond_what_was_granted_loses_the_peer() {
 }
 
 #[test]
-fn a_peer_is_pressed_while_too_much_is_held_and_no_longer() {
+fn backpressure_is_asked_for_while_too_much_is_held_and_no_longer() {
     let mut scene = Scene::new(|_| ());
     let backpressure = |scene: &mut Scene| {
         // Whatever is sent says it.
@@ -591,7 +591,7 @@ fn a_peer_is_pressed_while_too_much_is_held_and_no_longer() {
 }
 
 #[test]
-fn who_is_pressed_asks_first_and_sends_eagerly_again_after() {
+fn a_sender_under_backpressure_asks_first_and_sends_eagerly_again_after() {
     for pipelined in [0, 500] {
         let mut scene = Scene::new(|limits| {
             limits.eager = 100;

@@ -169,7 +169,7 @@ impl Lifetime {
         self.active.store(false, Ordering::Release);
         self.publish(None);
         let ledger = instance.ledger();
-        let told = ledger.time(Phase::Leave, || instance.take_leave());
+        let told = ledger.time(Phase::Disconnect, || instance.take_leave());
         match then {
             Then::Closes => library.instance = None,
             _ => (self.host.at_rest)(),
@@ -201,7 +201,7 @@ const WINDOW: u32 = 32;
 fn open(host: &Host, incarnation: u32) -> Result<Arc<Instance>> {
     let settings = Settings::read(|name| std::env::var(name).ok())?;
     let ledger = Arc::new(Ledger::new(settings.report.startup));
-    let bootstrap = ledger.time(Phase::Greet, bootstrap::connect)?;
+    let bootstrap = ledger.time(Phase::Connect, bootstrap::connect)?;
     let job = bootstrap.job().clone();
     if let Some(why) = job
         .layout_unknown

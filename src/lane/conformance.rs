@@ -509,10 +509,10 @@ fn reads_from_pieces<L: Lane>(pair: &mut Pair<L>) {
             end - 1..end,
         ];
         for (number, range) in ranges.into_iter().enumerate() {
-            let mut flat = vec![0; range.len()];
+            let mut contiguous = vec![0; range.len()];
             let mut buffer = vec![0xee; 8 << 20];
             let pieces = match number % 2 {
-                0 => vec![Piece::of_mut(&mut flat)],
+                0 => vec![Piece::of_mut(&mut contiguous)],
                 _ => {
                     // The last piece takes what is left over.
                     let mut pieces = scattered(&mut buffer, &[777], range.len() / 777 + 2);
@@ -533,7 +533,7 @@ fn reads_from_pieces<L: Lane>(pair: &mut Pair<L>) {
                 assert_eq!(pair.logs[0].completed.remove(0), (44, Ok(())));
             }
             let got = match number % 2 {
-                0 => flat,
+                0 => contiguous,
                 _ => gathered(&buffer, &pieces),
             };
             assert!(

@@ -51,7 +51,7 @@ impl Partitions {
             Some(_) => Ok(Partitions { number, bytes }),
             None => Err(err!(
                 Count,
-                "{number} partitions of {bytes} bytes are more bytes than there can be"
+                "{number} partitions of {bytes} bytes exceed the largest size"
             )),
         }
     }

@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::engine::buffered::SendBuffer;
 use crate::engine::describe::Names;
 use crate::err;
-use crate::instance::transports::{self, Ways};
+use crate::instance::transports::{self, TransportUse};
 use crate::instance::{Instance, Lifetime, User};
 use crate::objects::collective;
 use crate::objects::communicator::Communicator;
@@ -198,7 +198,7 @@ impl WorldModel {
         instance.set_explanation(Some(describe));
         let report = settings.report;
         // Before Finalize's own messages.
-        let ways = report.transports.then(|| Ways::of(instance).encode());
+        let ways = report.transports.then(|| TransportUse::of(instance).encode());
         let had_sessions = || lifetime.had_sessions();
         let last_word = || lifetime.last_word();
         let ending = Communicator::finalize_world(instance, had_sessions, last_word, check, ways);
@@ -219,8 +219,8 @@ impl WorldModel {
         ledger.time(Phase::Close, || drop(world));
         let mut tables = String::new();
         if !ended.ways.is_empty() {
-            let all: Vec<Option<Ways>> = (ended.ways.iter())
-                .map(|text| Ways::decode(text, ended.ways.len()))
+            let all: Vec<Option<TransportUse>> = (ended.ways.iter())
+                .map(|text| TransportUse::decode(text, ended.ways.len()))
                 .collect();
             tables += &transports::table(&all, report.all);
         }

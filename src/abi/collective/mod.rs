@@ -290,7 +290,7 @@ fn elements(
     if bytes.is_none() {
         return Err(err!(
             Count,
-            "{count_name} is {number}: with {} bytes each, so much is beyond any memory",
+            "{count_name} is {number}: with {} bytes each, that is more than the address space holds",
             datatype.size()
         ));
     }

@@ -115,7 +115,7 @@ fn no_communicator(handle: MPI_Comm) -> Error {
         MPI_COMM_SELF => process::no_predefined_communicator("MPI_COMM_SELF"),
         _ if COMMUNICATORS.get_early(handle).is_some() => err!(
             Comm,
-            "the communicator is still being made: until the request of MPI_Comm_idup has completed it serves for local calls only"
+            "the communicator is still being made: until the request of MPI_Comm_idup has completed, it can be used in local calls only"
         ),
         _ => invalid(
             crate::Class::Comm,

@@ -42,7 +42,7 @@ fn remote_process(local: &Group, remote: MPI_Group, remote_leader: c_int) -> Res
         None => Ok(remote.member(leader)),
         Some(both) => Err(err!(
             Group,
-            "process {} is in local_group and in remote_group, which must have none in common",
+            "process {} is in local_group and in remote_group: the groups must not share a process",
             both.number()
         )),
     }

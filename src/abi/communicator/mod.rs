@@ -122,12 +122,12 @@ mpi! {
         if handle == MPI_COMM_WORLD || handle == MPI_COMM_SELF {
             return Err(err!(Comm, "a predefined communicator can't be freed"));
         }
-        let parting = communicator(handle)?;
-        objects::delete_attributes(&parting, handle)?;
-        let lost = objects::detach_buffer(&parting);
+        let freed = communicator(handle)?;
+        objects::delete_attributes(&freed, handle)?;
+        let lost = objects::detach_buffer(&freed);
         objects::COMMUNICATORS.remove(handle);
-        if let Some(session) = objects::session_of(&parting) {
-            session.free(&parting);
+        if let Some(session) = objects::session_of(&freed) {
+            session.free(&freed);
         }
         // SAFETY: read from above.
         unsafe { comm.write(MPI_COMM_NULL) };

@@ -121,7 +121,7 @@ unsafe fn add(class: Option<c_int>, to: *mut c_int, name: &str) -> Result<()> {
             None => errors::is_class(class),
         };
         if !known {
-            return Err(err!(Arg, "errorclass {class} is no error class"));
+            return Err(err!(Arg, "errorclass {class} is not a valid error class"));
         }
     }
     let number = registry.next;
@@ -181,10 +181,7 @@ impl Registry {
 #[cold]
 fn not_added(number: c_int) -> Error {
     match number {
-        0..=MPI_ERR_LASTCODE => err!(
-            Arg,
-            "the error class or code {number} is not of the user's making"
-        ),
+        0..=MPI_ERR_LASTCODE => err!(Arg, "the error class or code {number} was not added by the user"),
         _ => err!(
             Arg,
             "the error class or code {number} was not added, or was removed"

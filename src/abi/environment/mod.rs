@@ -196,7 +196,7 @@ fn file_errhandler(handle: MPI_File) -> Result<Errhandler> {
 
 #[cold]
 fn unknown_code(code: c_int) -> Error {
-    Error::new(Class::Arg, format!("errorcode {code} is no error code"))
+    Error::new(Class::Arg, format!("errorcode {code} is not a valid error code"))
 }
 
 fn set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhandler) -> Result<()> {

@@ -51,7 +51,7 @@ impl Buffer {
         let all = all.ok_or_else(|| {
             err!(
                 Count,
-                "{partitions} partitions of {number} elements of {} bytes are more bytes than there can be",
+                "{partitions} partitions of {number} elements of {} bytes exceed the largest size",
                 datatype.size()
             )
         })?;

@@ -11,7 +11,7 @@ use weft::tools::{MPI_ABI_SUBVERSION, MPI_ABI_VERSION, MPI_SUBVERSION, MPI_VERSI
 use weft::tools::{ShmLane, shm};
 use weft::tools::{fabric, select};
 
-use super::ways::{Way, Ways};
+use super::ways::{TransportChoice, Way};
 
 /// All that `weft-info` says.
 #[derive(Serialize)]
@@ -35,7 +35,7 @@ pub struct Report {
 #[derive(Serialize)]
 pub struct Transports {
     /// What carries the messages of a job.
-    pub uses: Ways,
+    pub uses: TransportChoice,
     /// Version of the libfabric that is loaded; `None`: there is none.
     pub libfabric: Option<String>,
     /// Whether the choice is that of a job on this machine alone, which libfabric serves.
@@ -140,7 +140,7 @@ impl Report {
         let settings = Settings::read(&lookup)?;
         let wanted = lanes::Wanted::of(&settings, lookup("FI_PROVIDER"));
         let shared_memory = shared_memory(&settings, wanted);
-        let uses = Ways::of(&settings, wanted, &shared_memory);
+        let uses = TransportChoice::of(&settings, wanted, &shared_memory);
         // Where shared memory serves this machine, the provider is that for others.
         let local_only = local_only && uses.within_machine.lane == Some("ofi");
         let chosen = select::choose(&settings, local_only);
@@ -212,7 +212,7 @@ fn shared_memory(settings: &Settings, wanted: lanes::Wanted) -> SharedMemory {
     }
 }
 
-fn provider(candidate: select::Candidate, uses: &Ways) -> Provider {
+fn provider(candidate: select::Candidate, uses: &TransportChoice) -> Provider {
     let (major, minor) = candidate.version;
     let address = candidate.address.map(|address| address.to_string());
     let is_that = |way: &Way| {

@@ -18,12 +18,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 /// A count or block length from the user, which must not be negative.
 pub(super) fn natural(value: i64, argument: &str) -> Result<u64> {
-    u64::try_from(value).map_err(|_| err!(Count, "{argument} is {value}; it must not be negative"))
+    u64::try_from(value).map_err(|_| err!(Count, "{argument} is {value}, but must not be negative"))
 }
 
 /// The same for entry `index` of an array.
 pub(super) fn natural_at(value: i64, argument: &str, index: usize) -> Result<u64> {
-    u64::try_from(value).map_err(|_| err!(Count, "{argument}[{index}] is {value}; it must not be negative"))
+    u64::try_from(value).map_err(|_| err!(Count, "{argument}[{index}] is {value}, but must not be negative"))
 }
 
 /// A distance in elements as a distance in bytes.

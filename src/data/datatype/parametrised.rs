@@ -164,7 +164,7 @@ impl Datatype {
     /// `MPI_ERR_ARG` where no kind suffices.
     pub fn f90_integer(range: i32) -> Result<Arc<Datatype>> {
         if range < 0 {
-            return Err(err!(Arg, "range is {range}; it must not be negative"));
+            return Err(err!(Arg, "range is {range}, but must not be negative"));
         }
         let kind = INTEGERS.iter().find(|kind| range <= kind.0);
         let kind = kind.ok_or_else(|| err!(Arg, "range is {range}; no integer kind has more than 38"))?;

@@ -49,7 +49,7 @@ const NUMBER_BITS: u32 = 20;
 const NUMBER_MASK: u32 = (1 << NUMBER_BITS) - 1;
 const _: () = assert!(
     1 + NAME_BITS + ROOT_BITS + NUMBER_BITS == 31 && OPERATIONS.len() < (1 << NAME_BITS) - 1,
-    "a tag is not negative, and the largest one is the parting's"
+    "a tag is not negative, and the largest one is the disconnect barrier's"
 );
 
 /// Roots of ranks below this are told apart from all others.
@@ -169,8 +169,8 @@ impl Step {
         };
         match u32::from(self.operation.root) {
             0 => {}
-            root if root <= EXACT_ROOTS => words += &format!(" of root {}", root - 1),
-            _ => words += &format!(" of a root from {EXACT_ROOTS} on"),
+            root if root <= EXACT_ROOTS => words += &format!(" with root {}", root - 1),
+            _ => words += &format!(" with root {EXACT_ROOTS} or higher"),
         }
         words
     }
@@ -270,7 +270,7 @@ mod tests {
             let step = Step::of_tag(name << 1);
             assert_eq!(step.is_some(), (name as usize) < OPERATIONS.len(), "{name}");
         }
-        assert_eq!(Step::of_tag(i32::MAX), None, "the parting's");
+        assert_eq!(Step::of_tag(i32::MAX), None, "the disconnect barrier's");
         assert_eq!(Step::of_tag(-1), None);
     }
 
@@ -333,9 +333,12 @@ mod tests {
         assert_eq!(of("MPI_Reduce_scatter", true, None), "MPI_Ireduce_scatter");
         assert_eq!(of("MPI_Comm_dup", true, None), "MPI_Comm_idup");
         assert_eq!(of("MPI_Comm_dup", false, None), "MPI_Comm_dup");
-        assert_eq!(of("MPI_Gather", false, Some(0)), "MPI_Gather of root 0");
-        assert_eq!(of("MPI_Gather", true, Some(7)), "MPI_Igather of root 7");
-        assert_eq!(of("MPI_Gather", false, Some(8)), "MPI_Gather of a root from 8 on");
+        assert_eq!(of("MPI_Gather", false, Some(0)), "MPI_Gather with root 0");
+        assert_eq!(of("MPI_Gather", true, Some(7)), "MPI_Igather with root 7");
+        assert_eq!(
+            of("MPI_Gather", false, Some(8)),
+            "MPI_Gather with root 8 or higher"
+        );
     }
 
     #[test]

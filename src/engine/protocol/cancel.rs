@@ -3,7 +3,7 @@
 use crate::base::bytes::RawBytes;
 use crate::base::error::Error;
 use crate::engine::matching::Envelope;
-use crate::engine::peer::{Link, Outgoing, Payload};
+use crate::engine::peer::{ConnectionState, Outgoing, Payload};
 use crate::engine::request::{Outcome, ReceiveStage, ReceiveWork, RequestId, SendStage, Work};
 use crate::engine::transmit::Words;
 use crate::engine::wire::{FLAG_CANCELLED, Header, MessageKind};
@@ -60,7 +60,7 @@ impl Engine {
                 let lost = state
                     .peers
                     .get(to)
-                    .is_none_or(|peer| matches!(peer.link, Link::Lost(_)));
+                    .is_none_or(|peer| matches!(peer.link, ConnectionState::Lost(_)));
                 if lost {
                     return;
                 }

@@ -9,7 +9,7 @@ use crate::base::bytes::RawBytes;
 use crate::data::memory::Memory;
 use crate::engine::EngineState;
 use crate::engine::matching::Envelope;
-use crate::engine::peer::Link;
+use crate::engine::peer::ConnectionState;
 use crate::engine::protocol::rendezvous::Rts;
 use crate::engine::receive::{Arrived, Received, deliver};
 use crate::engine::request::{Fetch, Outcome, ReceiveStage, ReceiveWork, RequestId, Work};
@@ -159,7 +159,7 @@ impl EngineState {
             self.arrivals.remove(at);
             return Received::Now(deliver(&envelope, memory, bytes[..].into()).outcome());
         }
-        if let Link::Lost(error) = &self.peer(from).link {
+        if let ConnectionState::Lost(error) = &self.peer(from).link {
             let outcome = Outcome::failed(error.clone());
             self.arrivals.remove(at);
             return Received::Now(outcome);

@@ -5,7 +5,7 @@ use crate::base::bytes::RawBytes;
 use crate::base::error::Result;
 use crate::data::memory::Memory;
 use crate::engine::matching::Envelope;
-use crate::engine::peer::{Link, Outgoing, Payload};
+use crate::engine::peer::{ConnectionState, Outgoing, Payload};
 use crate::engine::protocol::pipelined;
 use crate::engine::protocol::rendezvous_data::Grant;
 use crate::engine::receive::Arrived;
@@ -151,7 +151,7 @@ impl EngineState {
         });
         if limit == 0 {
             self.finish_fetch(id, true);
-        } else if let Link::Lost(error) = &self.peer(from).link {
+        } else if let ConnectionState::Lost(error) = &self.peer(from).link {
             let outcome = Outcome::failed(error.clone());
             self.complete(id, outcome);
         } else if read {

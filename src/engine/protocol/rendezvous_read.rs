@@ -2,7 +2,7 @@
 
 use crate::base::error::Result;
 use crate::data::pieces::total;
-use crate::engine::peer::Link;
+use crate::engine::peer::ConnectionState;
 use crate::engine::protocol::rendezvous_data::Grant;
 use crate::engine::request::{Outcome, ReceiveStage, ReceiveWork, RequestId, Work};
 use crate::engine::wire::MessageKind;
@@ -45,11 +45,11 @@ impl Engine {
                 continue;
             };
             match &peer.link {
-                Link::Up if full & 1 << (peer.lane % 64) == 0 => {}
+                ConnectionState::Up if full & 1 << (peer.lane % 64) == 0 => {}
                 // Those that wait when a peer is lost are failed there.
-                Link::Lost(_) => continue,
+                ConnectionState::Lost(_) => continue,
                 // Full, or its card is on the way, which `fetch` has asked for.
-                Link::Up | Link::Unknown | Link::LookingUp => {
+                ConnectionState::Up | ConnectionState::Unknown | ConnectionState::LookingUp => {
                     state.reads.push_back(id);
                     continue;
                 }
@@ -126,7 +126,7 @@ impl EngineState {
         }
         let (from, sender, reads) = (fetch.peer, fetch.sender, fetch.key.is_some());
         let grant = Grant::new(fetch.limit, fetch.granted);
-        if let Link::Lost(error) = &self.peer(from).link {
+        if let ConnectionState::Lost(error) = &self.peer(from).link {
             let outcome = Outcome::failed(error.clone());
             return self.complete(id, outcome);
         }

@@ -47,7 +47,7 @@ fn a_send_that_is_given_up_has_ended_and_sends_no_more() {
 }
 
 #[test]
-fn a_send_that_is_given_up_is_exposed_no_more() {
+fn a_send_that_is_given_up_is_deregistered() {
     let data = pattern(LEN);
     let mut scene = Scene::new(|_| ());
     let id = scene.send(5, Memory::of(&data));
@@ -252,7 +252,7 @@ fn with_a_lane_its_peers_are_lost_and_no_others() {
         .expect("an error");
     assert!(error.message.contains("the lane is broken"), "{error}");
     let mine = scene.engine.state.peer(ME).link.clone();
-    assert_eq!(mine, Link::Up, "the way to itself");
+    assert_eq!(mine, ConnectionState::Up, "the way to itself");
 }
 
 #[test]
@@ -334,7 +334,7 @@ fn a_receive_that_waits_to_read_is_given_up() {
 
 #[test]
 fn who_is_not_connected_is_wanted() {
-    let mut scene = Scene::of_intruders();
+    let mut scene = Scene::without_card();
     assert!(!scene.engine.has_wanted());
     let id = scene.send(5, Memory::empty());
     assert!(scene.engine.has_wanted());

@@ -233,7 +233,7 @@ fn a_word_of_having_taken_what_was_not_sent() {
 
 /// A message of another job, or of nobody: no peer is to blame, and none is given up.
 #[test]
-fn a_message_of_a_intruder() {
+fn a_message_of_an_unauthenticated_sender() {
     let good = Header {
         token: TOKEN,
         kind: MessageKind::EAGER,
@@ -391,7 +391,8 @@ fn a_message_in_anothers_name() {
         let bytes = [&header.encode()[..], &payload].concat();
         scene.wire.lock().coming.push_back(bytes);
         while scene.engine.progress(false) {}
-        let lost = |scene: &mut Scene, id| matches!(scene.engine.state.peer(id).link, Link::Lost(_));
+        let lost =
+            |scene: &mut Scene, id| matches!(scene.engine.state.peer(id).link, ConnectionState::Lost(_));
         assert!(lost(&mut scene, liar) && !lost(&mut scene, PEER), "{kind:?}");
         // Whom it was meant for still gets it.
         assert_eq!(scene.engine.is_complete(id), Some(false));

@@ -80,7 +80,7 @@ fn a_kind_that_nobody_knows_makes_no_sense() {
         scene.says(kind, 0, (0, 0, 0), b"");
         let told = scene.engine.describe(&crate::engine::describe::bare);
         assert!(
-            told.contains("out of reach") && told.contains("makes no sense"),
+            told.contains("unreachable") && told.contains("makes no sense"),
             "{told}"
         );
     }

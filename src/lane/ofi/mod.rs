@@ -3,7 +3,7 @@
 //!
 //! Users: [`OfiLane::open`] takes the settings; the rest is [`Lane`].
 //!
-//! Implementation. The budget of the short path is one look-up of the peer, one copy of header and payload into one
+//! Implementation. The budget of the fast path is one look-up of the peer, one copy of header and payload into one
 //! buffer, and `fi_inject`; no system call and no allocation of ours. By size, a message goes
 //!
 //! 1. up to `inject_size`: by `fi_inject`, which copies;
@@ -20,13 +20,13 @@
 //! junk costs a completion with an error or a message that the engine refuses.
 
 #[cfg(test)]
-mod apart;
-#[cfg(test)]
 pub(crate) mod incast;
 mod keys;
 mod memory;
 mod open;
 mod operations;
+#[cfg(test)]
+mod other_process;
 mod peers;
 mod reads;
 mod receive;
@@ -545,7 +545,7 @@ impl Lane for OfiLane {
             };
             format!(
                 "libfabric has taken no message for process {} for {} s. It is at {}, this process at {}. That goes on as \
-                 soon as process {} calls MPI again: it may be computing, or stopped. Else its address can't be reached from \
+                 soon as process {} calls MPI again: it may be computing, or stopped. Otherwise its address can't be reached from \
                  here{hint}",
                 peer.number(),
                 limit.as_secs(),

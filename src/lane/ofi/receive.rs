@@ -308,7 +308,7 @@ impl ReceiveBuffers {
         if self.buffers.len() == MOST {
             return Err(err!(
                 Other,
-                "all {MOST} receive buffers are held by messages that arrived by half"
+                "all {MOST} receive buffers are held by incomplete messages"
             ));
         }
         let pages = Pages::map(if self.singles { self.message } else { self.size })?;

@@ -36,7 +36,7 @@ fn sockets_conforms() {
 
 #[test]
 fn shm_conforms() {
-    // That of libfabric 2.x can't talk within one process: `apart` has its test.
+    // That of libfabric 2.x can't talk within one process: `other_process` has its test.
     if crate::system::fabric::version().unwrap() < (2, 0) {
         conforms("shm");
     }
@@ -293,7 +293,7 @@ fn left_alone(provider: &str) -> (OfiLane, conformance::Log) {
 }
 
 #[test]
-fn intruders_with_junk_change_nothing() {
+fn unauthenticated_senders_of_junk_change_nothing() {
     use std::io::Write;
     // Not `sockets`: in 1.17 such junk stops its thread for good, whatever this side does.
     for provider in over_tcp() {
@@ -302,7 +302,7 @@ fn intruders_with_junk_change_nothing() {
         pair.poll_until("a message", |pair| !pair.logs[1].messages.is_empty());
         pair.logs[1].messages.clear();
         let address = crate::system::fabric::socket_address(&pair.lanes[1].own_name).unwrap();
-        let mut intruders = Vec::new();
+        let mut senders = Vec::new();
         for junk in [
             vec![],
             vec![0],
@@ -310,16 +310,16 @@ fn intruders_with_junk_change_nothing() {
             vec![0x55; 4096],
             conformance::pattern(1, 100_000),
         ] {
-            let mut intruder = std::net::TcpStream::connect(address).unwrap();
-            intruder.set_nonblocking(true).unwrap();
+            let mut sender = std::net::TcpStream::connect(address).unwrap();
+            sender.set_nonblocking(true).unwrap();
             // It does not matter how much of it the other side takes.
-            let _ = intruder.write(&junk);
-            intruders.push(intruder);
+            let _ = sender.write(&junk);
+            senders.push(sender);
             for _ in 0..100 {
                 pair.poll();
             }
         }
-        intruders.truncate(2);
+        senders.truncate(2);
         for number in 0..100u8 {
             pair.send(0, &[number; 100], 1);
         }
@@ -394,7 +394,7 @@ fn a_sleeping_lane_is_woken() {
 }
 
 #[test]
-fn it_is_known_whether_something_is_exposed() {
+fn it_is_known_whether_something_is_registered() {
     let mut lane = open("tcp;ofi_rxm");
     assert!(!lane.is_registered());
     let bytes = [1u8; 8];

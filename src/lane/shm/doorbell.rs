@@ -1,7 +1,7 @@
 //! Waking a process that sleeps: its [`flag`](super::flag) `sleeping` lies in its segment; a sender looks at it after each message, and
 //! only if it is set makes a system call: one byte into the sleeper's pipe.
 //!
-//! The fence between a message and the look at the flag costs a sender about as much as the rest of the short path, for it waits
+//! The fence between a message and the look at the flag costs a sender about as much as the rest of the fast path, for it waits
 //! until the message's cache line has come. So where the system can, the sleeper, who has time, makes all senders'
 //! processors go through a fence instead (`membarrier`), and the senders only keep the compiler from reordering.
 

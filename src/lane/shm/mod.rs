@@ -4,7 +4,7 @@
 //! memory (other machine, other pid namespace, no rights, no memory); the engine then takes the next lane.
 //!
 //! Implementation. Each process has a [`segment`] of its own with a [`ring`] for each sender; a message is copied into the
-//! receiver's ring and from there to where the receiver wants it. The budget of the short path: one look-up of the peer, one
+//! receiver's ring and from there to where the receiver wants it. The budget of the fast path: one look-up of the peer, one
 //! cache line written and one read, no system call, no lock, no allocation. Large messages go through the ring piece by piece, both
 //! sides copying at once; where they can't, for want of cores, the receiver reads the sender's memory ([`cma`]). [`doorbell`] wakes
 //! who sleeps.
@@ -128,7 +128,7 @@ fn is_open_to_others() -> bool {
 }
 
 impl ShmLane {
-    /// Makes this process's segment. The error says why there can be none.
+    /// Makes this process's segment. The error contains the reason.
     pub fn open(options: Options) -> Result<ShmLane> {
         let failed = |reason: String| {
             err!(
@@ -149,7 +149,7 @@ impl ShmLane {
         let segment = Segment::create(options.senders, options.token, wants_fences).map_err(|error| {
             let needed = Segment::needs();
             failed(format!(
-                "no memory file (memfd_create) can be had: {error}; needed are {needed}"
+                "no memory file can be created (memfd_create): {error}; {needed} are needed"
             ))
         })?;
         let bell = Bell::new().map_err(|error| failed(format!("no pipe can be made: {error}")))?;
@@ -261,7 +261,7 @@ impl ShmLane {
 fn nonsense(rank: u32) -> crate::Error {
     err!(
         Other,
-        "what process {} wrote into shared memory makes no sense; nothing it sends counts any more",
+        "what process {} wrote into shared memory makes no sense; the connection to it is closed",
         rank
     )
 }

@@ -96,7 +96,7 @@ impl Head {
     /// Whether the owner sleeps and wants to be woken.
     #[inline(always)]
     pub fn sleeping(&self) -> &AtomicU32 {
-        // SAFETY: as in `Map::u32`, with an offset within the page; without the checks, for this is on the short path.
+        // SAFETY: as in `Map::u32`, with an offset within the page; without the checks, for this is on the fast path.
         unsafe { AtomicU32::from_ptr(self.map.base().as_ptr().add(AT_SLEEPING).cast()) }
     }
 
@@ -226,7 +226,7 @@ impl Joined {
         let is_one = shared_memory::is_one(&file, file_len(rings) as u64)
             .map_err(failed("its shared memory has no size"))?;
         if !is_one {
-            return Err("what its business card names is no shared memory of Weft's".into());
+            return Err("the shared memory that its business card names was not made by Weft".into());
         }
         let map = Map::new(&file, 0, PAGE).map_err(failed("its shared memory can't be mapped"))?;
         let head = Head { map };
@@ -249,7 +249,7 @@ impl Joined {
         let at = PAGE + ring as usize * RING;
         shared_memory::allocate(&file, at, RING_FIRST).map_err(|error| {
             format!(
-                "the {RING_FIRST} bytes of shared memory that messages to it need can't be had: {error}; they count as memory of \
+                "the {RING_FIRST} bytes of shared memory that messages to it need can't be allocated: {error}; they count as memory of \
                  this process (free some, or raise its control group's limit)"
             )
         })?;

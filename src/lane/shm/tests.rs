@@ -56,7 +56,7 @@ fn a_segment_has_no_more_places_than_it_was_made_for() {
 }
 
 #[test]
-fn what_is_exposed_no_more_leaves_no_table() {
+fn what_is_deregistered_leaves_no_table() {
     let mut lane = lane(0, true);
     let bytes = [0u8; 8];
     let pieces = [Piece::of(&bytes[..2]), Piece::of(&bytes[4..])];
@@ -87,7 +87,7 @@ fn a_segment_of_another_token_is_not_joined() {
         let error = lane(1, false)
             .connect(PeerIndex::new(0), &address.encode())
             .unwrap_err();
-        let words = ["is another process's", "no shared memory of Weft's"];
+        let words = ["is another process's", "was not made by Weft"];
         assert!(words.iter().any(|words| error.message.contains(words)), "{error}");
     }
     lane(1, false)

@@ -25,7 +25,7 @@ pub(super) fn flat(size: u32, job: &Job) -> bool {
 
 /// Short broadcasts send the whole message ⌈log₂ n⌉ times in a row; longer ones cut it into pieces.
 const BCAST_SHORT: u64 = 12 << 10;
-/// With fewer processes the tree is so flat that cutting does not pay ...
+/// With fewer processes the tree is so shallow that cutting does not pay ...
 const BCAST_PIECES_FROM: u32 = 4;
 /// ... unless the message is really long.
 const BCAST_LONG: u64 = 512 << 10;

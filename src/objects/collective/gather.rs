@@ -154,6 +154,6 @@ pub(super) fn no_receive() -> Error {
 pub(super) fn no_send() -> Error {
     err!(
         Buffer,
-        "MPI_IN_PLACE is no send buffer here: only the root may give it"
+        "MPI_IN_PLACE is not a valid send buffer here: only the root may give it"
     )
 }

@@ -6,7 +6,7 @@
 //! - `inter`: across intercommunicators, made of those inside a group
 //! - `choose`: which algorithm, by size, number of processes, and whether they share processors
 //! - `flat`: those for processes that do
-//! - `buffer`: what the procedures are handed; `apart`: send and receive buffers that overlap
+//! - `buffer`: what the procedures are handed; `overlap`: send and receive buffers that overlap
 //! - `run`: the messages of one run; `scratch`, `pieces`, `tree`, `reduction`: what algorithms are made of
 //!
 //! # Failures
@@ -20,7 +20,6 @@
 mod allgather;
 mod allreduce;
 mod alltoall;
-mod apart;
 mod barrier;
 mod bcast;
 mod buffer;
@@ -28,6 +27,7 @@ mod choose;
 mod flat;
 mod gather;
 mod inter;
+mod overlap;
 mod pieces;
 mod reduce;
 mod reduce_scatter;
@@ -41,12 +41,12 @@ mod tree;
 pub use allgather::{allgather, allgather_bytes, allgatherv};
 pub use allreduce::allreduce;
 pub use alltoall::{alltoall, alltoallv, alltoallw};
-pub use apart::{Blocked, Refused, apart, apart_elements, elements_overlap, refuse};
 pub use barrier::{barrier, flush, largest, missing};
 pub use bcast::{bcast, bcast_bytes};
 pub use buffer::{Address, Buffer, VBuffer, WBuffer};
 pub use gather::{gather, gatherv};
 pub use inter::Root;
+pub use overlap::{Blocked, Refused, apart, apart_elements, elements_overlap, refuse};
 pub use reduce::reduce;
 pub use reduce_scatter::{reduce_scatter, reduce_scatter_block};
 pub use scan::{exscan, scan};

@@ -153,6 +153,6 @@ fn no_send() -> Error {
 fn no_receive() -> Error {
     err!(
         Buffer,
-        "MPI_IN_PLACE is no receive buffer here: only the root may give it"
+        "MPI_IN_PLACE is not a valid receive buffer here: only the root may give it"
     )
 }

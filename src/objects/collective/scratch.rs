@@ -183,9 +183,9 @@ mod tests {
         for (from_len, to_len) in [(4, 8), (8, 8), (8, 4)] {
             let (mut from, mut to) = ([7u8; 8], [0u8; 8]);
             // SAFETY: both outlive the copy.
-            let flat =
+            let chunk =
                 |bytes: &mut [u8; 8], count| unsafe { Chunk::bytes(Address::new(bytes.as_mut_ptr()), count) };
-            let result = copy(&flat(&mut from, from_len), &flat(&mut to, to_len));
+            let result = copy(&chunk(&mut from, from_len), &chunk(&mut to, to_len));
             assert_eq!(
                 result.err().map(|error| error.class),
                 (from_len > to_len).then_some(Class::Truncate)

@@ -6,7 +6,7 @@ use super::Communicator;
 use crate::base::error::Result;
 use crate::data::memory::Memory;
 use crate::engine::Tried;
-use crate::engine::buffered::{Attachment, Place, SendBuffer};
+use crate::engine::buffered::{Attachment, BufferSlot, SendBuffer};
 use crate::engine::request::RequestId;
 use crate::err;
 use crate::identity::Context;
@@ -44,24 +44,24 @@ impl Communicator {
             Tried::Sent(id) => return Ok(id),
             Tried::NotNow => {}
         }
-        let mut place = match buffer {
+        let mut slot = match buffer {
             Some(buffer) => self.reserve(buffer, bytes)?,
             None => SendBuffer::automatic().reserve(bytes)?,
         };
         // The engine is free while a long message is copied.
         // SAFETY: the memory is readable for the call, as the caller says; so many bytes were reserved.
-        unsafe { place.fill(&memory) };
-        let copy = place.memory();
-        self.instance.engine().send_from(&message(copy), place, request)
+        unsafe { slot.fill(&memory) };
+        let copy = slot.memory();
+        self.instance.engine().send_from(&message(copy), slot, request)
     }
 
     /// Room in the buffer, for which messages that have left make way.
-    fn reserve(&self, buffer: &Arc<SendBuffer>, bytes: u64) -> Result<Place> {
+    fn reserve(&self, buffer: &Arc<SendBuffer>, bytes: u64) -> Result<BufferSlot> {
         loop {
             match buffer.reserve(bytes) {
                 Err(full) if !self.instance.step() => return Err(full),
                 Err(_) => {}
-                place => return place,
+                slot => return slot,
             }
         }
     }

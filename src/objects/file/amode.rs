@@ -49,7 +49,7 @@ impl Amode {
         if bits & !known != 0 {
             return Err(err!(
                 Amode,
-                "amode is {bits:#x}, of which {:#x} is no access mode",
+                "amode is {bits:#x}, of which {:#x} is not a valid access mode",
                 bits & !known
             ));
         }
@@ -159,8 +159,8 @@ mod tests {
             }
         };
         words(0, &["amode is 0,", "exactly one"]);
-        words(-1, &["no access mode"]);
-        words(0x1000 | Amode::RDONLY, &["0x1000 is no access mode"]);
+        words(-1, &["not a valid access mode"]);
+        words(0x1000 | Amode::RDONLY, &["0x1000 is not a valid access mode"]);
         words(
             Amode::RDONLY | Amode::EXCL,
             &["MPI_MODE_EXCL does not go with MPI_MODE_RDONLY"],

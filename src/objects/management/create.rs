@@ -82,7 +82,7 @@ impl Communicator {
                 true => format!("process {}", operation.process(rank as u32)),
                 false => format!("rank {rank}"),
             };
-            return Err(err!(Other, "{trouble} at {at}, so that no process gets {what}"));
+            return Err(err!(Other, "{trouble} at {at}, so no process gets {what}"));
         }
         Ok(Context::of_bits(context))
     }

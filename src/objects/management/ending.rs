@@ -19,8 +19,8 @@ use crate::objects::communicator::Communicator;
 use crate::system::bootstrap::AfterFinalize;
 
 impl Communicator {
-    /// The members of each communicator part, for all of them at once: a communicator does not wait for another, as
-    /// other processes may part from them one by one. Then all that this process has to say has left it.
+    /// A disconnect barrier of each communicator, all at once: a communicator does not wait for another, as
+    /// other processes may disconnect them one by one. Returns when all that this process has to send has left it.
     ///
     /// The first failure is the result; it keeps nobody waiting.
     pub async fn disconnect_all(
@@ -28,10 +28,10 @@ impl Communicator {
         communicators: Vec<Arc<Communicator>>,
     ) -> Result<()> {
         let counting = instance.count_all();
-        let mut partings: Vec<Pin<Box<dyn Future<Output = Result<()>> + Send>>> = Vec::new();
+        let mut barriers: Vec<Pin<Box<dyn Future<Output = Result<()>> + Send>>> = Vec::new();
         for communicator in communicators {
             let instance = instance.clone();
-            partings.push(Box::pin(async move {
+            barriers.push(Box::pin(async move {
                 let context = communicator.context();
                 instance
                     .freed_ended(|other| other.communicator() == context)
@@ -41,7 +41,7 @@ impl Communicator {
         }
         let mut result = Ok(());
         poll_fn(|poll| {
-            partings.retain_mut(|parting| match parting.as_mut().poll(poll) {
+            barriers.retain_mut(|barrier| match barrier.as_mut().poll(poll) {
                 Poll::Ready(ended) => {
                     if result.is_ok() {
                         result = ended;
@@ -50,7 +50,7 @@ impl Communicator {
                 }
                 Poll::Pending => true,
             });
-            match partings.is_empty() {
+            match barriers.is_empty() {
                 true => Poll::Ready(()),
                 false => Poll::Pending,
             }

@@ -199,7 +199,7 @@ impl Communicator {
         if let Some(both) = both {
             return Err(err!(
                 Comm,
-                "process {} is in both groups, which must have none in common",
+                "process {} is in both groups: the groups must not share a process",
                 both
             ));
         }

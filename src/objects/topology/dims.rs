@@ -23,7 +23,7 @@ pub fn fill(nodes: u32, sizes: &mut [i32]) -> Result<()> {
                 .ok_or_else(|| {
                     err!(
                         Dims,
-                        "nnodes is {nodes}, which is no multiple of the sizes that dims gives, up to dims[{index}]"
+                        "nnodes is {nodes}, which is not a multiple of the sizes that dims gives, up to dims[{index}]"
                     )
                 })?;
         }

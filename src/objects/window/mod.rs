@@ -7,7 +7,7 @@
 //!
 //! A window has the processes of the communicator that it was made of and a context of its own, in which nobody else sends:
 //! that of a communicator that the user never sees. So operations on a window are messages among its members like those
-//! of a collective, and freeing it is parting from that communicator.
+//! of a collective, and freeing it disconnects that communicator.
 
 mod attached;
 mod hints;

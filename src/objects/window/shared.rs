@@ -97,7 +97,7 @@ fn lay_out(wishes: &[Wish]) -> Result<(Box<[Segment]>, usize)> {
         let Some((offset, size)) = place else {
             return Err(err!(
                 Size,
-                "the sizes of all processes together are beyond all memory: {} bytes of one of them",
+                "the sizes of all processes together ({} bytes of one of them) are more than the address space holds",
                 wish.size
             ));
         };
@@ -154,7 +154,7 @@ fn memory_of_machine() -> std::io::Result<u64> {
     Ok(info.ram_total().saturating_add(info.swap_total()))
 }
 
-/// Makes a file with room for so many bytes of segments. The error says why there is none.
+/// Makes a file with room for so many bytes of segments. The error contains the reason.
 fn make(bytes: usize) -> Result<(File, Finding), String> {
     let failed = |what: &'static str| move |error| format!("{what}: {error}");
     let memory = memory_of_machine().map_err(failed("the machine does not say how much memory it has"))?;
@@ -167,7 +167,7 @@ fn make(bytes: usize) -> Result<(File, Finding), String> {
     let token = random::number().map_err(|error| error.to_string())?;
     let file = shared_memory::file((PAGE + bytes) as u64).map_err(failed("no memory file can be made"))?;
     file.write_all_at(&token.to_le_bytes(), 0)
-        .map_err(failed("no memory can be had for it"))?;
+        .map_err(failed("no memory can be allocated for it"))?;
     let finding = Finding {
         machine,
         pid: std::process::id(),
@@ -198,7 +198,7 @@ impl Shared {
     /// Memory for all processes of a communicator, of which each asks for a size in bytes. All get it or none.
     ///
     /// # Errors
-    /// `MPI_ERR_RMA_SHARED` where a process can't have it, with the reason there; `MPI_ERR_SIZE` for sizes beyond all memory.
+    /// `MPI_ERR_RMA_SHARED` where a process can't have it, with the reason there; `MPI_ERR_SIZE` for more than the address space holds.
     pub async fn allocate(
         communicator: &Arc<Communicator>,
         size: usize,
@@ -239,7 +239,7 @@ impl Shared {
             (Err(reason), _) => Err(err!(RmaShared, "no memory can be shared: {reason}")),
             (_, Some(other)) => Err(err!(
                 RmaShared,
-                "no memory can be shared: rank {other} can't take part, and says why"
+                "no memory can be shared: rank {other} can't map it; its own error says why"
             )),
         }
     }

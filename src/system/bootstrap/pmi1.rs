@@ -119,7 +119,7 @@ impl Pmi1 {
             text.parse().map_err(|_| {
                 err!(
                     Other,
-                    "the environment variable {name} is '{text}': a number from the launcher expected"
+                    "the environment variable {name} is '{text}': a number from the launcher is expected"
                 )
             })
         };
@@ -127,7 +127,7 @@ impl Pmi1 {
         if rank >= size {
             return Err(err!(
                 Other,
-                "the launcher set PMI_RANK={rank} and PMI_SIZE={size}: rank below size expected"
+                "the launcher set PMI_RANK={rank} and PMI_SIZE={size}: a rank below the size is expected"
             ));
         }
         let fd = RawFd::try_from(fd)
@@ -486,7 +486,7 @@ impl Bootstrap for Pmi1 {
         if parts > PARTS_MAX as usize {
             return Err(err!(
                 Intern,
-                "an business card of {} bytes is too long for the launcher",
+                "a business card of {} bytes is too long for the launcher",
                 card.len()
             ));
         }

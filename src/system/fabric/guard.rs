@@ -29,7 +29,7 @@ const LONG: usize = 4 << 20;
 /// Gives the socket of this process that listens at `address`, if there is one, a time limit for what connects to it.
 /// Where the system lists no descriptors (`/proc`), nothing happens.
 pub(crate) fn limit_patience(address: SocketAddr) {
-    // Without it the rank works as well, but for intruders.
+    // Without it the rank works as well, except against unauthenticated senders.
     at_listener(address, |socket| {
         let _ = setsockopt(
             &socket,

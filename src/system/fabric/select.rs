@@ -327,7 +327,7 @@ fn nothing_found(choice: &Choice) -> crate::Error {
             };
             err!(
                 Arg,
-                "the setting WEFT_PROVIDER has the value '{name}', which is no provider that can be used here: \
+                "the setting WEFT_PROVIDER has the value '{name}', which is not a provider that can be used here: \
                  {offered}{filter}{room}"
             )
         }

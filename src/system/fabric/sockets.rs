@@ -192,11 +192,11 @@ mod tests {
         let mut ours = TcpStream::connect(peer.local_addr().unwrap()).unwrap();
         let (mut theirs, _) = peer.accept().unwrap();
         let _strange = TcpStream::connect(other.local_addr().unwrap()).unwrap();
-        let (mut intruder, _) = other.accept().unwrap();
+        let (mut unauthenticated, _) = other.accept().unwrap();
 
         let descriptor = sockets.arm().expect("connections that are quiet");
         assert!(!readable(descriptor, 0));
-        intruder.write_all(b"?").unwrap();
+        unauthenticated.write_all(b"?").unwrap();
         assert!(!readable(descriptor, 50), "that is none of ours");
         for (from, to) in [(&mut far, &mut near), (&mut theirs, &mut ours)] {
             from.write_all(b"!").unwrap();

@@ -21,7 +21,7 @@ impl Message {
         if line.len() > LINE_BYTES_MAX {
             return Err(err!(
                 Other,
-                "a PMI line has {} bytes: at most {LINE_BYTES_MAX} expected",
+                "a PMI line has {} bytes: at most {LINE_BYTES_MAX} are expected",
                 line.len()
             ));
         }
@@ -80,7 +80,7 @@ impl Message {
         text.parse().map_err(|_| {
             err!(
                 Other,
-                "the PMI command '{}' has {key}={text}: a number expected",
+                "the PMI command '{}' has {key}={text}: a number is expected",
                 self.command()
             )
         })

@@ -27,7 +27,7 @@ const PROVIDER: &str = "WEFT_TEST_LANE_PROVIDER";
 #[ignore = "is what the processes of other tests run"]
 fn serve() {
     let provider = std::env::var(PROVIDER).expect("another test starts this one");
-    // SAFETY: standard input is the socket that `Apart::open` gave this process, and nobody else here uses it.
+    // SAFETY: standard input is the socket that `OtherProcess::open` gave this process, and nobody else here uses it.
     let mut socket = UnixStream::from(unsafe { OwnedFd::from_raw_fd(0) });
     let settings = Settings::read(|name| (name == "WEFT_PROVIDER").then(|| provider.clone())).unwrap();
     let lane = OfiLane::open(&settings, true, false, &Ledger::default()).unwrap();
@@ -49,8 +49,8 @@ const CONNECT: u64 = 1;
 const SEND: u64 = 2;
 const SEND_PACKED: u64 = 3;
 const POLL: u64 = 4;
-const EXPOSE: u64 = 5;
-const WITHDRAW: u64 = 6;
+const REGISTER: u64 = 5;
+const DEREGISTER: u64 = 6;
 const READ: u64 = 7;
 const COUNT_ALL: u64 = 8;
 
@@ -102,15 +102,15 @@ impl Served {
                 answer.sent(self.lane.send_packed(peer, header, payload.len(), fill));
             }
             POLL => self.poll(&mut answer),
-            EXPOSE => {
+            REGISTER => {
                 self.memory.push(request.bytes().to_vec());
-                let registered = self.memory.last().expect("it was pipelined a line ago");
+                let registered = self.memory.last().expect("it was added a line ago");
                 // SAFETY: the memory is kept, and the lane closed before it.
                 let (region, key) = unsafe { self.lane.register(&[Piece::of(registered)]) }.unwrap();
                 answer.number(region.0);
                 answer.bytes(&key.0);
             }
-            WITHDRAW => self.lane.deregister(Region(request.number())),
+            DEREGISTER => self.lane.deregister(Region(request.number())),
             READ => {
                 let (peer, key) = (request.peer(), RemoteKey(request.bytes().to_vec()));
                 let (offset, token) = (request.number(), request.number());
@@ -162,7 +162,7 @@ impl Served {
 }
 
 /// A lane in another process.
-struct Apart {
+struct OtherProcess {
     process: Child,
     socket: UnixStream,
     name: String,
@@ -176,22 +176,27 @@ struct Apart {
 }
 
 // SAFETY: the pieces are the test's, of no thread in particular.
-unsafe impl Send for Apart {}
+unsafe impl Send for OtherProcess {}
 
-impl Apart {
+impl OtherProcess {
     /// Over a provider of the libfabric in a folder, or of the one that this process would load.
-    fn open(provider: &str, library: Option<&Path>) -> Apart {
+    fn open(provider: &str, library: Option<&Path>) -> OtherProcess {
         let (socket, theirs) = UnixStream::pair().unwrap();
         socket.set_read_timeout(Some(ANSWER_MAX)).unwrap();
         let process = Command::new(std::env::current_exe().unwrap())
             .envs(library.map(|folder| ("LD_LIBRARY_PATH", folder)))
-            .args(["--exact", "--ignored", "--nocapture", "lane::ofi::apart::serve"])
+            .args([
+                "--exact",
+                "--ignored",
+                "--nocapture",
+                "lane::ofi::other_process::serve",
+            ])
             .env(PROVIDER, provider)
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let mut apart = Apart {
+        let mut other = OtherProcess {
             process,
             socket,
             name: String::new(),
@@ -201,8 +206,8 @@ impl Apart {
             drained: true,
             targets: HashMap::new(),
         };
-        apart.ask(ABOUT, |_| {}, |_, _| ());
-        apart
+        other.ask(ABOUT, |_| {}, |_, _| ());
+        other
     }
 
     /// Asks for something, and has `read` understand the answer.
@@ -210,7 +215,7 @@ impl Apart {
         &mut self,
         what: u64,
         say: impl FnOnce(&mut Answer),
-        read: impl FnOnce(&mut Apart, &mut Words<'_>) -> T,
+        read: impl FnOnce(&mut OtherProcess, &mut Words<'_>) -> T,
     ) -> T {
         let mut request = Answer::default();
         request.number(what);
@@ -248,7 +253,7 @@ impl Apart {
     }
 }
 
-impl Drop for Apart {
+impl Drop for OtherProcess {
     fn drop(&mut self) {
         let _ = self.socket.shutdown(std::net::Shutdown::Both);
         let start = Instant::now();
@@ -275,7 +280,7 @@ fn scatter(mut bytes: &[u8], pieces: &[Piece]) {
     }
 }
 
-impl Lane for Apart {
+impl Lane for OtherProcess {
     fn name(&self) -> String {
         self.name.clone()
     }
@@ -327,14 +332,14 @@ impl Lane for Apart {
         self.ask(
             POLL,
             |_| {},
-            |apart, words| {
+            |other, words| {
                 let any = words.number() != 0;
                 for _ in 0..words.number() {
                     sink.message(words.bytes());
                 }
                 for _ in 0..words.number() {
                     let (token, bytes) = (words.number(), words.bytes());
-                    if let Some(targets) = apart.targets.remove(&token) {
+                    if let Some(targets) = other.targets.remove(&token) {
                         scatter(bytes, &targets);
                     }
                     sink.completed(token, words.result());
@@ -354,14 +359,14 @@ impl Lane for Apart {
         };
         // SAFETY: the caller keeps it valid; the other process gets a copy.
         let bytes = unsafe { std::slice::from_raw_parts(address, len) };
-        let read = |_: &mut Apart, words: &mut Words<'_>| {
+        let read = |_: &mut OtherProcess, words: &mut Words<'_>| {
             (Region(words.number()), RemoteKey(words.bytes().to_vec()))
         };
-        Ok(self.ask(EXPOSE, |request| request.bytes(bytes), read))
+        Ok(self.ask(REGISTER, |request| request.bytes(bytes), read))
     }
 
     fn deregister(&mut self, region: Region) {
-        self.ask(WITHDRAW, |request| request.number(region.0), |_, _| ());
+        self.ask(DEREGISTER, |request| request.number(region.0), |_, _| ());
     }
 
     unsafe fn read(
@@ -382,11 +387,11 @@ impl Lane for Apart {
                 request.number(piece.len as u64);
             }
         };
-        self.ask(READ, say, |apart, words| {
+        self.ask(READ, say, |other, words| {
             let sent = words.sent()?;
             match sent {
                 Sent::Done => scatter(words.bytes(), into),
-                Sent::Pending => drop(apart.targets.insert(token, into.to_vec())),
+                Sent::Pending => drop(other.targets.insert(token, into.to_vec())),
                 Sent::Again => {}
             }
             Ok(sent)
@@ -507,7 +512,7 @@ fn shm_conforms_across_processes() {
     let peers = std::env::var_os("WEFT_TEST_PEERS").filter(|path| !path.is_empty());
     let library = peers.map(|path| Path::new(&path).join("lib/mpich"));
     let open = || {
-        let lane = Apart::open("shm", library.as_deref());
+        let lane = OtherProcess::open("shm", library.as_deref());
         assert!(
             library.is_none() || lane.version >= 2,
             "{library:?}: {}",

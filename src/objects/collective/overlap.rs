@@ -183,11 +183,11 @@ fn refused(copy: Box<Scratch>) -> Refused {
 
 /// Whether two memories, each of several pieces, have a byte in common.
 fn overlap(one: impl Fn(&mut dyn FnMut(Memory)), other: impl Fn(&mut dyn FnMut(Memory))) -> bool {
-    let (a, b) = (hull(&one), hull(&other));
+    let (a, b) = (span_of(&one), span_of(&other));
     if a.end <= b.start || b.end <= a.start {
         return false;
     }
-    if a.flat && b.flat {
+    if a.contiguous && b.contiguous {
         return true;
     }
     let (a, b) = (runs(&one), runs(&other));
@@ -204,18 +204,18 @@ fn overlap(one: impl Fn(&mut dyn FnMut(Memory)), other: impl Fn(&mut dyn FnMut(M
     false
 }
 
-/// From the lowest byte to the highest; empty: there is none. `flat`: all between belong to it.
-struct Hull {
+/// From the lowest byte to the highest; empty: there is none. `contiguous`: all between belong to it.
+struct Span {
     start: usize,
     end: usize,
-    flat: bool,
+    contiguous: bool,
 }
 
-fn hull(of: impl Fn(&mut dyn FnMut(Memory))) -> Hull {
-    let mut hull = Hull {
+fn span_of(of: impl Fn(&mut dyn FnMut(Memory))) -> Span {
+    let mut whole = Span {
         start: usize::MAX,
         end: 0,
-        flat: true,
+        contiguous: true,
     };
     let mut pieces = 0;
     of(&mut |memory| {
@@ -227,7 +227,7 @@ fn hull(of: impl Fn(&mut dyn FnMut(Memory))) -> Hull {
                 count,
                 datatype,
             } => {
-                hull.flat = false;
+                whole.contiguous = false;
                 match span(datatype, *count) {
                     Some((low, len)) => {
                         let start = address.addr().wrapping_add_signed(low as isize);
@@ -239,11 +239,11 @@ fn hull(of: impl Fn(&mut dyn FnMut(Memory))) -> Hull {
             Memory::Part { .. } => return,
         };
         pieces += 1;
-        hull.start = hull.start.min(start);
-        hull.end = hull.end.max(end);
+        whole.start = whole.start.min(start);
+        whole.end = whole.end.max(end);
     });
-    hull.flat &= pieces <= 1;
-    hull
+    whole.contiguous &= pieces <= 1;
+    whole
 }
 
 /// The runs of bytes that hold the data, in ascending order and apart.
