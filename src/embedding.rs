@@ -1,7 +1,7 @@
 //! Weft in a Rust program: what a program needs that has the library inside, without the C bindings. `examples/embedding.rs` is one.
 //!
 //! A [`Lifetime`] makes the process's [`Instance`] for its first user and keeps it for later ones. The [`WorldModel`] is such a user,
-//! with a communicator of all processes; a [`Session`] is another. What takes several messages is a future, which
+//! with a communicator of all processes; a [`Session`] is another. An operation that takes several messages is a future, which
 //! [`Instance::block_on`] runs.
 
 pub use crate::data::datatype::Datatype;

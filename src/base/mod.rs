@@ -1,5 +1,5 @@
-//! What needs no other part of Weft and serves all: errors, settings, and small tools. Nothing here communicates or knows
-//! what MPI objects are.
+//! What all other parts use and what itself needs no other part of Weft: errors, settings, and small tools. Nothing here
+//! communicates or knows what MPI objects are.
 
 pub mod attribute;
 pub mod bytes;

@@ -1,12 +1,12 @@
 //! Buffered mode (MPI 5.0 section 3.6): the buffers that the user attaches, and the messages in them.
 //!
-//! A [`SendBuffer`] is memory of the user's, or `MPI_BUFFER_AUTOMATIC`, where each message brings memory of our own. A
-//! message that can't leave at once is copied to a [`BufferSlot`] there and sent from it; the slot goes back when the send
-//! has ended, whoever ends it. The books are kept outside of the user's memory, so a message takes no more of it than
+//! A [`SendBuffer`] is memory of the user's, or `MPI_BUFFER_AUTOMATIC`, where each message allocates its own memory. A
+//! message that can't leave at once is copied to a [`BufferSlot`] there and sent from it; the slot is freed when the send
+//! has ended, whoever ends it. The records are kept outside of the user's memory, so a message takes no more of it than
 //! its own bytes, rounded up to [`ALIGNMENT`].
 //!
-//! Whoever flushes waits for the messages of before, not for those that other threads add meanwhile. So slots belong
-//! to epochs: a flush closes the current one, and ends when that and all before it are empty.
+//! A flush waits for the messages that are there before it, not for those that other threads add meanwhile. So slots
+//! belong to epochs: a flush closes the current one, and ends when that and all before it are empty.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ struct Books {
     epochs: VecDeque<Epoch>,
     /// The number of the first of `epochs`.
     first_epoch: u64,
-    /// Why a message was lost that nobody asks for: the next flush tells.
+    /// Why a message was lost whose request is freed: the next flush returns the error.
     failed: Option<Error>,
 }
 
@@ -71,7 +71,7 @@ impl SendBuffer {
     /// Memory of the user's.
     ///
     /// # Safety
-    /// The memory is valid for writing, and left alone, until all slots in it have gone back.
+    /// The memory is valid for writing, and left alone, until all slots in it are freed.
     pub unsafe fn of_user(address: *mut u8, len: usize) -> Arc<SendBuffer> {
         Arc::new(SendBuffer {
             memory: Some((address, len)),
@@ -79,7 +79,7 @@ impl SendBuffer {
         })
     }
 
-    /// As much memory as it takes.
+    /// A buffer that allocates as much memory as needed.
     pub fn automatic() -> Arc<SendBuffer> {
         Arc::new(SendBuffer {
             memory: None,
@@ -92,7 +92,7 @@ impl SendBuffer {
         self.memory
     }
 
-    /// Whether a message of so many bytes fits when nothing else is there.
+    /// Whether a message of this many bytes fits into an empty buffer.
     pub fn holds(&self, bytes: u64) -> Result<()> {
         match self.memory {
             Some((_, capacity)) if bytes > capacity as u64 => Err(err!(
@@ -103,7 +103,7 @@ impl SendBuffer {
         }
     }
 
-    /// Room for a message of so many bytes.
+    /// Room for a message of this many bytes.
     pub fn reserve(self: &Arc<Self>, bytes: u64) -> Result<BufferSlot> {
         self.holds(bytes)?;
         let len = usize::try_from(bytes).map_err(|_| {
@@ -196,7 +196,7 @@ impl Books {
         self.first_epoch + last as u64
     }
 
-    /// One message less; gives the flushes that have ended with it.
+    /// One message less; returns the flushes that have ended with it.
     fn leave(&mut self, slot: &BufferSlot) -> Vec<RequestId> {
         if slot.own.is_none() {
             self.ring.free(slot.start);
@@ -243,7 +243,7 @@ impl Attachment {
         self.0.lock().clone()
     }
 
-    /// Detaches what is attached: no message goes there any more. Those that are there have still to leave.
+    /// Detaches what is attached: no further message is put there. Those that are there still have to leave.
     pub fn take(&self) -> Option<Arc<SendBuffer>> {
         self.0.lock().take()
     }
@@ -293,7 +293,7 @@ impl Engine {
         Ok(request.then_some(id))
     }
 
-    /// A request that ends when the messages that are in the buffer now have left. It tells, too, of a message that
+    /// A request that ends when the messages that are in the buffer now have left. Its error also reports a message that
     /// was lost.
     pub fn flush_buffer(&mut self, buffer: &SendBuffer, context: Context) -> RequestId {
         let mut books = buffer.books.lock();
@@ -311,7 +311,7 @@ impl Engine {
 }
 
 impl EngineState {
-    /// The message of a slot has left, or was lost for a reason that nobody else is told.
+    /// The message of a slot has left, or was lost with an error that no other call returns.
     pub(super) fn give_back(&mut self, slot: BufferSlot, lost: Option<Error>) {
         let mut books = slot.buffer.books.lock();
         if books.failed.is_none() {
@@ -331,7 +331,7 @@ struct Ring {
     capacity: usize,
     /// The end of each message by its start.
     live: BTreeMap<usize, usize>,
-    /// Behind the latest message.
+    /// The end of the latest message.
     tail: usize,
 }
 
@@ -420,7 +420,7 @@ mod tests {
         ring.free(0);
         assert_eq!(ring.reserve(33), None);
         assert_eq!(ring.reserve(30), Some(0));
-        // Out of order: the gap is seen.
+        // Out of order: the gap is found.
         ring.free(64);
         assert_eq!(ring.free_space().largest, 36);
         assert_eq!(ring.reserve(36), Some(64));
@@ -435,8 +435,8 @@ mod tests {
         assert!([1, 2, 2].iter().all(|&len| ring.reserve(len).is_some()));
     }
 
-    /// The circular policy of the standard's model, word for word: the space behind the queue's tail, or that at the
-    /// start of the buffer; what has ended goes from the head up to the first that has not.
+    /// The circular policy of the standard's model, to the letter: the space after the queue's tail, or that at the start
+    /// of the buffer; what has ended is freed from the head up to the first message that has not ended.
     #[derive(Default)]
     struct Model {
         queue: VecDeque<(usize, usize, bool)>,
@@ -469,8 +469,8 @@ mod tests {
     }
 
     proptest! {
-        /// As much room as in the standard's model, until the first message for which the model has none; and no two
-        /// messages ever overlap.
+        /// At least as much room as in the standard's model, until the first message for which the model has no room; and
+        /// no two messages ever overlap.
         #[test]
         fn as_much_room_as_the_standard_asks_for(
             capacity in 1usize..2000,

@@ -7,8 +7,8 @@ use crate::err;
 use crate::identity::PeerIndex;
 
 impl Engine {
-    /// The other processes that messages were sent to, in ascending order, each with the place of its lane in
-    /// [`Engine::lane_names`]. Those that have been lost are not told.
+    /// The other processes that messages were sent to, in ascending order, each with the index of its lane in
+    /// [`Engine::lane_names`], without those that have been lost.
     pub fn links(&self) -> impl Iterator<Item = (PeerIndex, usize)> {
         let linked = self
             .state
@@ -18,7 +18,7 @@ impl Engine {
         linked.filter_map(|(id, peer)| Some((id, peer.lane.checked_sub(1)?)))
     }
 
-    /// Makes a peer reachable by what it published; the first lane that both have and that connects them carries its
+    /// Makes a peer reachable by its business card; the first lane that both have and that connects them carries its
     /// messages.
     pub fn connect(&mut self, peer: PeerIndex, card: &business_card::BusinessCard) {
         // A peer may have been lost while its card was looked up: nobody waits for that any more.
@@ -106,7 +106,7 @@ impl Engine {
 }
 
 impl EngineState {
-    /// Sees to it that messages to a peer can go: asks for its business card, unless somebody has.
+    /// Makes sure that messages to a peer can be sent: asks for its business card, unless that has been done.
     pub(super) fn seek(&mut self, id: PeerIndex) {
         let peer = self.peer(id);
         if peer.link == ConnectionState::Unknown {
@@ -115,7 +115,7 @@ impl EngineState {
         }
     }
 
-    /// Messages to a peer can go from now on, over this lane.
+    /// Messages to a peer can be sent from now on, over this lane.
     pub(super) fn link_up(&mut self, id: PeerIndex, lane: usize) {
         let window = self.windows[lane];
         let peer = self.peer(id);
@@ -126,7 +126,7 @@ impl EngineState {
         self.limit_eager(id, lane, backpressure);
     }
 
-    /// Settles what is sent eagerly to a peer over a lane. `backpressure`: it asked for less.
+    /// Sets the size up to which messages to a peer are sent eagerly over a lane. `backpressure`: the peer asked for less.
     pub(super) fn limit_eager(&mut self, id: PeerIndex, lane: usize, backpressure: bool) {
         let eager = self.eager_limit(lane, backpressure);
         let copied = (self.limits[lane].buffered + 1).saturating_sub(wire::HEADER_BYTES);
@@ -153,7 +153,7 @@ impl EngineState {
         }
     }
 
-    /// The largest payload that is sent eagerly over a lane. `backpressure`: to a peer that asked for less.
+    /// The largest payload that is sent eagerly over a lane. `backpressure`: the peer asked for less.
     pub(super) fn eager_limit(&self, lane: usize, backpressure: bool) -> usize {
         let limits = &self.limits[lane];
         let eager = limits

@@ -5,7 +5,7 @@ use super::{Engine, EngineState};
 use crate::base::bytes::RawBytes;
 use crate::identity::{Context, PeerIndex};
 
-/// Takes a message whose turn it is. `false`: it makes no sense.
+/// Handles a message whose turn it is. `false`: it makes no sense.
 type Handler = fn(&mut EngineState, &Header, RawBytes) -> bool;
 
 /// The engine's own kinds, by number.
@@ -37,8 +37,8 @@ const OWN: [Handler; 10] = [
 ];
 const _: () = assert!(OWN.len() == MessageKind::WAITS.number() as usize + 1);
 
-/// What a layer above does with messages of a kind of its own. `false`: the message makes no sense, and its sender is not heard any
-/// more.
+/// What a layer above does with messages of a kind of its own. `false`: the message makes no sense, and the connection to
+/// its sender is closed.
 pub type Added = Box<dyn FnMut(&mut Incoming<'_>) -> bool + Send>;
 
 /// The kinds that other layers have added.
@@ -58,7 +58,7 @@ impl Incoming<'_> {
         self.header.src
     }
 
-    /// What its header says: tag, and two numbers.
+    /// Its header's tag and two numbers.
     pub fn words(&self) -> (i32, u64, u64) {
         (self.header.tag, self.header.context, self.header.arg)
     }
@@ -68,8 +68,8 @@ impl Incoming<'_> {
         self.payload
     }
 
-    /// Answers with a message of a kind that its sender knows: two numbers, and few bytes. It goes with the progress that has
-    /// brought this one.
+    /// Answers with a message of a kind that its sender knows: two numbers, and few bytes. It is sent in the same call of
+    /// progress that has delivered this one.
     pub fn reply(&mut self, kind: MessageKind, (context, arg): (u64, u64), payload: &[u8]) {
         let to = self.from();
         self.state.reply(to, kind, context, arg, payload);
@@ -77,7 +77,7 @@ impl Incoming<'_> {
 }
 
 impl Engine {
-    /// Messages of a kind go to `handler` from now on. The kind is one of [`MessageKind::added`].
+    /// Passes messages of a kind to `handler` from now on. The kind is one of [`MessageKind::added`].
     pub fn handle(&mut self, kind: MessageKind, handler: Added) {
         debug_assert!(kind.number() as usize >= OWN.len());
         self.state.added.0.retain(|(known, _)| *known != kind);

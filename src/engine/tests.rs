@@ -150,7 +150,7 @@ impl Lane for Played {
         }
         let mut from = offset as usize;
         wire.reads.push((offset, total(into)));
-        assert!(wire.reads.len() < 1000, "it reads for ever");
+        assert!(wire.reads.len() < 1000, "it reads forever");
         for piece in into {
             let bytes = &wire.registered[from..from + piece.len];
             // SAFETY: the engine's promise.
@@ -249,7 +249,7 @@ impl Scene {
     /// These bytes reach the engine.
     fn gets(&mut self, bytes: Vec<u8>) {
         self.wire.lock().coming.push_back(bytes);
-        // Where a read can't begin, the engine tries for ever.
+        // Where a read can't begin, the engine tries forever.
         for _ in 0..100 {
             if !self.engine.progress(false) {
                 break;

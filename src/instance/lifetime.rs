@@ -1,10 +1,11 @@
-//! The lifetime of the instance. It is made when the first of the World Model and the sessions is initialized, and
-//! comes to rest when the last of them is finalized: the launcher is told that the process may exit, but peers can
-//! still send to it, and a later session finds it as it was, at once. It is closed
+//! The lifetime of the instance. It is made when the first of the World Model and the sessions is initialized, and comes
+//! to rest when the last of them is finalized: the launcher is told that the process may exit, but peers can still send
+//! to it, and a later session finds it unchanged and can use it at once. It is closed
 //!
-//! - by `MPI_Finalize`, if no process of the job has had a session: all close theirs together, so that the next
-//!   session of each makes one of the same incarnation ([`Users`]). Only where the launcher takes the process up again
-//!   ([`AfterFinalize`]): a foreign one shows no further business cards, or not before all processes have come to a fence;
+//! - by `MPI_Finalize`, if no process of the job has had a session: all processes close theirs together, so the next
+//!   session of each makes one of the same incarnation ([`Users`]). This is done only where the launcher accepts the
+//!   process again ([`AfterFinalize`]): other launchers give no further business cards, or not before all processes have
+//!   come to a fence;
 //! - when the process exits.
 
 use std::sync::Arc;
@@ -23,18 +24,18 @@ use crate::lane;
 use crate::system::bootstrap::{self, AfterFinalize};
 use crate::system::rcu::{Held, Published};
 
-/// What the layer above tells an instance and does for it.
+/// What the layer above does for an instance.
 pub struct Host {
-    /// Names the procedure that the calling thread is in, for reports.
+    /// Returns the name of the procedure that the calling thread is in, for reports.
     pub label: fn() -> &'static str,
-    /// Tells the names of communicators, by their contexts.
+    /// Finds the names of communicators, by their contexts.
     pub names: fn() -> OwnNames,
-    /// An instance rests for the first time: [`Lifetime::close_at_rest`] is to be called when the process exits.
+    /// Called when an instance rests for the first time: [`Lifetime::close_at_rest`] is to be called when the process exits.
     pub at_rest: fn(),
 }
 
 impl Host {
-    /// Of a program that has nothing of its own to tell or do: it calls [`Lifetime::close_at_rest`] at its end.
+    /// For a program that needs nothing of this: it calls [`Lifetime::close_at_rest`] at its end.
     pub const PLAIN: Host = Host {
         label: || "the program",
         names: || Box::new(describe::bare),
@@ -49,7 +50,7 @@ pub struct Lifetime {
     current: Published<Instance>,
     active: AtomicBool,
     library: Mutex<Library>,
-    /// A session that had to wait may come.
+    /// Signalled when a session that had to wait may be initialized.
     decided: Condvar,
 }
 
@@ -79,8 +80,8 @@ impl Lifetime {
         self.current.share()
     }
 
-    /// The instance, while it has users, without a reference of its own: as long as the result lives there must be no waiting, and
-    /// no call of a user's function.
+    /// The instance, while it has users, without counting a reference: while the result lives, the caller must not wait, and
+    /// must not call a user's function.
     #[inline(always)]
     pub fn hold(&self) -> Option<Held<'_, Instance>> {
         self.current.hold()
@@ -95,7 +96,7 @@ impl Lifetime {
     /// The instance for one more user.
     pub fn acquire(&self, user: User) -> Result<Arc<Instance>> {
         let mut library = self.library.lock();
-        // All processes are inside MPI_Finalize then, so this ends without any call of theirs.
+        // All processes are inside MPI_Finalize then, so this ends without any further call of theirs.
         self.decided
             .wait_while(&mut library, |library| !library.users.may_come());
         let instance = match &library.instance {
@@ -136,18 +137,18 @@ impl Lifetime {
         self.library.lock().users.had_sessions()
     }
 
-    /// The same as the last word in the vote on closing the instance, which [`Lifetime::release`] or [`Lifetime::go_on`] ends.
+    /// The same as the final answer in the vote on closing the instance, which [`Lifetime::release`] or [`Lifetime::go_on`] ends.
     pub fn last_word(&self) -> bool {
         self.library.lock().users.last_word()
     }
 
-    /// The vote on closing the instance came to nothing.
+    /// The vote decided not to close the instance.
     pub fn go_on(&self) {
         self.library.lock().users.go_on();
         self.decided.notify_all();
     }
 
-    /// A user needs the instance no more. `close`: no process of the job has had a session.
+    /// A user no longer needs the instance. `close`: no process of the job has had a session.
     pub fn release(&self, close: bool) -> Result<()> {
         let mut library = self.library.lock();
         let left = self.leave(&mut library, close);
@@ -177,7 +178,7 @@ impl Lifetime {
         told
     }
 
-    /// The instance, at rest or not, if there is one and it can be had at once.
+    /// The instance, at rest or not, if there is one and its lock is free.
     pub fn try_instance(&self) -> Option<Arc<Instance>> {
         self.library
             .try_lock_for(std::time::Duration::from_millis(100))?
@@ -195,7 +196,7 @@ impl Lifetime {
     }
 }
 
-/// `Data` messages of one rendezvous message under way: enough to fill any wire, and few of a lane's buffers.
+/// `Data` messages of one rendezvous message under way: enough to keep any network busy, and few of a lane's buffers.
 const WINDOW: u32 = 32;
 
 fn open(host: &Host, incarnation: u32) -> Result<Arc<Instance>> {

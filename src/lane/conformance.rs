@@ -119,7 +119,7 @@ impl<L: Lane> Pair<L> {
             }
             assert!(
                 start.elapsed() < PATIENCE,
-                "{}: sending says again for ever",
+                "{}: sending says again forever",
                 self.lanes[0].name()
             );
         }
@@ -140,7 +140,7 @@ impl<L: Lane> Pair<L> {
             }
             assert!(
                 start.elapsed() < PATIENCE,
-                "{}: reading says again for ever",
+                "{}: reading says again forever",
                 self.lanes[0].name()
             );
         }
@@ -230,7 +230,7 @@ fn packed<L: Lane>(pair: &mut Pair<L>) {
             }
             assert!(
                 start.elapsed() < PATIENCE,
-                "{}: again for ever",
+                "{}: again forever",
                 pair.lanes[0].name()
             );
         }

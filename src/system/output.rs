@@ -38,7 +38,7 @@ extern "C" fn write_line_by_line() {
     }
 }
 
-/// Writes out C's buffers, so that output already written arrives. Another thread may hold a stream for ever (it waits for
+/// Writes out C's buffers, so that output already written arrives. Another thread may hold a stream forever (it waits for
 /// input), and nobody may read a pipe, so this has an end.
 pub fn flush() {
     // SAFETY: flushes all of C's streams, each under its own lock.

@@ -1,4 +1,4 @@
-//! The optimised form of a type map: where its bytes are, in order, as few runs and loops as can be.
+//! The optimized form of a type map: where its bytes are, in order, as few runs and loops as can be.
 //!
 //! A layout forgets what the bytes mean. Building one merges runs that touch, joins a loop of loops where the outer
 //! stride continues the inner one, and turns a list of runs into a loop where it is regular. So a contiguous type of

@@ -263,7 +263,7 @@ fn a_peer_that_is_gone_is_noticed() {
 
 #[test]
 fn tcp_says_again_when_a_peer_is_gone() {
-    // It (`net` of 1.17) tries to connect anew for ever and reports nothing, so the launcher has to notice the death. The
+    // It (`net` of 1.17) tries to connect anew forever and reports nothing, so the launcher has to notice the death. The
     // lane must neither report messages as sent without end, nor hang when it closes.
     let (mut lane, mut log) = left_alone(over_tcp()[1]);
     let start = std::time::Instant::now();

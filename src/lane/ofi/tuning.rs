@@ -112,7 +112,7 @@ impl Tuning {
                 receive_bytes: 256 << 10,
                 ..general
             },
-            // With manual progress, messages between two processes stay in their sockets for ever (seen in 1.17).
+            // With manual progress, messages between two processes stay in their sockets forever (seen in 1.17).
             "sockets" => Tuning {
                 descriptor: true,
                 long_receives: true,

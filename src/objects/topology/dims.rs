@@ -43,11 +43,11 @@ pub fn fill(nodes: u32, sizes: &mut [i32]) -> Result<()> {
     Ok(())
 }
 
-/// The factorisation of `number` into so many factors, in non-increasing order. (None at all: only of 1.)
+/// The factorization of `number` into so many factors, in non-increasing order. (None at all: only of 1.)
 fn balanced(number: u32, factors: usize) -> Vec<u32> {
     let mut primes = primes(number);
     if primes.len() <= factors {
-        // Any other factorisation puts two primes together where a 1 could be split off.
+        // Any other factorization puts two primes together where a 1 could be split off.
         primes.reverse();
         primes.resize(factors, 1);
         return primes;
@@ -62,7 +62,7 @@ fn balanced(number: u32, factors: usize) -> Vec<u32> {
     search.best
 }
 
-/// Goes through factorisations from the one whose largest factor is the least on.
+/// Goes through factorizations from the one whose largest factor is the least on.
 struct Search {
     /// Of the number, ascending.
     divisors: Vec<u32>,
@@ -176,7 +176,7 @@ mod tests {
         sizes
     }
 
-    /// All factorisations in non-increasing order.
+    /// All factorizations in non-increasing order.
     fn all(number: u32, factors: usize, bound: u32) -> Vec<Vec<u32>> {
         if factors == 0 {
             return if number == 1 { vec![vec![]] } else { vec![] };

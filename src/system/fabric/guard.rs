@@ -6,7 +6,7 @@
 //! from the listening socket that they come from, so that socket is found and given one. Connections to peers are
 //! nonblocking by the time that they carry messages: for them the limit means nothing.
 //!
-//! **A long receive buffer**, or a connection of `sockets` stops for ever. Its progress thread looks at a header of 24 bytes
+//! **A long receive buffer**, or a connection of `sockets` stops forever. Its progress thread looks at a header of 24 bytes
 //! (`MSG_PEEK`), and takes it when it is whole. Until then its first bytes keep all of the kernel's buffer (`sk_buff`) that they
 //! came in, and Linux adds what comes to the one before as long as that has room: up to half a megabyte. A receive buffer begins
 //! with 128 KiB. If those few bytes take it up, Linux offers the sender no window, and the rest of the header never comes.
