@@ -1,13 +1,13 @@
-//! Processes of other jobs: whose message it is, the token tells.
+//! Processes of other jobs: the token determines which job a message is from.
 
 use super::*;
 
 const OTHER_JOB: JobId = JobId(2);
 const OTHER_TOKEN: u64 = 99;
-/// Behind the three of the own job.
+/// After the three of this job.
 const OTHER: PeerIndex = PeerIndex::new(3);
 
-/// An eager message as process `rank` sends it that shows this token.
+/// An eager message of process `rank` with this token.
 fn message(token: u64, rank: u32, seq: u32, payload: &[u8]) -> Vec<u8> {
     let header = Header {
         token,
@@ -63,7 +63,7 @@ fn the_token_tells_of_which_job_a_rank_is() {
     let mut scene = scene();
     scene.gets(message(OTHER_TOKEN, 1, 0, b"theirs"));
     assert_eq!(receive(&mut scene, OTHER).as_deref(), Some(&b"theirs"[..]));
-    // The same rank of the own job is another process, with numbers of its own.
+    // The same rank of this job is another process, with sequence numbers of its own.
     scene.gets(message(TOKEN, 1, 0, b"ours"));
     assert_eq!(receive(&mut scene, PEER).as_deref(), Some(&b"ours"[..]));
     scene.gets(message(OTHER_TOKEN, 1, 1, b"again"));
@@ -91,7 +91,7 @@ fn each_job_is_told_another_token() {
     let card = scene.engine.card_for(OTHER_JOB).expect("it was admitted");
     assert_eq!((card.token, card.lanes), (OTHER_TOKEN, scene.engine.card().lanes));
     assert_eq!(scene.engine.card_for(JobId(3)), None);
-    // Whoever is admitted again keeps what it was told.
+    // A job that is admitted again keeps its token.
     scene.engine.admit(OTHER_JOB, 1);
     scene.engine.admit(JOB, 2);
     assert_eq!(

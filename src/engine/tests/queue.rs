@@ -67,7 +67,7 @@ fn other_layers_have_kinds_of_their_own() {
     assert_eq!(payload, b"cba");
     scene.engine.post(PEER, ASKS, (3, 4), b"x");
     assert_eq!(scene.heard().len(), 1);
-    // Its handler says that this makes no sense: the sender is not heard any more.
+    // Its handler says that this makes no sense: the connection to the sender is closed.
     scene.says(ASKS, 0, (8, 40, 1), b"");
     scene.says(ASKS, 0, (7, 40, 1), b"abc");
     assert_eq!(scene.heard().len(), 0);
