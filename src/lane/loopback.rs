@@ -79,7 +79,7 @@ impl Lane for Loopback {
 
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<bool> {
         let waiting = self.queue.len();
-        // Every wait for other processes comes by here.
+        // Every wait for other processes polls this lane too.
         if waiting == 0 {
             return Ok(false);
         }
@@ -122,7 +122,7 @@ impl Lane for Loopback {
             std::ptr::with_exposed_provenance((u64::from_le_bytes(address) + offset) as usize);
         for piece in into {
             // SAFETY: the address was made by `register` of this process and is still registered; `into` is the caller's
-            // promise. A send to oneself may overlap its receive only in an erroneous program; `copy` bears it.
+            // promise. A send to oneself may overlap its receive only in an erroneous program; `copy` permits that.
             unsafe {
                 std::ptr::copy(from, piece.address, piece.len);
                 from = from.add(piece.len);

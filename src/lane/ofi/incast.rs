@@ -1,8 +1,8 @@
 //! Tests: many connections into one endpoint of libfabric's TCP provider, with messages of which only a part has arrived, some
 //! of which never arrive whole.
 //!
-//! The gate has what takes seconds, and fixed seeds. `ci/soak.d/incast` says how many unauthenticated senders hang up (`WEFT_TEST_INCAST`) and
-//! which lengths messages have (`WEFT_TEST_SEED`).
+//! The normal tests take seconds and use fixed seeds. `ci/soak.d/incast` sets how many unauthenticated senders hang up
+//! (`WEFT_TEST_INCAST`) and a seed for the lengths of messages (`WEFT_TEST_SEED`).
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -30,15 +30,15 @@ fn number_in(variable: &str) -> Option<usize> {
     Some(text.parse().expect("a number"))
 }
 
-/// As many descriptors as the system allows.
+/// Allows this process as many descriptors as the system permits.
 pub(crate) fn raise_descriptors() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).expect("limits can be read");
     setrlimit(Resource::RLIMIT_NOFILE, most, most).expect("the soft limit can be raised");
 }
 
-/// A connection that is made by hand, in the words of libfabric's TCP provider (prov/tcp/src/xnet_proto.h), so that messages can be
-/// sent by halves.
+/// A connection that is made by hand, with the protocol of libfabric's TCP provider (prov/tcp/src/xnet_proto.h), so that
+/// parts of messages can be sent.
 pub(crate) struct Hand(TcpStream);
 
 /// Bytes of a request for a connection, and of its answer.
@@ -48,7 +48,7 @@ impl Hand {
     /// Asks for a connection.
     fn knock(address: SocketAddr) -> Hand {
         let mut socket = TcpStream::connect(address).expect("somebody listens");
-        // Whoever calls is known by the port at which he says that he listens.
+        // The caller is known by the port at which it says that it listens.
         let port = socket.local_addr().expect("a connected socket").port();
         let mut request = [0; REQUEST];
         // The version, a request, and the number of bytes that follow the first 32.
@@ -62,11 +62,11 @@ impl Hand {
         Hand(socket)
     }
 
-    /// Many of them, each of which is let in by who polls at that address.
+    /// Many of them; `poll` makes the process at that address accept each.
     pub fn many(count: usize, address: SocketAddr, poll: &mut dyn FnMut()) -> Vec<Hand> {
         let mut hands = Vec::new();
         while hands.len() < count {
-            // No more at once than wait at a listening socket anywhere.
+            // No more at once than any listening socket keeps waiting.
             let first = hands.len();
             hands.extend((0..100.min(count - first)).map(|_| Hand::knock(address)));
             for hand in &mut hands[first..] {
@@ -88,7 +88,7 @@ impl Hand {
         hands
     }
 
-    /// Says that a message of `len` bytes follows.
+    /// Announces that a message of `len` bytes follows.
     pub fn announce(&mut self, len: usize) {
         let mut header = [0; 16];
         // The version, a plain message, and the bytes of this header.
@@ -122,7 +122,7 @@ impl Receiver {
         address_of(&self.lane)
     }
 
-    /// So many connections to it.
+    /// This many connections to it.
     fn hands(&mut self, count: usize) -> Vec<Hand> {
         Hand::many(count, self.address(), &mut || self.poll())
     }
@@ -152,7 +152,7 @@ impl Receiver {
     }
 }
 
-/// A message that tells its number in its first bytes.
+/// A message with its number in its first bytes.
 fn message(number: usize, len: usize) -> Vec<u8> {
     let mut bytes = pattern(number, len);
     let told = (number as u32).to_le_bytes();
@@ -161,7 +161,7 @@ fn message(number: usize, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Which message that is, after a look at each byte.
+/// The number of a message, after a check of each byte.
 fn number_of(bytes: &[u8]) -> usize {
     let number = u32::from_le_bytes(bytes[..4].try_into().expect("four bytes")) as usize;
     assert!(
@@ -177,7 +177,8 @@ fn halves_of_many_messages_are_overwritten_by_nobody() {
     raise_descriptors();
     let mut receiver = Receiver::new("net");
     let most = receiver.lane.limits().message;
-    // 300 hold a place each, for longer than all others take: of the longest messages some three fit into a buffer.
+    // 300 connections keep a place in use for longer than all others take: about three of the longest messages fit into a
+    // buffer.
     let mut hands = receiver.hands(301);
     let mut known_peer = hands.pop().expect("one of them");
     let lens: Vec<usize> = (0..hands.len())
@@ -186,7 +187,7 @@ fn halves_of_many_messages_are_overwritten_by_nobody() {
     for (at, hand) in hands.iter_mut().enumerate() {
         hand.announce(lens[at]);
         hand.say(&message(at, lens[at])[..lens[at] / 2]);
-        // In between whole messages go everywhere that is free, or should be.
+        // In between, whole messages fill every place that is free, or should be.
         for round in 0..2 {
             let number = 1000 + at * 2 + round;
             known_peer.announce(most - at);
@@ -199,7 +200,7 @@ fn halves_of_many_messages_are_overwritten_by_nobody() {
             });
         }
     }
-    // The other halves, those of the first last.
+    // The rest of each message, that of the first one last.
     for (at, hand) in hands.iter_mut().enumerate().rev() {
         hand.say(&message(at, lens[at])[lens[at] / 2..]);
     }
@@ -250,9 +251,10 @@ fn unauthenticated_senders_that_hang_up_in_the_middle_of_a_message_cost_no_buffe
     assert!(count <= 48, "{count} buffers after {senders} senders");
 }
 
-/// Over ofi_rxm a long message is fetched by its receiver. When the sender is gone, ofi_rxm (1.17) keeps the buffer and says nothing.
-/// So each of these senders costs a buffer or two, as long as one message; but others still find theirs. Of 2.5 the fourth one, whose
-/// message was longer than what was left of a shared buffer, made the next message go behind that buffer's end: `Tuning::shares`.
+/// Over ofi_rxm a long message is fetched by its receiver. When the sender is gone, ofi_rxm (1.17) keeps the buffer
+/// without any report. So each of these senders costs a buffer or two, as long as one message; but others still find
+/// theirs. With 2.5 the fourth such message, which was longer than the rest of a shared buffer, made the next message go
+/// past that buffer's end: `Tuning::shares`.
 #[test]
 fn unauthenticated_senders_that_hang_up_before_a_long_message_is_fetched_hold_nobody_up() {
     raise_descriptors();
@@ -312,8 +314,8 @@ fn unauthenticated_senders_that_hang_up_before_a_long_message_is_fetched_hold_no
     std::mem::forget(receiver.lane.domain.clone());
 }
 
-/// 300 endpoints send at the same time to one: a key, by which that one reads their memory, and messages of mixed lengths;
-/// and 100 connections have half a message there all the while.
+/// 300 endpoints send at the same time to one: a key, with which that one reads their memory, and messages of mixed lengths;
+/// and 100 connections have an incomplete message there all the while.
 #[test]
 fn three_hundred_endpoints_send_to_one() {
     raise_descriptors();

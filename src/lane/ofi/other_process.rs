@@ -1,9 +1,9 @@
 //! For tests: a lane in a process of its own, which may have another libfabric than this one. `shm` of libfabric 2.x can't talk
 //! within one process (2.5 crashes in `fi_cq_read` when two endpoints of a process exchange a message above 192 bytes), so there
-//! each of the two lanes of a conformance test is in another one.
+//! each of the two lanes of a conformance test is in a process of its own.
 //!
-//! Each call of [`Lane`] is a request over a socket, and its answer. The other process is this test program once more, which
-//! runs nothing but [`serve`]; it ends when its socket does.
+//! Each call of [`Lane`] is a request over a socket, and its answer. The other process runs the same test program, which
+//! runs only [`serve`]; it ends when its socket is closed.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -20,7 +20,7 @@ use crate::lane::conformance::{self, Log};
 /// How long the other process may take for an answer, and to close its lane.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 
-/// Says to [`serve`] over which provider.
+/// Names the provider for [`serve`].
 const PROVIDER: &str = "WEFT_TEST_LANE_PROVIDER";
 
 #[test]
@@ -43,7 +43,7 @@ fn serve() {
     }
 }
 
-/// What can be asked for.
+/// The kinds of requests.
 const ABOUT: u64 = 0;
 const CONNECT: u64 = 1;
 const SEND: u64 = 2;
@@ -58,7 +58,7 @@ const COUNT_ALL: u64 = 8;
 struct Served {
     lane: OfiLane,
     log: Log,
-    /// What was sent from where it is, and what is registered: kept to the end.
+    /// Payloads that were sent in place, and registered memory: kept to the end.
     memory: Vec<Vec<u8>>,
     /// By token, of reads.
     targets: HashMap<u64, Vec<Vec<u8>>>,
@@ -167,7 +167,7 @@ struct OtherProcess {
     socket: UnixStream,
     name: String,
     address: Vec<u8>,
-    /// Of its libfabric, the first number.
+    /// The major version of its libfabric.
     version: u64,
     limits: Limits,
     drained: bool,
@@ -179,7 +179,7 @@ struct OtherProcess {
 unsafe impl Send for OtherProcess {}
 
 impl OtherProcess {
-    /// Over a provider of the libfabric in a folder, or of the one that this process would load.
+    /// Opens one over a provider of the libfabric in a folder, or of the one that this process would load.
     fn open(provider: &str, library: Option<&Path>) -> OtherProcess {
         let (socket, theirs) = UnixStream::pair().unwrap();
         socket.set_read_timeout(Some(ANSWER_MAX)).unwrap();
@@ -210,7 +210,7 @@ impl OtherProcess {
         other
     }
 
-    /// Asks for something, and has `read` understand the answer.
+    /// Sends a request; `read` reads the answer.
     fn ask<T>(
         &mut self,
         what: u64,
@@ -415,7 +415,7 @@ impl Lane for OtherProcess {
     }
 }
 
-/// A request or an answer, being written: numbers, and bytes with their number in front.
+/// A request or an answer, being written: numbers, and bytes after their number.
 #[derive(Default)]
 struct Answer(Vec<u8>);
 
@@ -506,7 +506,7 @@ fn receive(socket: &mut UnixStream) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// On the libfabric 2.x of the MPICH in the folder `WEFT_TEST_PEERS`, if that is said.
+/// Over the libfabric 2.x of the MPICH in the folder `WEFT_TEST_PEERS`, if that is set.
 #[test]
 fn shm_conforms_across_processes() {
     let peers = std::env::var_os("WEFT_TEST_PEERS").filter(|path| !path.is_empty());
