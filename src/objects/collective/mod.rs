@@ -5,16 +5,16 @@
 //! - one file for each family of procedures
 //! - `inter`: across intercommunicators, made of those inside a group
 //! - `choose`: which algorithm, by size, number of processes, and whether they share processors
-//! - `flat`: those for processes that do
-//! - `buffer`: what the procedures are handed; `overlap`: send and receive buffers that overlap
+//! - `flat`: the direct algorithms, for processes that do
+//! - `buffer`: arguments of the procedures; `overlap`: send and receive buffers that overlap
 //! - `run`: the messages of one run; `scratch`, `pieces`, `tree`, `reduction`: what algorithms are made of
 //!
 //! # Failures
-//! A message that fails does not end the operation on this process: the algorithm goes on with what it has, so that
-//! its peers are not left waiting, and the first failure is the result. What the peers of a failed process then get is
-//! undefined. Counts that do not match are errors of the program. They never lead outside a buffer: where
-//! a message is too long for its place the receiver gets `MPI_ERR_TRUNCATE`; where they make processes choose different
-//! algorithms, those may wait for each other. Without memory for temporary data a process ends at once with
+//! A message that fails does not end the operation on this process: the algorithm continues with what it has, so that its
+//! peers are not left waiting, and the first failure is the result. What the peers of a failed process then get is
+//! undefined. Counts that do not match are errors of the program. They never lead to accesses outside a buffer: where a
+//! message is too long for its place the receiver gets `MPI_ERR_TRUNCATE`; where they make processes choose different
+//! algorithms, those may wait for each other. If memory for temporary data is missing, a process ends at once with
 //! `MPI_ERR_NO_MEM`.
 
 mod allgather;

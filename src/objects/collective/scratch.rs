@@ -11,7 +11,7 @@ use crate::data::datatype::Datatype;
 use crate::data::memory::Memory;
 use crate::err;
 
-/// Scratch up to this many bytes lies in the operation itself.
+/// Scratch up to this many bytes is stored in the operation itself.
 const INLINE: usize = 128;
 /// The strictest alignment of a basic type.
 const ALIGN: usize = 16;
@@ -19,10 +19,10 @@ const ALIGN: usize = 16;
 /// Zeroed bytes, aligned for every basic type. Declare it before the completions that use it: values are dropped in
 /// the reverse order, and the drop of a completion ends the use of its memory.
 ///
-/// Ask for addresses only once it has its place; moving it moves the short ones.
+/// Take addresses only when it no longer moves: short ones move with it.
 pub(super) struct Scratch {
     inline: UnsafeCell<[u128; INLINE / 16]>,
-    /// Where it is too long for that.
+    /// The bytes where they are too long for that.
     heap: Option<(NonNull<u8>, Layout)>,
     len: usize,
     /// From slot to slot, in bytes, where there are slots.

@@ -13,7 +13,7 @@ use crate::identity::Context;
 use crate::instance::Instance;
 
 impl Communicator {
-    /// Starts a send in buffered mode to a rank: it goes at once, or is copied to the buffer. No buffer is as good as
+    /// Starts a send in buffered mode to a rank: it is sent at once, or copied to the buffer. No buffer counts as
     /// one without room. `None`: no request was asked for.
     ///
     /// # Safety
@@ -48,14 +48,14 @@ impl Communicator {
             Some(buffer) => self.reserve(buffer, bytes)?,
             None => SendBuffer::automatic().reserve(bytes)?,
         };
-        // The engine is free while a long message is copied.
+        // The engine is not locked while a long message is copied.
         // SAFETY: the memory is readable for the call, as the caller says; so many bytes were reserved.
         unsafe { slot.fill(&memory) };
         let copy = slot.memory();
         self.instance.engine().send_from(&message(copy), slot, request)
     }
 
-    /// Room in the buffer, for which messages that have left make way.
+    /// Room in the buffer, after freeing that of messages that have left.
     fn reserve(&self, buffer: &Arc<SendBuffer>, bytes: u64) -> Result<BufferSlot> {
         loop {
             match buffer.reserve(bytes) {
@@ -68,7 +68,7 @@ impl Communicator {
 }
 
 impl Instance {
-    /// Detaches a buffer, and waits until all its messages have left. The result tells of one that was lost.
+    /// Detaches a buffer, and waits until all its messages have left. The result is an error if one was lost.
     pub fn detach(
         self: &Arc<Self>,
         attachment: &Attachment,
@@ -81,7 +81,7 @@ impl Instance {
         (Some(buffer), result)
     }
 
-    /// Waits until all messages that are in some buffers now have left. The result tells of one that was lost.
+    /// Waits until all messages that are in some buffers now have left. The result is an error if one was lost.
     pub fn flush_all(self: &Arc<Self>, buffers: &[Arc<SendBuffer>]) -> Result<()> {
         let mut result = Ok(());
         for buffer in buffers {

@@ -16,12 +16,12 @@ use crate::objects::group::Group;
 /// One collective operation: messages among the members of a communicator that only this operation sees. On an
 /// intercommunicator, ranks at first name processes of the remote group, as they do in all its messages; from there
 /// [`Collective::inside`], [`Collective::everybody`], [`Collective::below`] and [`Collective::above`] make
-/// operations among other processes, to which all that is known of intracommunicators applies. An operation uses one
-/// of the last three at most, as their messages are told apart by ranks alone.
+/// operations among other processes, which behave as on an intracommunicator. An operation uses one
+/// of the last three at most, as their messages are distinguished by ranks alone.
 #[derive(Clone)]
 pub struct Collective {
     pub(super) communicator: Arc<Communicator>,
-    /// Among whom, where these are not the processes that the communicator's messages name.
+    /// Its processes, where these are not those that the communicator's messages name.
     pub(super) among: Option<Arc<Group>>,
     pub(super) rank: u32,
     pub(super) context: Context,
@@ -48,7 +48,7 @@ impl Collective {
         self.among.is_none() && self.communicator.is_inter()
     }
 
-    /// Of an operation across an intercommunicator: the same inside the local group.
+    /// For an operation across an intercommunicator: the same inside the local group.
     pub fn inside(&self) -> Collective {
         Collective {
             context: self.context.inside(),
@@ -69,14 +69,14 @@ impl Collective {
         Cow::Owned(self.among(communicator.everybody(), before + communicator.rank))
     }
 
-    /// Of an operation across an intercommunicator: among this process, which becomes rank 0, and the remote group.
+    /// For an operation across an intercommunicator: among this process, which becomes rank 0, and the remote group.
     pub fn above(&self) -> Collective {
         let me = self.communicator.instance.me();
         let processes = std::iter::once(me).chain(self.communicator.peers().iter());
         self.among(Group::of(processes.collect()), 0)
     }
 
-    /// Of an operation across an intercommunicator: among a process of the remote group, which becomes rank 0, and the
+    /// For an operation across an intercommunicator: among a process of the remote group, which becomes rank 0, and the
     /// local group.
     pub fn below(&self, root: u32) -> Collective {
         let root = self.communicator.peers().member(root);
@@ -99,7 +99,7 @@ impl Collective {
         self.tag
     }
 
-    /// On which communicator.
+    /// Its communicator.
     pub fn communicator(&self) -> &Arc<Communicator> {
         &self.communicator
     }
@@ -159,14 +159,14 @@ impl Collective {
         }
     }
 
-    /// Sends bytes of ours and waits until they have gone.
+    /// Sends bytes that it owns and waits until they are sent.
     pub async fn send_bytes(&self, to: u32, bytes: Vec<u8>) -> Result<()> {
         // SAFETY: this owns the bytes until the completion is ready or dropped; if this is forgotten, so are they.
         unsafe { self.send(to, Memory::of(&bytes)) }.await?;
         Ok(())
     }
 
-    /// Receives up to so many bytes; what does not come is zero.
+    /// Receives up to `len` bytes; what does not come is zero.
     pub async fn receive_bytes(&self, from: u32, len: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; len];
         // SAFETY: as in `send_bytes`.
@@ -174,7 +174,7 @@ impl Collective {
         Ok(bytes)
     }
 
-    /// Sends to one rank while receiving up to so many bytes from another.
+    /// Sends to one rank while receiving up to `len` bytes from another.
     pub async fn exchange_bytes(&self, to: u32, send: Vec<u8>, from: u32, len: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; len];
         // SAFETY: as in `send_bytes`.

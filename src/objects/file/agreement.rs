@@ -1,11 +1,12 @@
-//! How the processes of a file agree: each says what it wants, or of which class its error is, and hears of all others.
+//! How the processes of a file agree: each contributes what it wants, or the class of its error, and receives those of
+//! all others.
 
 use crate::base::error::{Class, Error, Result};
 use crate::err;
 use crate::objects::collective;
 use crate::objects::communicator::Collective;
 
-/// The classes that processes tell each other. Any other is `MPI_ERR_OTHER` to the others.
+/// The error classes that processes send each other. Any other class becomes `MPI_ERR_OTHER`.
 const CLASSES: [Class; 17] = [
     Class::Other,
     Class::Access,
@@ -59,7 +60,7 @@ pub async fn agree(operation: &Collective, mine: Result<u64>) -> Result<(u64, u6
     }
 }
 
-/// All is well with all processes, or it is with none.
+/// Succeeds on all processes, or on none.
 ///
 /// # Errors
 /// As for [`agree`].
