@@ -170,7 +170,7 @@ mpi! {
         }
         found.attributes().delete_all(handle)?;
         objects::DATATYPES.remove(handle);
-        // Reductions under way may still want one.
+        // Reductions under way may still need a handle.
         found.set_handle(0);
         // SAFETY: read from above.
         unsafe { type_.write(MPI_DATATYPE_NULL) };
@@ -285,7 +285,7 @@ unsafe fn structure<C: Integer, A: Integer>(
     unsafe { give_new::<C>(newtype, new) }
 }
 
-/// Gives the user a new datatype, which a procedure with counts of type `C` has made.
+/// Returns to the user a new datatype, which a procedure with counts of type `C` has made.
 ///
 /// # Safety
 /// The pointer is null or valid for writing.
@@ -301,7 +301,7 @@ unsafe fn give_new<C: Integer>(to: *mut MPI_Datatype, new: Arc<Datatype>) -> Res
 /// An array of `len` integers.
 ///
 /// # Safety
-/// The pointer is null or valid for so many.
+/// The pointer is null or valid for that many.
 unsafe fn wide<T: Integer>(from: *const T, len: impl Integer, name: &str) -> Result<Vec<i64>> {
     let len = count(len.wide(), "count")? as usize;
     // SAFETY: the caller's array is null or has so many elements.
@@ -338,7 +338,7 @@ fn dimensions(ndims: c_int) -> Result<usize> {
 /// An array with an entry for each dimension.
 ///
 /// # Safety
-/// The pointer is null or valid for so many.
+/// The pointer is null or valid for that many.
 unsafe fn wide_dims<T: Integer>(from: *const T, ndims: c_int, name: &str) -> Result<Vec<i64>> {
     dimensions(ndims)?;
     // SAFETY: the caller's arrays have so many elements.

@@ -115,7 +115,7 @@ mpi! {
         unsafe { give(errhandler, objects::handle_of_errhandler(&handler)?, "errhandler") }
     }
 
-    /// Section 9.3.3. Of `MPI_FILE_NULL` it is the default for new files.
+    /// Section 9.3.3. That of `MPI_FILE_NULL` is the default for new files.
     small fn MPI_File_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) file(file) {
         let known = (file != MPI_FILE_NULL).then(|| objects::file(file)).transpose()?;
         let place = known.as_ref().map_or(&calls::FILE_ERRHANDLER, |file| file.errhandler());

@@ -1,8 +1,8 @@
 //! Which cores each rank is bound to.
 //!
-//! By default the cores are shared out evenly, so that threads of a rank have what is the rank's; [`claims`](crate::claims) keeps
-//! jobs off each other's cores. The default is on the way of every start and reads a few small files of `/sys`; only what the
-//! user asks for by name pays for hwloc's discovery of the whole machine.
+//! By default the cores are shared out evenly, so that threads of a rank can use all of the rank's cores;
+//! [`claims`](crate::claims) keeps jobs off each other's cores. The default is part of every start and reads a few small
+//! files of `/sys`; only an option for binding needs hwloc's discovery of the whole machine.
 
 use clap::ValueEnum;
 use nix::sched::CpuSet;
@@ -14,12 +14,12 @@ use crate::outcome::Failure;
 /// What a rank is bound to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Bind {
-    /// An even share of the cores that no other job has, if that is one or more for each of several ranks, else nothing.
+    /// An even share of the cores that no other job has, if that is one or more for each of several ranks, otherwise nothing.
     #[value(skip)]
     Share,
     /// Nothing.
     None,
-    /// A core that no other job has if there are enough of them; else from the first core on, and from there again if there
+    /// A core that no other job has, if there are enough of them; otherwise from the first core on, and again from there if there
     /// are more ranks.
     Core,
     /// All cores of a socket.
@@ -55,7 +55,7 @@ pub fn bindings(
     let sets: Vec<Processors> = match (bind, map_by) {
         (Bind::None, _) => Vec::new(),
         // One rank keeps all cores. With less time than a core for each, ranks take turns, and the kernel places them better
-        // than anybody who does not know what else runs.
+        // than a launcher that does not know what else runs.
         (Bind::Share, _) if ranks < 2 || ranks > share() => Vec::new(),
         (Bind::Share, MapBy::Slot | MapBy::Core) => {
             let cores = cores_of_sysfs(&allowed);
@@ -96,7 +96,7 @@ pub fn bindings(
         .collect()
 }
 
-/// How many processors' worth of time this process may use: the affinity mask and the quota of its control group (rounded
+/// How many processors this process may use: the affinity mask and the quota of its control group (rounded
 /// down, at least 1) count.
 fn share() -> usize {
     std::thread::available_parallelism().map_or(usize::MAX, |processors| processors.get())
@@ -171,7 +171,7 @@ fn cores_of_sysfs(allowed: &Processors) -> Vec<Processors> {
             .ok()
             .and_then(|text| cpu_list(text.trim()));
         let core = siblings.unwrap_or_default().within(allowed);
-        // Where the kernel tells nothing, each processor counts as a core.
+        // Where the kernel does not report cores, each processor counts as a core.
         cores.push(if core.contains(cpu) {
             core
         } else {
@@ -204,7 +204,7 @@ fn cpu_list(text: &str) -> Option<Processors> {
     Some(cpus)
 }
 
-/// The cores that may be used, as hwloc tells them.
+/// The cores that may be used, as hwloc reports them.
 fn units(topology: &Topology, allowed: &Processors) -> Result<Vec<BindingUnit>, Failure> {
     let sets = |kind| -> Vec<Processors> {
         let all = topology.instances(kind).iter().map(|one| one.within(allowed));
@@ -275,7 +275,7 @@ mod tests {
         }
     }
 
-    /// Claims that no job makes but the test's own.
+    /// Claims of the test alone, which no other job makes.
     fn claims(name: &str) -> Claims {
         Claims::named(&format!("weft-test-{}-{name}", std::process::id()))
     }
@@ -314,7 +314,7 @@ mod tests {
             .flat_map(|job| bindings(Bind::Core, MapBy::Slot, 1, job).unwrap())
             .collect();
         assert!((1..cores).all(|job| bound[job].is_some() && !bound[..job].contains(&bound[job])));
-        // There is no free one for the last, who has asked for one.
+        // There is no free one for the last job, which has asked for one.
         assert_eq!(bound[cores], bound[0]);
     }
 

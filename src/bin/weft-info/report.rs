@@ -13,7 +13,7 @@ use weft::tools::{fabric, select};
 
 use super::ways::{TransportChoice, Way};
 
-/// All that `weft-info` says.
+/// All that `weft-info` prints.
 #[derive(Serialize)]
 pub struct Report {
     /// Version of Weft.
@@ -38,7 +38,7 @@ pub struct Transports {
     pub uses: TransportChoice,
     /// Version of the libfabric that is loaded; `None`: there is none.
     pub libfabric: Option<String>,
-    /// Whether the choice is that of a job on this machine alone, which libfabric serves.
+    /// Whether the choice is for a job on this machine alone that uses libfabric.
     pub local_only: bool,
     /// `FI_PROVIDER`, which makes libfabric hide all other providers.
     pub fi_provider: Option<String>,
@@ -50,12 +50,12 @@ pub struct Transports {
     pub problem: Option<String>,
 }
 
-/// The kinds of hardware that this machine has, as hwloc tells them.
+/// The kinds of hardware that this machine has, as hwloc reports them.
 #[derive(Serialize)]
 pub struct Hardware {
     /// Name and number of each kind, the largest first.
     pub kinds: Vec<(&'static str, usize)>,
-    /// Why hwloc does not tell.
+    /// Why hwloc does not report them.
     pub problem: Option<String>,
 }
 
@@ -141,11 +141,11 @@ impl Report {
         let wanted = lanes::Wanted::of(&settings, lookup("FI_PROVIDER"));
         let shared_memory = shared_memory(&settings, wanted);
         let uses = TransportChoice::of(&settings, wanted, &shared_memory);
-        // Where shared memory serves this machine, the provider is that for others.
+        // Where shared memory is used on this machine, the provider is for other machines.
         let local_only = local_only && uses.within_machine.lane == Some("ofi");
         let chosen = select::choose(&settings, local_only);
         let problem = chosen.err().map(|error| error.to_string());
-        // Where libfabric can't even be asked, the problem says so already.
+        // Where libfabric can't even be asked, the problem already has the reason.
         let candidates = select::survey(&settings, local_only).unwrap_or_default();
         let providers = candidates
             .into_iter()

@@ -8,7 +8,7 @@ use weft::tools::settings::Settings;
 
 use super::report::SharedMemory;
 
-/// What two ranks use, by where they are.
+/// What two ranks use to communicate, by where they are.
 #[derive(Serialize)]
 pub struct TransportChoice {
     /// Both on this machine.
@@ -22,9 +22,9 @@ pub struct TransportChoice {
 pub struct Way {
     /// `shm` or `ofi`; `None`: nothing does.
     pub lane: Option<&'static str>,
-    /// Of the lane `ofi`: libfabric's provider.
+    /// For the lane `ofi`: libfabric's provider.
     pub provider: Option<String>,
-    /// Of the lane `ofi`: network interface or device.
+    /// For the lane `ofi`: network interface or device.
     pub interface: Option<String>,
     /// Its address, for providers on IP.
     pub address: Option<String>,
@@ -33,7 +33,7 @@ pub struct Way {
 }
 
 impl TransportChoice {
-    /// By the settings, as [`weft::tools::choose::open`] goes by them.
+    /// By the settings, as [`weft::tools::choose::open`] uses them.
     pub fn of(settings: &Settings, wanted: Wanted, shared: &SharedMemory) -> TransportChoice {
         let through_shm = shared.reason.is_none();
         TransportChoice {
