@@ -69,7 +69,7 @@ impl<'a> RawBytes<'a> {
         if self.len < N {
             return None;
         }
-        // SAFETY: so many bytes are readable; an array of bytes has no alignment.
+        // SAFETY: that many bytes are readable; an array of bytes has no alignment.
         let first = unsafe { self.address.cast::<[u8; N]>().read() };
         let rest = RawBytes {
             address: self.address.wrapping_add(N),
@@ -88,7 +88,7 @@ impl<'a> RawBytes<'a> {
     /// A copy at the end of a list.
     pub fn append_to(self, list: &mut Vec<u8>) {
         list.reserve(self.len);
-        // SAFETY: so many bytes are readable here, and there is room for them behind the list's, which nobody else sees.
+        // SAFETY: that many bytes are readable here, and there is room for them behind the list's, which nothing else uses.
         unsafe {
             self.address
                 .copy_to_nonoverlapping(list.as_mut_ptr().add(list.len()), self.len);
@@ -168,7 +168,7 @@ impl<'a> RawRoom<'a> {
     /// If `bytes` has another length.
     pub fn fill_from(self, bytes: &[u8]) {
         assert_eq!(self.len, bytes.len());
-        // SAFETY: so many bytes are writable; a slice of this process's is elsewhere.
+        // SAFETY: that many bytes are writable; a slice of this process's is elsewhere.
         unsafe { self.address.copy_from_nonoverlapping(bytes.as_ptr(), self.len) };
     }
 }
@@ -342,7 +342,7 @@ mod tests {
             let mut to = [[0xeeu8; 16]; 34];
             let to: &mut [u8] = to.as_flattened_mut();
             let aligned = to.as_ptr().align_offset(16);
-            // SAFETY: `from` has so many bytes behind `skip`, `to` behind the first that is aligned.
+            // SAFETY: `from` has that many bytes behind `skip`, `to` behind the first that is aligned.
             unsafe { copy_streaming(from.as_ptr().add(skip), to.as_mut_ptr().add(aligned), len) };
             assert!(
                 to[aligned..aligned + len] == from[skip..skip + len],
@@ -371,7 +371,7 @@ mod tests {
         for len in (LONG - 2..LONG + 200).chain([2 * LONG, 3 * LONG - 9]) {
             for (skip, shift) in [(0, 1), (3, 1), (5, 9)] {
                 let mut to = vec![0xee; len + shift + 1];
-                // SAFETY: `from` has so many bytes behind `skip`, `to` one more than `len` behind `shift`.
+                // SAFETY: `from` has that many bytes behind `skip`, `to` one more than `len` behind `shift`.
                 unsafe { copy_apart(from.as_ptr().add(skip), to.as_mut_ptr().add(shift), len) };
                 assert!(to[shift..shift + len] == from[skip..skip + len], "{len} bytes");
                 assert!(

@@ -110,7 +110,7 @@ settings! {
 
 /// Variables outside the table that have a meaning, or that a site may well set for its own use; a `*` stands for any ending.
 const OTHERS: &[&str] = &[
-    // Weft's launcher tells its ranks.
+    // Set by Weft's launcher for its ranks.
     "WEFT_LAUNCH_*",
     // mpicc's.
     "WEFT_CC",

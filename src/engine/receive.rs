@@ -313,7 +313,7 @@ fn lies(from: PeerIndex, envelope: &Envelope) -> Error {
 #[inline]
 fn kept(payload: RawBytes) -> EagerBytes {
     let mut bytes = EagerBytes::with_capacity(payload.len());
-    // SAFETY: so many bytes are readable, and there is room for them that nothing else has used yet.
+    // SAFETY: that many bytes are readable, and there is room for them that nothing else has used yet.
     unsafe {
         payload
             .as_ptr()

@@ -211,7 +211,7 @@ fn open(host: &Host, incarnation: u32) -> Result<Arc<Instance>> {
     {
         eprintln!("[weft] {why}: the ranks have told each other where they are");
     }
-    // Weft's launcher has told the user.
+    // Weft's launcher has printed the reason.
     if job.rank == 0 && !bootstrap.tells_why() {
         static TOLD: std::sync::Once = std::sync::Once::new();
         TOLD.call_once(|| misspelt_here().iter().for_each(|line| eprintln!("[weft] {line}")));

@@ -422,7 +422,7 @@ unsafe fn gather(pieces: &[Piece]) -> Vec<u8> {
         .collect()
 }
 
-/// Puts bytes into pieces that have room for just so many.
+/// Puts bytes into pieces that have room for exactly these bytes.
 ///
 /// # Safety
 /// The pieces are valid for writing.

@@ -106,7 +106,7 @@ pub unsafe fn free(address: *mut c_void) {
         false => None,
     };
     match mapped {
-        // SAFETY: `map` mapped so many bytes there, and the caller says that they are not used any more.
+        // SAFETY: `map` mapped that many bytes there, and the caller says that they are not used any more.
         Some(bytes) => unsafe {
             libc::munmap(address, bytes);
         },
@@ -159,7 +159,7 @@ mod tests {
                 let memory = Allocation::new(bytes, asked.as_ref()).expect("there is memory");
                 assert!(!memory.address().is_null());
                 assert!(memory.address().addr().is_multiple_of(expected), "{asked:?}");
-                // SAFETY: so many bytes are there.
+                // SAFETY: that many bytes are there.
                 unsafe { memory.address().write_bytes(7, bytes) };
             }
         }

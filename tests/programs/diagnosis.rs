@@ -266,7 +266,7 @@ fn left() -> Outcome {
     Ok(())
 }
 
-/// A world of one.
+/// A singleton.
 fn alone(program: &str, environment: &[(&str, &str)]) -> Result<(i32, String), Failed> {
     let output = Command::new(build::program(program)?)
         .env_remove("PMI_FD")

@@ -326,7 +326,7 @@ fn about(buffer: &str, error: Error) -> Error {
 /// # Safety
 /// The pointer is null or valid for `size` counts.
 unsafe fn counts<C: Integer>(from: *const C, size: u32, name: &str) -> Result<Arc<[u64]>> {
-    // SAFETY: the caller's array is null or has so many elements.
+    // SAFETY: the caller's array is null or has that many elements.
     let counts = unsafe { array(from, size as usize, name) }?;
     counts
         .iter()
@@ -348,7 +348,7 @@ unsafe fn counts<C: Integer>(from: *const C, size: u32, name: &str) -> Result<Ar
 /// # Safety
 /// The pointer is null or valid for `size` displacements.
 unsafe fn displacements<D: Integer>(from: *const D, size: u32, name: &str) -> Result<Arc<[i64]>> {
-    // SAFETY: the caller's array is null or has so many elements.
+    // SAFETY: the caller's array is null or has that many elements.
     let displacements = unsafe { array(from, size as usize, name) }?;
     Ok(displacements
         .iter()
@@ -369,7 +369,7 @@ unsafe fn vbuffer<C: Integer, D: Integer>(
     names: Names,
 ) -> Result<VBuffer> {
     let datatype = committed(datatype).map_err(|error| about(names.buffer, error))?;
-    // SAFETY: the caller's arrays have so many elements.
+    // SAFETY: the caller's arrays have that many elements.
     let (counts, displs) = unsafe {
         (
             self::counts(counts, size, names.counts)?,
@@ -404,7 +404,7 @@ unsafe fn wbuffer<C: Integer, D: Integer>(
     size: u32,
     names: Names,
 ) -> Result<WBuffer> {
-    // SAFETY: the caller's array is null or has so many elements.
+    // SAFETY: the caller's array is null or has that many elements.
     let (counts, displs, handles) = unsafe {
         (
             self::counts(counts, size, names.counts)?,

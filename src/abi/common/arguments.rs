@@ -211,7 +211,7 @@ pub unsafe fn array<'a, T>(from: *const T, len: usize, name: &str) -> Result<&'a
     if from.is_null() {
         return Err(null_argument(name));
     }
-    // SAFETY: not null, so the caller's array, which has so many elements.
+    // SAFETY: not null, so the caller's array, which has that many elements.
     Ok(unsafe { std::slice::from_raw_parts(from, len) })
 }
 
@@ -227,7 +227,7 @@ pub unsafe fn array_mut<'a, T>(from: *mut T, len: usize, name: &str) -> Result<&
     if from.is_null() {
         return Err(null_argument(name));
     }
-    // SAFETY: not null, so the caller's array, which has so many elements.
+    // SAFETY: not null, so the caller's array, which has that many elements.
     Ok(unsafe { std::slice::from_raw_parts_mut(from, len) })
 }
 

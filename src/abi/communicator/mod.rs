@@ -304,7 +304,7 @@ mpi! {
 /// # Safety
 /// The pointer is null or valid for `n` ranks.
 unsafe fn ranks_of(n: c_int, ranks: *const c_int) -> Result<Vec<i64>> {
-    // SAFETY: the caller's array is null or has so many elements.
+    // SAFETY: the caller's array is null or has that many elements.
     let ranks = unsafe { array(ranks, count(n, "n")? as usize, "ranks") }?;
     Ok(ranks.iter().map(|&rank| rank.into()).collect())
 }

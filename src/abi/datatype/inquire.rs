@@ -276,7 +276,7 @@ unsafe fn fill<T, U>(
             values.len()
         ));
     }
-    // SAFETY: the caller's array is null or has so many elements.
+    // SAFETY: the caller's array is null or has that many elements.
     let to = unsafe { array_mut(to, values.len(), &format!("array_of_{what}")) }?;
     for (to, from) in to.iter_mut().zip(values) {
         *to = value(from)?;

@@ -25,7 +25,7 @@ struct Process {
 }
 
 impl Process {
-    /// It waits in an operation, after it has begun so many blocking and nonblocking ones.
+    /// It waits in an operation, after it has begun this many blocking and nonblocking ones.
     fn new(before: (u32, u32), name: &str, is_nonblocking: bool) -> Process {
         Process::on(COMMUNICATOR, before, name, is_nonblocking)
     }

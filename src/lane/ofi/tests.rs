@@ -630,7 +630,7 @@ fn a_read_of_many_parts_goes_on_when_there_is_room() {
     pair.poll_until("a message", |pair| !pair.logs[1].messages.is_empty());
     pair.poll_until("draining", |pair| pair.lanes[0].is_drained());
     pair.lanes[0].reads = Reads::new(1000, 1);
-    // Room for so many operations; ten are needed.
+    // Room for that many operations; ten are needed.
     for room in [1, 3, 9, 10, 11] {
         let lane = &mut pair.lanes[0];
         let mut taken = Vec::new();

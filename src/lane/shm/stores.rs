@@ -319,7 +319,7 @@ mod tests {
             let mut to = vec![0u128; LONG / 16 + 7];
             let (from, to) = (from.as_ptr(), to.as_mut_ptr().cast());
             for _ in 0..(FIRST + TRIAL) / LONG as u32 {
-                // SAFETY: both have so many bytes, `to` is a multiple of 16.
+                // SAFETY: both have that many bytes, `to` is a multiple of 16.
                 let used = unsafe { writer.copy(from, to, LONG + 100) };
                 assert!(used == kind || cfg!(not(target_arch = "x86_64")));
             }

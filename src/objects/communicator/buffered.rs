@@ -49,7 +49,7 @@ impl Communicator {
             None => SendBuffer::automatic().reserve(bytes)?,
         };
         // The engine is not locked while a long message is copied.
-        // SAFETY: the memory is readable for the call, as the caller says; so many bytes were reserved.
+        // SAFETY: the memory is readable for the call, as the caller says; that many bytes were reserved.
         unsafe { slot.fill(&memory) };
         let copy = slot.memory();
         self.instance.engine().send_from(&message(copy), slot, request)

@@ -58,7 +58,7 @@ impl Loaded {
         // SAFETY: as above.
         let count = unsafe { self.hwloc.hwloc_get_nbobjs_by_depth(self.raw, depth) };
         let objects = (0..count).map(|at| {
-            // SAFETY: as above, and there are so many objects of this depth; null if not.
+            // SAFETY: as above, and there are that many objects of this depth; null if not.
             let object = unsafe { self.hwloc.hwloc_get_obj_by_depth(self.raw, depth, at) };
             if object.is_null() {
                 return Processors::default();

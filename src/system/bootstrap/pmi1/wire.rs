@@ -199,7 +199,7 @@ mod tests {
         }
     }
 
-    /// A command of so many bytes, good but for that.
+    /// A command of that many bytes, good but for that.
     fn command_of(bytes: usize) -> Vec<u8> {
         let mut line = b"cmd=".to_vec();
         line.resize(bytes, b'x');
