@@ -8,6 +8,8 @@
 //!
 //! A key that the user frees lives on until its last attribute has gone: the user's handle and every attribute hold one
 //! reference each, and when the last reference goes, the key's number is retired.
+//!
+//! What does not belong here: the predefined attributes, the table of keys, and how a callback is called (`abi::communicator`).
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;

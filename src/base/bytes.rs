@@ -149,6 +149,7 @@ impl<'a> RawRoom<'a> {
     }
 
     /// Whether there are none.
+    #[cfg(feature = "sim")]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -166,9 +167,11 @@ impl<'a> RawRoom<'a> {
     ///
     /// # Panics
     /// If `bytes` has another length.
-    pub fn fill_from(self, bytes: &[u8]) {
+    #[inline]
+    pub fn fill_from<'b>(self, bytes: impl Into<RawBytes<'b>>) {
+        let bytes = bytes.into();
         assert_eq!(self.len, bytes.len());
-        // SAFETY: that many bytes are writable; a slice of this process's is elsewhere.
+        // SAFETY: so many bytes are readable there and writable here, where nobody of this process uses them: so `bytes` is elsewhere.
         unsafe { self.address.copy_from_nonoverlapping(bytes.as_ptr(), self.len) };
     }
 }

@@ -88,12 +88,12 @@ pub struct Error {
     pub code: Option<i32>,
     /// The context of the communicator whose error handler gets the error, where that is not the communicator among the
     /// call's arguments: that of a request.
-    pub context: Context,
+    pub(crate) context: Context,
     /// For an error of class `MPI_ERR_IN_STATUS`: the code in the status of the request that failed, which the error
     /// handler gets (section 9.3).
-    pub in_status: Option<i32>,
+    pub(crate) in_status: Option<i32>,
     /// Whether an error handler has been called with it already.
-    pub raised: bool,
+    pub(crate) raised: bool,
 }
 
 impl Error {

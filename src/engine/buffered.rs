@@ -13,13 +13,13 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::matching::Envelope;
 use super::request::{Outcome, RequestId, Work};
 use super::{Engine, EngineState};
-use crate::base::bytes::RawRoom;
 use crate::base::error::{Error, Result};
 use crate::data::memory::Memory;
 use crate::err;
-use crate::identity::Context;
+use crate::identity::{Context, PeerIndex};
 
 /// Messages begin at multiples of this many bytes. Far below `MPI_BSEND_OVERHEAD`, which bounds what a message takes
 /// beside its data.
@@ -155,12 +155,13 @@ impl BufferSlot {
     pub fn memory(&mut self) -> Memory {
         match &mut self.own {
             Some(own) => Memory::of_mut(own),
-            None => Memory::Contiguous {
-                address: self.buffer.memory.map_or(std::ptr::null_mut(), |(address, _)| {
-                    address.wrapping_add(self.start)
-                }),
-                len: self.len,
-            },
+            None => {
+                let room = self
+                    .buffer
+                    .memory
+                    .map(|(address, _)| address.wrapping_add(self.start));
+                Memory::run(room.unwrap_or(std::ptr::null_mut()), self.len)
+            }
         }
     }
 
@@ -169,13 +170,13 @@ impl BufferSlot {
     /// # Safety
     /// The message's memory is valid for reading, and has as many bytes as were reserved.
     pub unsafe fn fill(&mut self, from: &Memory) {
-        let Some((address, len)) = self.memory().contiguous() else {
+        let Some(room) = self.memory().contiguous() else {
             return;
         };
-        if len != 0 {
+        if room.len != 0 {
             // SAFETY: the room was reserved for this slot alone, in memory that is valid while slots are in it; the
             // caller vouches for the message's.
-            unsafe { from.pack(0, RawRoom::new(address, len)) };
+            unsafe { from.pack(0, room.room()) };
         }
     }
 }
@@ -250,16 +251,23 @@ impl Attachment {
 }
 
 impl Engine {
-    /// Sends a message that was copied to a slot: the send's memory is that of the slot. The request has ended for
-    /// the user from the start, but can be cancelled; `None` where none was asked for.
+    /// Sends a message that was copied to a slot. The request has ended for the user from the start, but can be cancelled;
+    /// `None` where none was asked for.
     pub fn send_from(
         &mut self,
-        send: &super::Send,
-        slot: BufferSlot,
+        peer: PeerIndex,
+        envelope: Envelope,
+        mut slot: BufferSlot,
         request: bool,
     ) -> Result<Option<RequestId>> {
-        // SAFETY: the slot stays until the send has ended.
-        let id = match unsafe { self.send(send, request) } {
+        let send = super::Send {
+            peer,
+            envelope,
+            memory: slot.memory(),
+            sync: false,
+        };
+        // SAFETY: the slot is kept until the send has ended, and nobody else writes to its memory.
+        let id = match unsafe { self.send(&send, request) } {
             Ok(Some(id)) => id,
             Ok(None) => {
                 self.state.give_back(slot, None);

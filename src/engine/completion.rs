@@ -15,9 +15,9 @@ impl Engine {
         self.state.requests.insert_ended(Work::None, context, outcome)
     }
 
-    /// Ends a request of [`Engine::bare_request`].
+    /// Ends a request of [`Engine::bare_request`]. A send or receive ends by itself: a lane may have its memory.
     pub fn complete(&mut self, request: RequestId, outcome: Outcome) {
-        self.state.complete(request, outcome);
+        self.state.complete_bare(request, outcome);
     }
 
     /// The whole name of a request, from the part of it that is in a handle.
@@ -50,7 +50,7 @@ impl Engine {
     pub fn set_collective(&mut self, request: RequestId, context: Context, tag: i32) {
         if let Some(request) = self.state.requests.get_mut(request) {
             request.context = context;
-            if request.outcome.is_none() {
+            if request.outcome.is_none() && request.work.is_bare() {
                 request.work = Work::Collective(tag);
             }
         }
@@ -60,6 +60,7 @@ impl Engine {
     pub fn set_both(&mut self, request: RequestId, parts: [Option<RequestId>; 2]) {
         if let Some(request) = self.state.requests.get_mut(request)
             && request.outcome.is_none()
+            && request.work.is_bare()
         {
             request.work = Work::Both(parts);
         }
@@ -140,6 +141,14 @@ impl Engine {
 }
 
 impl EngineState {
+    /// See [`Engine::complete`].
+    pub(super) fn complete_bare(&mut self, request: RequestId, outcome: Outcome) {
+        let found = self.requests.get(request);
+        if found.is_some_and(|request| request.work.is_bare()) {
+            self.complete(request, outcome);
+        }
+    }
+
     /// Ends a request and wakes whatever waits for it.
     pub(super) fn complete(&mut self, id: RequestId, outcome: Outcome) {
         self.happened();

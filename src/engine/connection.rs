@@ -1,7 +1,7 @@
 //! Peers that become reachable, and those that are lost.
 
 use super::peer::{ConnectionState, Peer};
-use super::{EAGER_UNDER_BACKPRESSURE, Engine, EngineState, business_card, protocol, wire};
+use super::{EAGER_UNDER_BACKPRESSURE, Engine, EngineState, WINDOW_MIN, business_card, protocol, wire};
 use crate::base::error::Error;
 use crate::err;
 use crate::identity::PeerIndex;
@@ -117,13 +117,22 @@ impl EngineState {
 
     /// Messages to a peer can be sent from now on, over this lane.
     pub(super) fn link_up(&mut self, id: PeerIndex, lane: usize) {
-        let window = self.windows[lane];
+        let window = self.window_of(id, lane);
         let peer = self.peer(id);
         peer.link = ConnectionState::Up;
         peer.lane = lane;
         peer.flow.window = window;
         let backpressure = peer.flow.backpressure;
         self.limit_eager(id, lane, backpressure);
+    }
+
+    /// How many messages may be on their way to or from a peer over a lane. Both sides have to come to the same number, so among
+    /// processes of different jobs, which do not know each other's size, it is the least.
+    pub(super) fn window_of(&self, id: PeerIndex, lane: usize) -> u32 {
+        match id.rank_in(self.size) {
+            Some(_) => self.windows[lane],
+            None => WINDOW_MIN as u32,
+        }
     }
 
     /// Sets the size up to which messages to a peer are sent eagerly over a lane. `backpressure`: the peer asked for less.

@@ -48,7 +48,7 @@ mod unexpected;
 use std::collections::VecDeque;
 
 use crate::base::slab::Slab;
-use crate::identity::{Context, JobId, PeerIndex, ProcessName};
+use crate::identity::{Context, PeerIndex, ProcessName};
 use crate::lane::{Lane, Limits};
 use matching::{Posted, Unexpected};
 use numbering::Numberings;
@@ -79,8 +79,8 @@ struct EngineState {
     /// Whether remote memory may be read.
     rma: bool,
     limits: Vec<Limits>,
-    /// This job, and how many processes it has: their ranks are their indices.
-    job: JobId,
+    /// This process, and how many its job has: their ranks are their indices.
+    name: ProcessName,
     size: u32,
     peers: Peers,
     /// The tokens in messages of other jobs.
@@ -198,7 +198,7 @@ impl Engine {
                 eager_max: parts.eager_max,
                 rma: parts.rma,
                 limits,
-                job: parts.me.job,
+                name: parts.me,
                 size: parts.size,
                 peers: Peers::default(),
                 numberings: Numberings::default(),

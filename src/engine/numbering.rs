@@ -39,7 +39,7 @@ impl Engine {
     /// for each job.
     pub fn admit(&mut self, job: JobId, token: u64) {
         let numberings = &mut self.state.numberings;
-        if job != self.state.job && numberings.of(job).is_none() {
+        if job != self.state.name.job && numberings.of(job).is_none() {
             numberings.0.push(Numbering {
                 job,
                 token,
@@ -66,7 +66,7 @@ impl Engine {
 impl EngineState {
     /// The index of a process, if it may send to this one.
     pub(super) fn place_of(&self, process: ProcessName) -> Option<PeerIndex> {
-        if process.job == self.job {
+        if process.job == self.name.job {
             return (process.rank < self.size).then(|| PeerIndex::of_rank(process.rank));
         }
         let numbering = self.numberings.of(process.job)?;

@@ -2,12 +2,12 @@
 
 use super::peer::{ConnectionState, Peer};
 use super::sleepers::Bed;
-use super::wire::{FLAG_BACKPRESSURE, HEADER_BYTES, Header};
+use super::wire::{FLAG_BACKPRESSURE, HEADER_BYTES, Header, MessageKind};
 use super::{Engine, EngineState, LOOPBACK, Operation};
 use crate::base::bytes::RawBytes;
 use crate::base::error::{Error, Result};
 use crate::err;
-use crate::identity::{PeerIndex, ProcessName};
+use crate::identity::{Context, PeerIndex, ProcessName};
 use crate::lane::{Lane, Sink};
 
 /// Decides in which calls of progress the lanes are polled.
@@ -208,7 +208,7 @@ impl EngineState {
 
     /// Handles a message whose turn it is; its sender's [`Peer`] is up to date.
     #[inline(always)]
-    fn deliver(&mut self, header: &Header, payload: RawBytes, taken: Taken) {
+    fn deliver(&mut self, header: &Header<PeerIndex>, payload: RawBytes, taken: Taken) {
         if !taken.plain && !self.on_ack(header) {
             return self.nonsense_about_acks(header);
         }
@@ -221,7 +221,7 @@ impl EngineState {
     }
 
     #[cold]
-    fn nonsense_about_acks(&mut self, header: &Header) {
+    fn nonsense_about_acks(&mut self, header: &Header<PeerIndex>) {
         let text = format!(
             "an acknowledgement of messages ({}) that were not sent",
             header.ack
@@ -230,13 +230,13 @@ impl EngineState {
     }
 
     #[cold]
-    fn nonsensical(&mut self, header: &Header) {
+    fn nonsensical(&mut self, header: &Header<PeerIndex>) {
         let text = format!("a message that makes no sense ({:?})", header.kind);
         self.lose(header.src, nonsense(header.src, &text));
     }
 
     /// The peer has taken more of our messages, or changes its backpressure. `false`: the header can't be valid.
-    fn on_ack(&mut self, header: &Header) -> bool {
+    fn on_ack(&mut self, header: &Header<PeerIndex>) -> bool {
         let peer = self.peer(header.src);
         let lane = peer.lane;
         let taken = u32::from(header.ack.wrapping_sub(peer.flow.acked as u16));
@@ -276,7 +276,7 @@ impl EngineState {
 
     /// Handles a message that did not come in its turn: it is kept until then, where the lane may reorder.
     #[cold]
-    fn out_of_turn(&mut self, header: &Header, head: &[u8; HEADER_BYTES], payload: RawBytes) {
+    fn out_of_turn(&mut self, header: &Header<PeerIndex>, head: &[u8; HEADER_BYTES], payload: RawBytes) {
         let lane = self.polling;
         let ordered = self.limits[lane].ordered;
         let peer = self.peer(header.src);
@@ -297,13 +297,13 @@ impl EngineState {
     #[cold]
     fn deliver_held(&mut self, from: PeerIndex) {
         loop {
-            let half = self.windows[self.polling] / 2;
+            let half = self.window_of(from, self.polling) / 2;
             let peer = self.peer(from);
             let Some(bytes) = peer.held.remove(&peer.next_in) else {
                 break;
             };
-            if let Some((mut header, payload)) = Header::parse(&bytes) {
-                header.src = from;
+            if let Some((header, payload)) = Header::parse(&bytes) {
+                let header = header.of(from);
                 let taken = Taken::by(peer, &header, half);
                 self.deliver(&header, payload.into(), taken);
             }
@@ -340,13 +340,12 @@ impl Sink for EngineState {
     #[inline]
     fn parts(&mut self, head: &[u8; HEADER_BYTES], payload: RawBytes) {
         let header = Header::decode(head);
-        let from_self = header.src == self.me;
-        // Ranks of this job are indices.
-        if header.token != self.token || header.src.number() >= self.size || from_self != (self.polling == 0)
-        {
+        let from_self = header.src == self.name.rank;
+        if header.token != self.token || header.src >= self.size || from_self != (self.polling == LOOPBACK) {
             return self.of_another_job(head, payload);
         }
-        self.arrived(&header, head, payload);
+        let half = self.windows[self.polling] / 2;
+        self.arrived(&header.of(PeerIndex::of_rank(header.src)), half, head, payload);
     }
 
     fn completed(&mut self, token: u64, result: Result<()>) {
@@ -372,7 +371,7 @@ impl Sink for EngineState {
     }
 
     fn peer_lost(&mut self, peer: PeerIndex, error: Error) {
-        if peer.number() < self.size || self.peers.get(peer).is_some() {
+        if peer.rank_in(self.size).is_some() || self.peers.get(peer).is_some() {
             self.lose(peer, error);
         }
     }
@@ -388,20 +387,31 @@ impl EngineState {
     /// A message that does not carry this job's token: from another job that was admitted, or from an unauthenticated sender.
     #[cold]
     fn of_another_job(&mut self, head: &[u8; HEADER_BYTES], payload: RawBytes) {
-        let mut header = Header::decode(head);
-        match self.numberings.sender(header.token, header.src.number()) {
-            Some(from) if self.polling != LOOPBACK => {
-                header.src = from;
-                self.arrived(&header, head, payload);
-            }
-            _ => self.unauthenticated += 1,
+        let header = Header::decode(head);
+        let sender = self.numberings.sender(header.token, header.src);
+        let Some(from) = sender.filter(|_| self.polling != LOOPBACK) else {
+            self.unauthenticated += 1;
+            return;
+        };
+        let header = header.of(from);
+        // `MPI_COMM_WORLD` is another communicator in each job, with the same context.
+        let matched = matches!(header.kind, MessageKind::EAGER | MessageKind::RTS);
+        if matched && Context::of_bits(header.context).is_of_one_job() {
+            return self.nonsensical(&header);
         }
+        let half = self.window_of(from, self.polling) / 2;
+        self.arrived(&header, half, head, payload);
     }
 
-    /// A message of a process that may send to this one; its header names the sender by its index.
+    /// A message of a process that may send to this one. `half`: of its window.
     #[inline(always)]
-    fn arrived(&mut self, header: &Header, head: &[u8; HEADER_BYTES], payload: RawBytes) {
-        let half = self.windows[self.polling] / 2;
+    fn arrived(
+        &mut self,
+        header: &Header<PeerIndex>,
+        half: u32,
+        head: &[u8; HEADER_BYTES],
+        payload: RawBytes,
+    ) {
         let peer = self.peers.meet(header.src);
         if matches!(peer.link, ConnectionState::Lost(_)) {
             return;
@@ -430,7 +440,7 @@ struct Taken {
 impl Taken {
     /// Counts a peer's next message as taken. `half`: half of its window.
     #[inline(always)]
-    fn by(peer: &mut Peer, header: &Header, half: u32) -> Taken {
+    fn by(peer: &mut Peer, header: &Header<PeerIndex>, half: u32) -> Taken {
         peer.next_in = header.seq.wrapping_add(1);
         let owed = !peer.flow.due && peer.next_in.wrapping_sub(peer.flow.told) >= half;
         let taken = u32::from(header.ack.wrapping_sub(peer.flow.acked as u16));
@@ -503,7 +513,7 @@ mod tests {
         fn connect(&mut self, _: PeerIndex, _: &[u8]) -> Result<()> {
             Ok(())
         }
-        unsafe fn send(&mut self, _: PeerIndex, _: &[u8], _: &[u8], _: u64) -> Result<Sent> {
+        unsafe fn send(&mut self, _: PeerIndex, _: &[u8], _: Piece, _: u64) -> Result<Sent> {
             Ok(Sent::Again)
         }
         fn poll(&mut self, _: &mut dyn Sink) -> Result<bool> {

@@ -7,6 +7,7 @@ use super::transmit::{Body, Words, hand};
 use super::wire::{FLAG_PIPELINED, FLAG_SYNC, HEADER_BYTES, MessageKind};
 use super::{Engine, EngineState, LOOPBACK, Operation};
 use crate::base::error::Result;
+use crate::data::pieces::Piece;
 use crate::identity::PeerIndex;
 use crate::lane::Sent;
 
@@ -71,6 +72,14 @@ impl Engine {
         }
     }
 
+    /// As [`Engine::flush`]; but if the lane has refused the latest message to a peer, the next progress asks it again.
+    pub(super) fn flush_unless_refused(&mut self, to: PeerIndex) {
+        let peer = self.state.peer(to);
+        if peer.link == ConnectionState::Up && peer.at_once != 0 {
+            self.flush(to);
+        }
+    }
+
     /// Only an `Ack` may be sent until the peer has taken more.
     #[cold]
     fn hold(&mut self, to: PeerIndex) -> bool {
@@ -118,13 +127,13 @@ impl Engine {
         let Engine { lanes, state, .. } = self;
         let peer = state.peers.get_mut(to).expect("known");
         let limits = &state.limits[peer.lane];
-        let header = peer.header(state.me, outgoing.words);
+        let header = peer.header(state.name.rank, outgoing.words);
         let body = match &mut outgoing.payload {
             // Bytes that stay with the lane for longer than this call can't stay in `outgoing`.
             Payload::Short { len, bytes } if HEADER_BYTES + usize::from(*len) > limits.buffered => {
                 Body::Owned(bytes[..usize::from(*len)].to_vec())
             }
-            Payload::Short { len, bytes } => Body::Lasting(&bytes[..usize::from(*len)]),
+            Payload::Short { len, bytes } => Body::Lasting(Piece::of(&bytes[..usize::from(*len)])),
             Payload::Owned(bytes) => Body::Owned(std::mem::take(bytes)),
             Payload::OfRequest => {
                 let request = outgoing.request.and_then(|id| state.requests.get(id));
@@ -132,14 +141,13 @@ impl Engine {
                     Some(Work::Send(work)) => {
                         let memory = &work.memory;
                         let len = memory.len() as usize;
-                        // SAFETY: the memory of a send that has not ended is valid.
-                        match unsafe { memory.slice(0, len) } {
+                        match memory.piece(0, len) {
                             Some(bytes) => Body::Lasting(bytes),
                             // Memory that is not one run is sent so only where the lane copies it: `prepare` has made sure of that.
                             None => Body::Packed(memory, 0, len),
                         }
                     }
-                    _ => Body::Lasting(&[]),
+                    _ => Body::Lasting(Piece::EMPTY),
                 }
             }
         };
@@ -207,30 +215,24 @@ impl Engine {
 impl EngineState {
     /// Queues a message of our own to a peer.
     pub(super) fn reply(&mut self, to: PeerIndex, kind: MessageKind, context: u64, arg: u64, payload: &[u8]) {
-        self.reply_flagged(to, kind, 0, context, arg, payload);
+        let words = Words {
+            kind,
+            flags: 0,
+            tag: 0,
+            context,
+            arg,
+        };
+        self.reply_with(to, words, payload);
     }
 
-    pub(super) fn reply_flagged(
-        &mut self,
-        to: PeerIndex,
-        kind: MessageKind,
-        flags: u8,
-        context: u64,
-        arg: u64,
-        payload: &[u8],
-    ) {
+    /// The same, with flags and a tag.
+    pub(super) fn reply_with(&mut self, to: PeerIndex, words: Words, payload: &[u8]) {
         if matches!(self.peer(to).link, ConnectionState::Lost(_)) {
             return;
         }
         self.seek(to);
         self.peer(to).queue.push_back(Outgoing {
-            words: Words {
-                kind,
-                flags,
-                tag: 0,
-                context,
-                arg,
-            },
+            words,
             payload: Payload::short(payload),
             request: None,
         });

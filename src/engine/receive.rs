@@ -250,7 +250,8 @@ impl Engine {
                     self.state.reply(message.from, MessageKind::DONE, 0, sender, &[]);
                     self.flush(message.from);
                 }
-                Received::Now(deliver(&envelope, memory, bytes[..].into()).outcome())
+                // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
+                Received::Now(unsafe { deliver(&envelope, memory, bytes[..].into()) }.outcome())
             }
             // SAFETY: the caller keeps the memory valid for writing, and uses it for nothing else, until the receive has ended.
             Body::Pipelined(at, _) => unsafe { self.state.accept_arrival(at, envelope, memory) },
@@ -291,7 +292,7 @@ impl Engine {
 
 /// The envelope of a message with this header, if it can have one. The largest number would be the wildcard.
 #[inline(always)]
-pub(super) fn envelope(header: &Header) -> Option<Envelope> {
+pub(super) fn envelope(header: &Header<PeerIndex>) -> Option<Envelope> {
     (header.tag >= 0 && header.arg < u64::from(u32::MAX)).then_some(Envelope {
         context: Context::of_bits(header.context),
         source: header.arg as u32,
@@ -324,8 +325,11 @@ fn kept(payload: RawBytes) -> EagerBytes {
 }
 
 /// Puts an eager message into the receive's memory.
+///
+/// # Safety
+/// The memory is that of a receive that has not ended.
 #[inline(always)]
-pub(super) fn deliver(envelope: &Envelope, memory: &Memory, bytes: RawBytes) -> Arrived {
+pub(super) unsafe fn deliver(envelope: &Envelope, memory: &Memory, bytes: RawBytes) -> Arrived {
     // SAFETY: the memory of a receive that has not ended is valid.
     let fitted = unsafe { memory.unpack(0, bytes) };
     Arrived {
@@ -410,7 +414,7 @@ impl EngineState {
     }
 
     /// Handles an eager message or a request to send.
-    pub(super) fn on_user_message(&mut self, header: &Header, payload: RawBytes) -> bool {
+    pub(super) fn on_user_message(&mut self, header: &Header<PeerIndex>, payload: RawBytes) -> bool {
         let Some(envelope) = envelope(header) else {
             return false;
         };
@@ -467,7 +471,8 @@ impl EngineState {
         }
         match rts {
             None => {
-                let arrived = deliver(&envelope, &work.memory, payload);
+                // SAFETY: a posted receive has not ended.
+                let arrived = unsafe { deliver(&envelope, &work.memory, payload) };
                 self.posted.remove(place);
                 self.complete(id, arrived.outcome());
                 if let Some(sender) = sync {

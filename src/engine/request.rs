@@ -104,6 +104,13 @@ pub enum Work {
     Receive(ReceiveWork),
 }
 
+impl Work {
+    /// Whether nothing of the engine's or of a lane's is under way for it: [`Engine::complete`](super::Engine::complete) ends it.
+    pub fn is_bare(&self) -> bool {
+        matches!(self, Work::None | Work::Collective(_) | Work::Both(_))
+    }
+}
+
 /// A send.
 pub struct SendWork {
     /// The receiver.

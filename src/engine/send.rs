@@ -87,10 +87,7 @@ impl Engine {
         peer.queue.push_back(first);
         self.state.list(send.peer);
         // A message that the lane has refused just now is tried again in the next call of progress.
-        let peer = self.state.peer(send.peer);
-        if peer.link == ConnectionState::Up && peer.at_once != 0 {
-            self.flush(send.peer);
-        }
+        self.flush_unless_refused(send.peer);
         Ok(id)
     }
 }

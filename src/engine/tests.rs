@@ -93,15 +93,17 @@ impl Lane for Played {
         Ok(())
     }
 
-    unsafe fn send(&mut self, _: PeerIndex, header: &[u8], payload: &[u8], token: u64) -> Result<Sent> {
+    unsafe fn send(&mut self, _: PeerIndex, header: &[u8], payload: Piece, token: u64) -> Result<Sent> {
         let mut wire = self.wire.lock();
         wire.tries += 1;
         let kind = Header::parse(header).map(|(header, _)| header.kind);
         if wire.full || wire.refuses.is_some() && kind == wire.refuses {
             return Ok(Sent::Again);
         }
-        wire.sent.push([header, payload].concat());
-        if wire.keeps && header.len() + payload.len() > self.limits.buffered {
+        // SAFETY: the caller says that the payload is readable.
+        let bytes = unsafe { payload.bytes() }.to_vec();
+        wire.sent.push([header, &bytes].concat());
+        if wire.keeps && header.len() + payload.len > self.limits.buffered {
             wire.kept.push(token);
             return Ok(Sent::Pending);
         }
@@ -265,7 +267,7 @@ impl Scene {
             kind,
             flags,
             ack: self.taken,
-            src: PEER,
+            src: PEER.number(),
             seq,
             tag,
             context,

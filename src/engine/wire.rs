@@ -32,11 +32,18 @@ impl MessageKind {
     pub const ACK: MessageKind = MessageKind(8);
     /// The sender waits for the receiver in a collective operation: its context id, and the tag of its messages in `arg`.
     pub const WAITS: MessageKind = MessageKind(9);
+    /// The answer to a `CTS` for a send that was given up: no more of its data comes. `arg`: the receiver's request.
+    pub const GONE: MessageKind = MessageKind(10);
 
     /// A kind of a layer above the engine: the lowest of these numbers is 64.
     pub const fn added(number: u8) -> MessageKind {
         assert!(number < 192);
         MessageKind(64 + number)
+    }
+
+    /// Whether it is one of [`MessageKind::added`].
+    pub const fn is_added(self) -> bool {
+        self.0 >= 64
     }
 
     /// Its number in a header.
@@ -57,19 +64,19 @@ pub const FLAG_BACKPRESSURE: u8 = 0x80;
 
 /// Little-endian on the wire, [`HEADER_BYTES`] long, at these offsets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Header {
+pub struct Header<Sender = u32> {
     /// 0: the receiver's token, which only its business card contains; messages with another token are ignored.
     pub token: u64,
     /// 8: what the message is for.
     pub kind: MessageKind,
     /// 9: see the `FLAG_` constants.
     pub flags: u8,
-    /// 10: how many messages of the receiver's stream `src` has taken, modulo 2^16.
+    /// 10: how many messages of the receiver's stream the sender has taken, modulo 2^16.
     pub ack: u16,
-    /// 12: the sender: its rank in the job that the token names. In a header that has been checked it is the process's
-    /// index here; for this job that is the same.
-    pub src: PeerIndex,
-    /// 16: position in the stream from `src` to the receiver, from 0, wrapping.
+    /// 12: who sent it. On the wire it is the rank in its job; which job that is, the token shows. Of a message whose token was
+    /// checked it is the process's index here.
+    pub src: Sender,
+    /// 16: position in the stream from the sender to the receiver, from 0, wrapping.
     pub seq: u32,
     /// 20: the MPI tag.
     pub tag: i32,
@@ -91,7 +98,7 @@ impl Header {
             u64::from(kind)
                 | u64::from(self.flags) << 8
                 | u64::from(self.ack) << 16
-                | u64::from(self.src.number()) << 32,
+                | u64::from(self.src) << 32,
             u64::from(self.seq) | u64::from(self.tag as u32) << 32,
             self.context,
             self.arg,
@@ -120,11 +127,38 @@ impl Header {
             kind: MessageKind(head[8]),
             flags: head[9],
             ack: u16::from_le_bytes([head[10], head[11]]),
-            src: PeerIndex::new(u32_at(12)),
+            src: u32_at(12),
             seq: u32_at(16),
             tag: u32_at(20) as i32,
             context: u64_at(24),
             arg: u64_at(32),
+        }
+    }
+
+    /// The same, sent by this process.
+    #[inline(always)]
+    pub fn of(self, src: PeerIndex) -> Header<PeerIndex> {
+        let Header {
+            token,
+            kind,
+            flags,
+            ack,
+            src: _,
+            seq,
+            tag,
+            context,
+            arg,
+        } = self;
+        Header {
+            token,
+            kind,
+            flags,
+            ack,
+            src,
+            seq,
+            tag,
+            context,
+            arg,
         }
     }
 }

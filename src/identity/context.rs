@@ -56,6 +56,25 @@ impl Context {
         Context(MEETING | (number << 1) & !MARKS)
     }
 
+    /// Whether it is one of those that each job has, of its own processes: `MPI_COMM_WORLD`'s and kin.
+    #[inline]
+    pub const fn is_of_one_job(self) -> bool {
+        self.0 & MEETING == 0 && (self.0 & !MARKS) >> 1 < FIRST_MADE
+    }
+
+    /// Bytes of a context in messages.
+    pub const BYTES: usize = 8;
+
+    /// The bytes for a message.
+    pub const fn encode(self) -> [u8; Context::BYTES] {
+        self.0.to_le_bytes()
+    }
+
+    /// The context in these bytes.
+    pub const fn decode(bytes: [u8; Context::BYTES]) -> Context {
+        Context(u64::from_le_bytes(bytes))
+    }
+
     /// As it stands in a header.
     #[inline(always)]
     pub const fn bits(self) -> u64 {
@@ -220,6 +239,18 @@ mod tests {
         assert_eq!(all.len(), 8, "no two are the same");
         assert!(own.partitioned_data().is_partitioned() && !own.partial().is_partitioned());
         assert!(Context::FINALIZE.collective().is_finalizing() && !Context::WORLD.is_finalizing());
+    }
+
+    #[test]
+    fn fixed_ones_are_of_one_job() {
+        let fixed = [Context::NONE, Context::WORLD, Context::SELF, Context::FINALIZE];
+        for context in fixed {
+            assert!(context.is_of_one_job() && context.collective().partial().is_of_one_job());
+        }
+        let made = Context::of_identifier(FIRST_MADE);
+        assert!(!made.is_of_one_job() && !made.collective().is_of_one_job());
+        assert!(!Context::meeting(1).is_of_one_job());
+        assert_eq!(Context::decode(made.collective().encode()), made.collective());
     }
 
     #[test]

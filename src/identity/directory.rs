@@ -3,7 +3,7 @@
 use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
 
-use super::process::{JobId, PeerIndex, ProcessName};
+use super::process::{PeerIndex, ProcessName};
 
 /// From names to indices and back. The processes of this job need no entry: their indices are their ranks. It only grows.
 #[derive(Debug)]
@@ -33,11 +33,6 @@ impl Directory {
     /// This process.
     pub fn me(&self) -> PeerIndex {
         PeerIndex::of_rank(self.me.rank)
-    }
-
-    /// This job.
-    pub fn job(&self) -> JobId {
-        self.me.job
     }
 
     /// The name of a process.
@@ -77,6 +72,7 @@ impl Directory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identity::JobId;
 
     #[test]
     fn own_ranks_are_places_and_others_follow() {

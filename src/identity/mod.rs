@@ -5,6 +5,9 @@
 //! - [`PeerIndex`]: a process as this one counts those that it knows of: local, and what lanes and groups use
 //! - [`Directory`]: from one to the other; it grows as other jobs become known
 //! - [`Context`]: to which communicator a message belongs, and for what purpose
+//!
+//! What does not belong here: how a process is reached (`engine::business_card`, `lane`), on which machine it is (`system::locality`), and
+//! ranks in groups (`objects::group`).
 
 mod context;
 mod directory;

@@ -52,7 +52,7 @@ impl ProcessName {
 pub struct PeerIndex(u32);
 
 impl PeerIndex {
-    /// The process of this index.
+    /// The process of this index in a table that was made by index.
     #[inline(always)]
     pub const fn new(index: u32) -> PeerIndex {
         PeerIndex(index)
@@ -62,6 +62,12 @@ impl PeerIndex {
     #[inline(always)]
     pub const fn of_rank(rank: u32) -> PeerIndex {
         PeerIndex(rank)
+    }
+
+    /// Its rank, if it is a process of this one's job, which has so many.
+    #[inline(always)]
+    pub fn rank_in(self, size: u32) -> Option<u32> {
+        (self.0 < size).then_some(self.0)
     }
 
     /// The index, for tables.

@@ -3,7 +3,7 @@
 //! - [`Instance`]: the engine behind its lock, the bootstrap, the tasks
 //! - `drain`: waiting until nothing is under way any more
 //! - `task`: operations of several steps, written as `async fn`s; the engine is their executor
-//! - [`Lifetime`]: when it is made and closed; [`Users`]: who uses it
+//! - [`Lifetime`]: when it is made and closed, and what aborts the job; [`Users`]: who uses it
 //! - [`transports`]: which lane carried whose messages
 //! - `wait`: how a process waits
 //!
@@ -16,6 +16,7 @@ pub mod transports;
 mod users;
 mod wait;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -38,7 +39,7 @@ use crate::system::bootstrap::{AfterFinalize, Bootstrap, Job};
 use crate::system::lock;
 use crate::system::output;
 
-pub use lifetime::{Host, Lifetime};
+pub use lifetime::{Host, Lifetime, Stage};
 pub use task::Completion;
 #[cfg(feature = "sim")]
 pub use task::Operation;
@@ -62,6 +63,8 @@ pub struct Instance {
     directory: Directory,
     /// Context ids of the communicators that sessions hold.
     lent: Mutex<FxHashSet<Context>>,
+    /// How many sessions there have been.
+    sessions: AtomicU64,
     attachment: Attachment,
     /// Returns the name of the procedure that the calling thread is in, for reports.
     label: OnceLock<fn() -> &'static str>,
@@ -134,6 +137,7 @@ impl Instance {
             contexts: Contexts::new(me, size),
             directory: Directory::new(me, size),
             lent: Mutex::default(),
+            sessions: AtomicU64::new(0),
             attachment: Attachment::default(),
             label: OnceLock::new(),
             names: OnceLock::new(),
@@ -182,12 +186,12 @@ impl Instance {
     /// The node of a process of the job: processes of one node share memory. `WEFT_FAKE_NODES` makes several nodes of one
     /// machine. Nothing is known about processes of other jobs: each counts as alone on its node.
     pub fn node_of(&self, process: PeerIndex) -> u64 {
-        match process.number() {
-            rank if rank < self.job.size => {
+        match process.rank_in(self.job.size) {
+            Some(rank) => {
                 let nodes = self.settings.fake_nodes;
                 self.job.layout.pretended_node_of(rank, nodes)
             }
-            other => u64::MAX - u64::from(other),
+            None => u64::MAX - u64::from(process.number()),
         }
     }
 
@@ -205,6 +209,11 @@ impl Instance {
     /// A context for a new communicator, which no other communicator has.
     pub fn new_context(&self) -> Context {
         self.contexts.make()
+    }
+
+    /// A number for a new session, which no other one of the instance has or had. From 1: 0 stands for the World Model.
+    pub fn new_session_number(&self) -> u64 {
+        self.sessions.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Sets how reports find the name of the procedure in which a thread waits.

@@ -13,7 +13,6 @@ use super::Instance;
 use crate::base::error::{Error, Result};
 use crate::base::slab::Slab;
 use crate::engine::request::{Outcome, RequestId, TaskId};
-use crate::err;
 
 /// What a task runs: it ends with the outcome of its request.
 pub type Operation = Pin<Box<dyn Future<Output = Result<Outcome>> + Send>>;
@@ -87,8 +86,9 @@ impl Instance {
     ///
     /// # Safety
     /// No lane of this instance does anything any more.
+    #[cfg(feature = "sim")]
     pub unsafe fn forsake(&self) {
-        let gone = err!(Other, "this process is gone");
+        let gone = crate::err!(Other, "this process is gone");
         // SAFETY: the caller says that nothing moves any more.
         unsafe { self.engine().end_all(&gone) };
         let tasks = std::mem::take(&mut *self.tasks.slab.lock());
@@ -220,9 +220,23 @@ impl Future for Completion {
 impl Drop for Completion {
     fn drop(&mut self) {
         if let TaskState::UnderWay(id) = self.state {
+            let stays = EndsProcess;
             let instance = self.instance.clone();
             instance.engine().abandon(id);
             instance.wait_for(|engine| engine.take(id));
+            std::mem::forget(stays);
         }
+    }
+}
+
+/// Ends the process when it is dropped by a panic: the memory of a request that is still under way would be freed next.
+struct EndsProcess;
+
+impl Drop for EndsProcess {
+    fn drop(&mut self) {
+        eprintln!(
+            "weft: an operation was dropped where it could not be given up (the engine is locked): the process ends"
+        );
+        std::process::abort();
     }
 }

@@ -1,8 +1,5 @@
 //! Which lanes a process opens: by the settings, and by where the job's processes are.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-
 use super::Lane;
 use super::loopback::Loopback;
 use super::ofi::{OfiLane, shm_room};
@@ -12,7 +9,7 @@ use crate::base::settings::Settings;
 use crate::base::startup::Ledger;
 use crate::system::bootstrap::Job;
 use crate::system::fabric::select;
-use crate::system::locality::pretended_node;
+use crate::system::locality::{pid_namespace, pretended_node};
 
 /// The lanes that the settings ask for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,9 +101,8 @@ pub fn open(
 /// Ranks that were started in separate containers are on one machine, and still can't share memory. Where the launcher
 /// does not tell its namespace, it is not known whether they can.
 fn shares_pids_with_launcher(job: &Job) -> bool {
-    let own = fs::metadata("/proc/self/ns/pid").map(|namespace| namespace.ino());
     job.launcher_pids
-        .is_some_and(|theirs| own.is_ok_and(|own| own == theirs))
+        .is_some_and(|theirs| pid_namespace().is_ok_and(|own| own == theirs))
 }
 
 #[cfg(test)]
@@ -152,7 +148,7 @@ mod tests {
             size,
             local_only: size == local_ranks,
             local_ranks,
-            launcher_pids: fs::metadata("/proc/self/ns/pid").ok().map(|one| one.ino()),
+            launcher_pids: pid_namespace().ok(),
             ..Singleton::new().job().clone()
         }
     }

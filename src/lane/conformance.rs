@@ -110,7 +110,9 @@ impl<L: Lane> Pair<L> {
         loop {
             let to = PeerIndex::new(to as u32);
             // SAFETY: the tests keep payloads until their completion, or until the lanes are closed.
-            match unsafe { self.lanes[from].send(to, &HEADER, payload, token) }.expect("sending works") {
+            match unsafe { self.lanes[from].send(to, &HEADER, Piece::of(payload), token) }
+                .expect("sending works")
+            {
                 Sent::Again => self.poll(),
                 other => {
                     self.sent[from] += 1;
@@ -221,7 +223,7 @@ fn packed<L: Lane>(pair: &mut Pair<L>) {
         loop {
             let sent = pair.lanes[0].send_packed(PeerIndex::new(1), &HEADER, payload.len(), &mut |into| {
                 assert_eq!(into.len(), payload.len());
-                into.fill_from(&payload);
+                into.fill_from(&payload[..]);
             });
             match sent.expect("sending works") {
                 Sent::Done => break,
@@ -607,7 +609,7 @@ fn unknown_peer<L: Lane>(pair: &mut Pair<L>) {
     for len in [0, 900, pair.lanes[0].limits().message - HEADER.len()] {
         let payload = vec![0; len];
         // SAFETY: `payload` lives on; the call is refused.
-        assert!(unsafe { pair.lanes[0].send(PeerIndex::new(99), &HEADER, &payload, 1) }.is_err());
+        assert!(unsafe { pair.lanes[0].send(PeerIndex::new(99), &HEADER, Piece::of(&payload), 1) }.is_err());
     }
 }
 
@@ -619,7 +621,7 @@ fn close_while_busy<L: Lane>(mut pair: Pair<L>) {
     pair.poll_until("a first message", |pair| !pair.logs[1].messages.is_empty());
     for token in 0..50 {
         // SAFETY: the payload outlives the lanes.
-        let _ = unsafe { pair.lanes[0].send(PeerIndex::new(1), &HEADER, &payload, token) };
+        let _ = unsafe { pair.lanes[0].send(PeerIndex::new(1), &HEADER, Piece::of(&payload), token) };
     }
     if pair.lanes[0].limits().rma {
         // SAFETY: both buffers outlive the lanes.

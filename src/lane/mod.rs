@@ -117,8 +117,9 @@ pub trait Lane: Send {
     /// Sends header and payload as one message to a connected peer.
     ///
     /// # Safety
-    /// After [`Sent::Pending`], `payload` stays valid and unchanged until [`Sink::completed`] is called with `token`.
-    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: &[u8], token: u64) -> Result<Sent>;
+    /// `payload` is valid for reading, and nobody writes to it during the call. After [`Sent::Pending`] it stays so until
+    /// [`Sink::completed`] is called with `token`.
+    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: Piece, token: u64) -> Result<Sent>;
 
     /// As [`Lane::send`], for a payload of `len` bytes that `fill` writes directly to where the lane needs them, so that
     /// it is copied only once. With the header they are no more than [`Limits::buffered`]. `fill` writes all of them; it
@@ -130,10 +131,14 @@ pub trait Lane: Send {
         len: usize,
         fill: &mut dyn FnMut(RawRoom),
     ) -> Result<Sent> {
+        assert!(
+            header.len() + len <= self.limits().buffered,
+            "the lane copies the message"
+        );
         let mut bytes = vec![0; len];
         fill(RawRoom::from(&mut bytes[..]));
-        // SAFETY: short enough never to be pending.
-        unsafe { self.send(peer, header, &bytes, u64::MAX) }
+        // SAFETY: bytes of this function's, and short enough never to be pending.
+        unsafe { self.send(peer, header, Piece::of(&bytes), u64::MAX) }
     }
 
     /// Delivers messages and completions. `true`: there were any.
@@ -142,7 +147,7 @@ pub trait Lane: Send {
     /// Lets peers read these bytes until [`Lane::deregister`]. A lane may support one piece only.
     ///
     /// # Safety
-    /// The memory stays valid until then.
+    /// The memory is readable until then.
     unsafe fn register(&mut self, pieces: &[Piece]) -> Result<(Region, RemoteKey)>;
 
     /// Ends the registration.

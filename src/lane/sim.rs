@@ -88,7 +88,7 @@ enum What {
     Left {
         peer: PeerIndex,
         token: u64,
-        address: *const u8,
+        payload: Piece,
         copy: Vec<u8>,
         result: Result<()>,
     },
@@ -112,12 +112,6 @@ struct Reading {
     into: Pieces,
     token: u64,
 }
-
-// SAFETY: the pointers are those that the engine gave with the promise to keep them valid until completion or
-// deregistration, from whichever thread.
-unsafe impl Send for What {}
-// SAFETY: as above.
-unsafe impl Send for Registered {}
 
 impl PartialEq for Event {
     fn eq(&self, other: &Self) -> bool {
@@ -496,9 +490,9 @@ impl Lane for SimLane {
         }
     }
 
-    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: &[u8], token: u64) -> Result<Sent> {
+    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: Piece, token: u64) -> Result<Sent> {
         let state = &mut *self.network.0.lock();
-        let len = header.len() + payload.len();
+        let len = header.len() + payload.len;
         assert!(
             len <= self.limits.message,
             "a message of {len} bytes in a lane for {}",
@@ -507,7 +501,9 @@ impl Lane for SimLane {
         if state.chance(state.conditions.again_permille) {
             return Ok(Sent::Again);
         }
-        let message = [header, payload].concat();
+        // SAFETY: the caller says that the payload is readable.
+        let copy = unsafe { payload.bytes() }.to_vec();
+        let message = [header, &copy].concat();
         let dead = state.nodes[peer.index()].dead;
         let left_ns = state.completion_time();
         state.post(self.me, peer, message, left_ns);
@@ -526,8 +522,8 @@ impl Lane for SimLane {
         let left = What::Left {
             peer,
             token,
-            address: payload.as_ptr(),
-            copy: payload.to_vec(),
+            payload,
+            copy,
             result,
         };
         state.nodes[self.me.index()].pending += 1;
@@ -551,13 +547,12 @@ impl Lane for SimLane {
                 What::Left {
                     peer,
                     token,
-                    address,
+                    payload,
                     copy,
                     result,
                 } => {
-                    let address = if copy.is_empty() { copy.as_ptr() } else { address };
                     // SAFETY: the engine promised to keep the payload until this completion.
-                    let bytes = unsafe { std::slice::from_raw_parts(address, copy.len()) };
+                    let bytes = unsafe { payload.bytes() }.to_vec();
                     assert!(
                         bytes == copy,
                         "{} bytes on their way from {} to {} were changed before the lane was done with them",

@@ -109,7 +109,7 @@ impl Group {
         match &self.members {
             Members::First(size) => {
                 assert!(rank < *size, "rank {rank} in a group of {size}");
-                PeerIndex::new(rank)
+                PeerIndex::of_rank(rank)
             }
             Members::List(list) => list[rank as usize],
         }
@@ -118,7 +118,7 @@ impl Group {
     /// The rank of a process.
     pub fn rank_of(&self, process: PeerIndex) -> Option<u32> {
         match &self.members {
-            Members::First(size) => (process.number() < *size).then_some(process.number()),
+            Members::First(size) => process.rank_in(*size),
             Members::List(list) => {
                 let ranks = self.ranks.get_or_init(|| {
                     list.iter()

@@ -48,6 +48,7 @@ impl Info {
     }
 
     /// Whether there is no key.
+    #[cfg(feature = "sim")]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,7 +1,7 @@
 //! The World Model (MPI 5.0 section 11.2): its state between `MPI_Init` and `MPI_Finalize`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
@@ -13,37 +13,25 @@ use crate::engine::buffered::SendBuffer;
 use crate::engine::describe::Names;
 use crate::err;
 use crate::instance::transports::{self, TransportUse};
-use crate::instance::{Instance, Lifetime, User};
+use crate::instance::{Instance, Lifetime, Stage, User};
 use crate::objects::collective;
 use crate::objects::communicator::Communicator;
 use crate::system::lock::this_thread;
 
-/// How far the World Model has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Stage {
-    /// Before Init.
-    Before,
-    /// Between Init and Finalize.
-    Running,
-    /// After Finalize.
-    Finalized,
-}
-
 /// What there is between Init and Finalize.
 pub struct World {
     /// The instance.
-    pub instance: Arc<Instance>,
+    pub(crate) instance: Arc<Instance>,
     /// `MPI_COMM_WORLD`
-    pub world: Arc<Communicator>,
+    pub(crate) world: Arc<Communicator>,
     /// `MPI_COMM_SELF`
-    pub alone: Arc<Communicator>,
+    pub(crate) alone: Arc<Communicator>,
     /// The thread that called Init.
-    pub main_thread: usize,
+    pub(crate) main_thread: usize,
 }
 
 /// What the layer above does for the World Model.
-pub trait Host {
+pub(crate) trait Host {
     /// The communicators exist now: they get their names for the user.
     fn begins(&self, world: &World);
     /// Calls the user's delete callbacks. After an error MPI goes on.
@@ -78,7 +66,6 @@ impl Host for () {
 
 /// The World Model of a process: it begins and ends once.
 pub struct WorldModel {
-    stage: AtomicU8,
     world: RwLock<Option<Arc<World>>>,
     initializing: Mutex<()>,
     /// Whether a thread is inside Finalize.
@@ -89,24 +76,14 @@ impl WorldModel {
     /// Before Init.
     pub const fn new() -> WorldModel {
         WorldModel {
-            stage: AtomicU8::new(Stage::Before as u8),
             world: RwLock::new(None),
             initializing: Mutex::new(()),
             finalizing: AtomicBool::new(false),
         }
     }
 
-    /// How far it has come.
-    #[inline]
-    pub fn stage(&self) -> Stage {
-        match self.stage.load(Ordering::Acquire) {
-            0 => Stage::Before,
-            1 => Stage::Running,
-            _ => Stage::Finalized,
-        }
-    }
-
-    /// What there is between Init and Finalize.
+    /// What there is between Init and Finalize. To be dropped before [`WorldModel::finalize`]: whoever keeps it keeps what would be
+    /// closed there.
     #[inline]
     pub fn world(&self) -> Option<Arc<World>> {
         self.world.read().clone()
@@ -116,10 +93,20 @@ impl WorldModel {
     ///
     /// # Errors
     /// `MPI_ERR_OTHER` if it has begun before.
-    pub fn initialize(&self, lifetime: &Lifetime, several_threads: bool, host: &dyn Host) -> Result<()> {
+    pub fn initialize(&self, lifetime: &Lifetime, several_threads: bool) -> Result<()> {
+        self.initialize_with(lifetime, several_threads, &())
+    }
+
+    /// The same with what the layer above does.
+    pub(crate) fn initialize_with(
+        &self,
+        lifetime: &Lifetime,
+        several_threads: bool,
+        host: &dyn Host,
+    ) -> Result<()> {
         let start = Instant::now();
         let _guard = self.initializing.lock();
-        match self.stage() {
+        match lifetime.stage() {
             Stage::Before => {}
             Stage::Running => return Err(err!(Other, "MPI has been initialized already")),
             Stage::Finalized => {
@@ -142,7 +129,7 @@ impl WorldModel {
         host.begins(&world);
         let ledger = world.instance.ledger().clone();
         *self.world.write() = Some(world);
-        self.stage.store(Stage::Running as u8, Ordering::Release);
+        lifetime.set_stage(Stage::Running);
         ledger.end_init(start);
         Ok(())
     }
@@ -153,7 +140,12 @@ impl WorldModel {
     /// # Errors
     /// A delete callback's: MPI goes on. `MPI_ERR_OTHER` from inside a delete callback of MPI_Finalize, if the World Model is not running, or where
     /// a process of the job is gone.
-    pub fn finalize(&self, lifetime: &Lifetime, host: &dyn Host) -> Result<()> {
+    pub fn finalize(&self, lifetime: &Lifetime) -> Result<()> {
+        self.finalize_with(lifetime, &())
+    }
+
+    /// The same with what the layer above does.
+    pub(crate) fn finalize_with(&self, lifetime: &Lifetime, host: &dyn Host) -> Result<()> {
         if self.finalizing.swap(true, Ordering::AcqRel) {
             return Err(err!(
                 Other,
@@ -210,7 +202,7 @@ impl WorldModel {
         instance.set_explanation(None);
         instance.report_after(None);
         let ended = ended.inspect_err(|_| lifetime.go_on())?;
-        self.stage.store(Stage::Finalized as u8, Ordering::Release);
+        lifetime.set_stage(Stage::Finalized);
         *self.world.write() = None;
         host.ends();
         let rank = instance.job().rank;

@@ -84,7 +84,6 @@ impl Launcher {
                 layout_unknown: None,
                 id: JOB.into(),
                 memory_alloc_kinds: None,
-                initial_errhandler: None,
                 process_sets: Vec::new(),
             },
             cards: cards.clone(),

@@ -56,10 +56,7 @@ impl Buffer {
 
     /// As an argument of a send or receive.
     pub fn memory(&self) -> Memory {
-        Memory::Contiguous {
-            address: self.base.wrapping_add(GUARD),
-            len: self.len,
-        }
+        Memory::run(self.base.wrapping_add(GUARD), self.len)
     }
 
     /// As `count` elements of a datatype, which lie within it.

@@ -11,6 +11,9 @@
 //! - `bootstrap`: a launcher that answers late, and may end when a process has told it that it may exit
 //!
 //! A program must not drop an unfinished [`crate::instance::Completion`] and must not make a call that blocks.
+//!
+//! What does not belong here: the network (`lane::sim`), what one lane or one engine does by itself (their own tests), and the programs
+//! that ranks run (`tests/simulation`, `tests/collectives`).
 
 mod bootstrap;
 mod buffer;

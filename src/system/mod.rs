@@ -8,6 +8,9 @@
 //!   [`membarrier`] is what both are built on
 //! - [`shared_memory`]: memory files that several processes map
 //! - [`output`]: makes sure that what the program has printed arrives
+//!
+//! What does not belong here: datatypes and the user's memory (`data`), what a lane makes of libfabric (`lane::ofi`), the launcher itself
+//! (`bin/mpiexec`), and declarations of C libraries (`sys/`).
 
 pub mod bootstrap;
 pub mod fabric;

@@ -11,6 +11,8 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use crate::system::locality::{PID_NAMESPACE, pid_namespace};
+
 /// The machine and namespace of a process: two processes can share memory only if both are the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Machine {
@@ -27,18 +29,14 @@ impl Machine {
         let text = fs::read_to_string(path).map_err(|error| format!("{path} can't be read: {error}"))?;
         let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
         let boot = u128::from_str_radix(&digits, 16).map_err(|_| format!("{path} holds no id"))?;
-        let path = "/proc/self/ns/pid";
-        let namespace = fs::metadata(path).map_err(|error| format!("{path} can't be read: {error}"))?;
+        let pids = pid_namespace().map_err(|error| format!("{PID_NAMESPACE} can't be read: {error}"))?;
         // A process in a new namespace may still see the old one's /proc, in which it has another number.
         let own =
             fs::read_link("/proc/self").map_err(|error| format!("/proc/self can't be read: {error}"))?;
         if own.to_str().and_then(|text| text.parse().ok()) != Some(std::process::id()) {
             return Err("/proc is that of another pid namespace".into());
         }
-        Ok(Machine {
-            boot,
-            pids: namespace.ino(),
-        })
+        Ok(Machine { boot, pids })
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use libtest_mimic::{Failed, Trial};
 use weft::base::settings::Settings;
 use weft::base::startup::Ledger;
+use weft::data::pieces::Piece;
 use weft::identity::{PeerIndex, ProcessName};
 use weft::lane::ofi::OfiLane;
 use weft::lane::{Lane as _, Sent, Sink};
@@ -234,7 +235,7 @@ fn speak(provider: &str, port: u16) -> Outcome {
         let completed = sink.completed;
         loop {
             // SAFETY: `bytes` stays until the lane has completed the send, or is closed below.
-            match unsafe { lane.send(rank, &bytes, &[], 1) } {
+            match unsafe { lane.send(rank, &bytes, Piece::EMPTY, 1) } {
                 Ok(Sent::Done) | Err(_) => break,
                 Ok(Sent::Pending) => {
                     while sink.completed == completed && Instant::now() < deadline {

@@ -12,7 +12,7 @@ use weft::engine::wire::{HEADER_BYTES, Header, MessageKind};
 use weft::identity::{Context, PeerIndex};
 use weft::sim::{Options, Rank, Simulation, check};
 
-const KINDS: [MessageKind; 9] = [
+const KINDS: [MessageKind; 10] = [
     MessageKind::EAGER,
     MessageKind::RTS,
     MessageKind::CTS,
@@ -22,13 +22,14 @@ const KINDS: [MessageKind; 9] = [
     MessageKind::CANCEL_REPLY,
     MessageKind::ACK,
     MessageKind::WAITS,
+    MessageKind::GONE,
 ];
 
 proptest! {
     #[test]
     fn a_header_comes_back(token: u64, kind in 0..KINDS.len(), flags: u8, ack: u16, src: u32, seq: u32, tag: i32, context: u64,
                            arg: u64, payload in prop::collection::vec(any::<u8>(), 0..50)) {
-        let header = Header { token, kind: KINDS[kind], flags, ack, src: PeerIndex::new(src), seq, tag, context, arg };
+        let header = Header { token, kind: KINDS[kind], flags, ack, src, seq, tag, context, arg };
         let mut bytes = header.encode().to_vec();
         bytes.extend_from_slice(&payload);
         prop_assert_eq!(Header::parse(&bytes), Some((header, payload.as_slice())));
@@ -87,7 +88,7 @@ fn forge(rng: &mut Rng, known: &Knowledge, seq: u32) -> Vec<u8> {
         kind,
         flags: if rng.bool() { 0 } else { rng.u8(..) },
         ack: if rng.u32(..200) == 0 { rng.u16(..) } else { 0 },
-        src: PeerIndex::new(if unauthenticated { rng.u32(..5) } else { ATTACKER }),
+        src: if unauthenticated { rng.u32(..5) } else { ATTACKER },
         seq: if rng.u32(..200) == 0 { rng.u32(..) } else { seq },
         tag: if rng.u32(..100) == 0 {
             rng.i32(..)
@@ -118,7 +119,7 @@ async fn attack(rank: Rank, mut rng: Rng, known: Knowledge) {
         let bytes = forge(&mut rng, &known, seq);
         rank.network().inject(PeerIndex::new(VICTIM), &bytes);
         let counts = Header::parse(&bytes).is_some_and(|(header, _)| {
-            (header.token, header.src.number(), header.seq) == (known.token, ATTACKER, seq)
+            (header.token, header.src, header.seq) == (known.token, ATTACKER, seq)
         });
         seq += u32::from(counts);
         if rng.u32(..3) == 0 {

@@ -66,8 +66,8 @@ fn negative(value: i64, name: &str) -> Error {
 pub fn memory(address: *const c_void, count: u64, datatype: &Arc<Datatype>, name: &str) -> Result<Memory> {
     let memory = Memory::new(address.cast_mut().cast::<u8>(), count, datatype);
     match memory {
-        Memory::Contiguous { address, len } if address.is_null() && len != 0 => Err(null_buffer(name, count)),
-        Memory::Contiguous { len, .. } if len <= isize::MAX as usize => Ok(memory),
+        Memory::Contiguous(run) if run.address.is_null() && run.len != 0 => Err(null_buffer(name, count)),
+        Memory::Contiguous(run) if run.len <= isize::MAX as usize => Ok(memory),
         Memory::Typed { .. } if count <= isize::MAX as u64 / datatype.size() => Ok(memory),
         _ => Err(endless_buffer(name, count, datatype)),
     }

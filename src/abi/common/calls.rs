@@ -225,7 +225,7 @@ fn raise_to(handler: &Errhandler, object: usize, place: &str, name: &'static str
         }
         Errhandler::AreFatal | Errhandler::Abort => {
             let class = errors::class_of(code).unwrap_or(error.class as c_int);
-            process::end_job(
+            process::LIFETIME.abort(
                 class,
                 &format!("{name}: {error} ({}{place})", errors::class_name(class)),
             );
@@ -244,7 +244,7 @@ pub fn call(handler: &Errhandler, object: usize, name: &str, code: c_int) {
         }
         Errhandler::AreFatal | Errhandler::Abort => {
             let text = errors::text_of(code).unwrap_or_else(|| format!("error code {code}"));
-            process::end_job(code, &format!("{name}: {text}"));
+            process::LIFETIME.abort(code, &format!("{name}: {text}"));
         }
     }
 }

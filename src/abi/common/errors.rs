@@ -107,15 +107,6 @@ pub fn text_of(code: c_int) -> Option<String> {
     Some(format!("{name}: {text}"))
 }
 
-/// The exit status of a process that aborts with a code: its low 8 bits, as of a status that `main` returns. Only the code
-/// 0 itself looks like success.
-pub fn exit_status(code: c_int) -> c_int {
-    match code & 0xff {
-        0 if code != 0 => 1,
-        status => status,
-    }
-}
-
 /// The name of a class: `MPI_ERR_RANK`.
 pub fn class_name(class: c_int) -> &'static str {
     let found = CLASSES.get(class as usize).copied().or_else(|| tool_class(class));

@@ -1,4 +1,9 @@
 //! Chapter 9: error handlers, error codes and classes, memory, names.
+//!
+//! - `added`: error classes, codes and strings that the user adds
+//!
+//! What does not belong here: how an error handler is called and an error code is made (`abi::common`), what the library says of itself
+//! in attributes (`abi::communicator`), the clock and the versions (`trivial`), and which error handler a session has (`process::session`).
 
 pub mod added;
 

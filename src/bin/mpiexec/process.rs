@@ -3,7 +3,6 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
@@ -16,6 +15,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socketpair
 use nix::sys::stat::Mode;
 use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
 use nix::unistd::{Pid, getpid, getppid, pipe2, setpgid};
+use weft::tools::locality::pid_namespace;
 use weft::tools::pmi1::{
     ENV_INITIAL_ERRHANDLER, ENV_JOB, ENV_MEMORY_ALLOC_KINDS, ENV_PIDS, ENV_PROCESS_SETS, ENV_PROCESSORS,
 };
@@ -80,14 +80,13 @@ impl Inherited {
         if let Some((_, hard)) = files {
             let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
         }
-        let namespace = std::fs::metadata("/proc/self/ns/pid").ok();
         Ok(Inherited {
             mask,
             files,
             processors: std::thread::available_parallelism()
                 .ok()
                 .map(|number| number.get()),
-            pids: namespace.map(|namespace| namespace.ino()),
+            pids: pid_namespace().ok(),
         })
     }
 }

@@ -5,8 +5,7 @@ use serde::Serialize;
 use weft::Result;
 use weft::tools::locality::Topology;
 use weft::tools::settings::{Origin, Settings, TABLE, ValueKind};
-use weft::tools::{JobId, ProcessName};
-use weft::tools::{Lane, choose as lanes};
+use weft::tools::{JobId, ProcessName, Wanted};
 use weft::tools::{MPI_ABI_SUBVERSION, MPI_ABI_VERSION, MPI_SUBVERSION, MPI_VERSION};
 use weft::tools::{ShmLane, shm};
 use weft::tools::{fabric, select};
@@ -138,7 +137,7 @@ impl Report {
     /// Asks libfabric, and reads the settings through `lookup`. An error: a setting is malformed.
     pub fn gather(lookup: impl Fn(&str) -> Option<String>, local_only: bool) -> Result<Report> {
         let settings = Settings::read(&lookup)?;
-        let wanted = lanes::Wanted::of(&settings, lookup("FI_PROVIDER"));
+        let wanted = Wanted::of(&settings, lookup("FI_PROVIDER"));
         let shared_memory = shared_memory(&settings, wanted);
         let uses = TransportChoice::of(&settings, wanted, &shared_memory);
         // Where shared memory is used on this machine, the provider is for other machines.
@@ -187,7 +186,7 @@ fn hardware() -> Hardware {
     }
 }
 
-fn shared_memory(settings: &Settings, wanted: lanes::Wanted) -> SharedMemory {
+fn shared_memory(settings: &Settings, wanted: Wanted) -> SharedMemory {
     let options = shm::Options {
         me: ProcessName {
             job: JobId(0),
@@ -203,7 +202,7 @@ fn shared_memory(settings: &Settings, wanted: lanes::Wanted) -> SharedMemory {
     let opened = ShmLane::open(options);
     SharedMemory {
         works: opened.is_ok(),
-        reads_memory: opened.as_ref().is_ok_and(|lane| lane.limits().rma),
+        reads_memory: opened.as_ref().is_ok_and(|lane| lane.reads_memory()),
         reason: match opened {
             Err(error) => Some(error.message.into_owned()),
             Ok(_) if !wanted.shm => Some(wanted.why_no_shm()),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use weft::tools::transports::columns;
+use weft::tools::columns;
 
 use super::report::{Provider, Report, SharedMemory, Transports};
 

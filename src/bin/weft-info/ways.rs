@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use weft::tools::choose::Wanted;
+use weft::tools::Wanted;
 use weft::tools::select;
 use weft::tools::settings::Settings;
 

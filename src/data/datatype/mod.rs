@@ -13,6 +13,13 @@
 //! layout costs no more than the arguments of its constructor. Commit only marks.
 //!
 //! This module holds no state but the table of predefined types, and never communicates.
+//!
+//! - `construct`, `array`: the constructors; `parametrised`: types found by size or precision
+//! - `basic`, `predefined`: what all others are made of
+//! - `external`: the `external32` form
+//!
+//! What does not belong here: handles and arguments (`abi::datatype`), the buffer that a call is given (`data::memory`), and arithmetic on
+//! elements (`data::op`).
 
 mod array;
 mod basic;

@@ -3,6 +3,9 @@
 //!
 //! A predefined operation on a predefined type is a kernel, a plain function over two arrays: `kernels` has those on
 //! numbers, `location` those on pairs, `longdouble` and `binary128` the arithmetic that Rust lacks. Buffers need no alignment.
+//!
+//! What does not belong here: in which order the elements of several processes are combined (`objects::collective`), handles and arguments
+//! (`abi::collective`), and which types there are (`data::datatype`).
 
 mod binary128;
 mod kernels;

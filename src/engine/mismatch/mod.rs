@@ -9,6 +9,9 @@
 //!
 //! - `step`: the contents of a tag
 //! - `crossing`: two processes that wait for each other in different operations
+//!
+//! What does not belong here: what communicators are called in the report (`objects::communicator::names`), whether a wait can end
+//! before a request has (`instance`), and words about waits that are right (`describe`).
 
 mod crossing;
 mod step;

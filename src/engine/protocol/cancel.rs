@@ -84,7 +84,7 @@ impl Engine {
                     return;
                 }
                 state.ask_back(id);
-                self.flush(to);
+                self.flush_unless_refused(to);
                 // This process has the answer itself, so a program that tests only once sees the result at once.
                 while to == self.state.me && self.awaits_answer(id) && self.progress(false) {}
             }
@@ -173,7 +173,7 @@ impl EngineState {
     }
 
     /// A sender cancels a message: that succeeds if no receive has matched it.
-    pub(in crate::engine) fn on_cancel(&mut self, header: &Header, payload: RawBytes) -> bool {
+    pub(in crate::engine) fn on_cancel(&mut self, header: &Header<PeerIndex>, payload: RawBytes) -> bool {
         let Some(payload) = payload.array::<16>() else {
             return false;
         };
@@ -191,14 +191,14 @@ impl EngineState {
             self.forget(message);
         }
         let request = u64::from_le_bytes(*request);
-        self.reply_flagged(
-            header.src,
-            MessageKind::CANCEL_REPLY,
-            if cancelled { FLAG_CANCELLED } else { 0 },
-            0,
-            request,
-            &[],
-        );
+        let reply = Words {
+            kind: MessageKind::CANCEL_REPLY,
+            flags: if cancelled { FLAG_CANCELLED } else { 0 },
+            tag: 0,
+            context: 0,
+            arg: request,
+        };
+        self.reply_with(header.src, reply, &[]);
         true
     }
 

@@ -4,6 +4,7 @@
 
 use crate::base::bytes::RawBytes;
 use crate::base::error::Result;
+use crate::data::pieces::Piece;
 use crate::engine::matching::Envelope;
 use crate::engine::receive::{Attended, deliver, envelope};
 use crate::engine::request::{Outcome, ReceiveStage, RequestId, SentWork, Work};
@@ -26,12 +27,12 @@ impl Engine {
         if send.sync {
             return Tried::NotNow;
         }
-        // SAFETY: the caller keeps the memory valid, and lets nobody write to it, until the send has ended.
-        let seq = match unsafe { send.memory.slice(0, len) } {
-            Some(payload) => self.send_now(send.peer, &send.envelope, payload),
+        let seq = match send.memory.piece(0, len) {
+            // SAFETY: the caller says that the memory is readable, and nobody writes to it, during the call.
+            Some(payload) => unsafe { self.send_now(send.peer, &send.envelope, payload) },
             None => self.send_header(send.peer, &send.envelope, len, |lane, header| {
                 lane.send_packed(send.peer, header, len, &mut |into| {
-                    // SAFETY: the caller keeps the memory valid, and lets nobody write to it, until the send has ended.
+                    // SAFETY: as above; the lane's room is none of the user's memory.
                     unsafe { send.memory.pack(0, into) };
                 })
             }),
@@ -42,25 +43,32 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::try_send`], for a run of bytes; returns the message's number.
+    /// As [`Engine::try_send`], of a run of bytes; returns the message's sequence number.
+    ///
+    /// # Safety
+    /// As for [`Engine::try_send`].
     #[inline(always)]
-    pub fn send_now(&mut self, to: PeerIndex, envelope: &Envelope, payload: &[u8]) -> Option<u32> {
-        self.send_header(to, envelope, payload.len(), |lane, header| {
-            // SAFETY: short enough never to be pending.
+    pub unsafe fn send_now(&mut self, to: PeerIndex, envelope: &Envelope, payload: Piece) -> Option<u32> {
+        self.send_header(to, envelope, payload.len, |lane, header| {
+            // SAFETY: the caller says that it is readable during the call; short enough never to be pending.
             unsafe { lane.send(to, header, payload, u64::MAX) }
         })
     }
 
     /// As [`Engine::send_now`]; returns the send's request, which has ended.
+    ///
+    /// # Safety
+    /// As for [`Engine::try_send`].
     #[inline(always)]
-    pub fn send_now_with_request(
+    pub unsafe fn send_now_with_request(
         &mut self,
         to: PeerIndex,
         envelope: &Envelope,
-        payload: &[u8],
+        payload: Piece,
     ) -> Option<RequestId> {
-        let seq = self.send_now(to, envelope, payload)?;
-        Some(self.state.sent(to, *envelope, seq, payload.len()))
+        // SAFETY: the caller's promise is the same.
+        let seq = unsafe { self.send_now(to, envelope, payload) }?;
+        Some(self.state.sent(to, *envelope, seq, payload.len))
     }
 
     /// Calls `hand` to give the lane an eager message with a payload of `len` bytes, if that can be sent now.
@@ -78,7 +86,7 @@ impl Engine {
             return None;
         }
         let header = peer.header(
-            state.me,
+            state.name.rank,
             Words {
                 kind: MessageKind::EAGER,
                 flags: 0,
@@ -120,7 +128,7 @@ impl EngineState {
 
     /// Handles an eager message that is not of a synchronous send.
     #[inline]
-    pub(in crate::engine) fn on_eager(&mut self, header: &Header, payload: RawBytes) -> bool {
+    pub(in crate::engine) fn on_eager(&mut self, header: &Header<PeerIndex>, payload: RawBytes) -> bool {
         let Some(envelope) = envelope(header) else {
             return false;
         };
@@ -132,7 +140,8 @@ impl EngineState {
                 // Its rank is not the sender's.
                 return false;
             }
-            let arrived = deliver(&envelope, &receive.memory, payload);
+            // SAFETY: the receive is under way as long as it is attended.
+            let arrived = unsafe { deliver(&envelope, &receive.memory, payload) };
             self.attended = Attended::Ended(arrived);
             self.events += 1;
             return true;
@@ -145,7 +154,8 @@ impl EngineState {
             && let ReceiveStage::Posted { peer, .. } = work.stage
             && peer.is_none_or(|peer| peer == header.src)
         {
-            let arrived = deliver(&envelope, &work.memory, payload);
+            // SAFETY: a posted receive has not ended.
+            let arrived = unsafe { deliver(&envelope, &work.memory, payload) };
             if let Some(task) = request.end(arrived.outcome()) {
                 self.ready.push(task);
             }

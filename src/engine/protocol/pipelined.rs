@@ -82,7 +82,7 @@ impl EngineState {
     }
 
     /// Handles a piece of a pipelined message. `false`: it makes no sense.
-    pub(in crate::engine) fn on_piece(&mut self, header: &Header, payload: RawBytes) -> bool {
+    pub(in crate::engine) fn on_piece(&mut self, header: &Header<PeerIndex>, payload: RawBytes) -> bool {
         let EngineState {
             arrivals,
             peers,
@@ -158,7 +158,8 @@ impl EngineState {
         let (from, sender, size) = (arrival.from, arrival.sender, arrival.size);
         if arrival.next == size {
             self.arrivals.remove(at);
-            return Received::Now(deliver(&envelope, memory, bytes[..].into()).outcome());
+            // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
+            return Received::Now(unsafe { deliver(&envelope, memory, bytes[..].into()) }.outcome());
         }
         if let ConnectionState::Lost(error) = &self.peer(from).link {
             let outcome = Outcome::failed(error.clone());

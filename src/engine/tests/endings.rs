@@ -39,11 +39,43 @@ fn a_send_that_is_given_up_has_ended_and_sends_no_more() {
         let bytes: usize = heard.iter().map(|(_, payload)| payload.len()).sum();
         assert_eq!(bytes as u64, granted);
         assert_eq!(scene.engine.is_complete(other), Some(granted == LEN as u64));
-        // A late answer finds no request, and does no harm.
+        // A receiver that asks for its data is answered that there is none.
         let grant = Grant::new(LEN as u64, LEN as u64).encode();
         scene.says(MessageKind::CTS, 0, (0, 7, given_up.to_u64()), &grant);
-        assert!(!scene.is_lost() && scene.heard().is_empty());
+        let heard = scene.heard();
+        let answers: Vec<_> = heard
+            .iter()
+            .map(|(header, _)| (header.kind, header.arg))
+            .collect();
+        assert!(
+            !scene.is_lost() && answers == [(MessageKind::GONE, 7)],
+            "{answers:?}"
+        );
     }
+}
+
+#[test]
+fn a_receive_whose_send_was_given_up_ends_with_an_error() {
+    let mut scene = without_reads();
+    let mut buffer = vec![0; LEN];
+    let id = scene.post(6, Memory::of_mut(&mut buffer));
+    scene.announces(0, 6, LEN as u64);
+    scene.heard();
+    scene.says(MessageKind::GONE, 0, (0, 0, id.to_u64()), &[]);
+    let error = scene
+        .engine
+        .take(id)
+        .expect("it has ended")
+        .error
+        .expect("an error");
+    assert!(error.message.contains("given up"), "{error:?}");
+    // It may come twice; but not for a receive that has asked for nothing.
+    scene.says(MessageKind::GONE, 0, (0, 0, id.to_u64()), &[]);
+    assert!(!scene.is_lost());
+    let id = scene.post(6, Memory::of_mut(&mut buffer));
+    scene.says(MessageKind::GONE, 0, (0, 0, id.to_u64()), &[]);
+    assert!(scene.is_lost());
+    scene.engine.abandon(id);
 }
 
 #[test]

@@ -272,7 +272,10 @@ fn unauthenticated_senders_that_hang_up_before_a_long_message_is_fetched_hold_no
             .connect(PeerIndex::new(0), &address)
             .expect("a good address");
         let start = Instant::now();
-        let (to, context) = (sender.peers[&0].address, sender.operations.context(0));
+        let (to, context) = (
+            sender.peers[&PeerIndex::new(0)].address,
+            sender.operations.context(0),
+        );
         // SAFETY: the bytes and the unauthenticated sender's contexts outlive its endpoint.
         while unsafe {
             sender
@@ -297,7 +300,7 @@ fn unauthenticated_senders_that_hang_up_before_a_long_message_is_fetched_hold_no
         for round in 0..4 {
             let payload = message(4 * number + round, 4000);
             // SAFETY: short enough to be copied.
-            while unsafe { known_peer.send(PeerIndex::new(0), &payload[..40], &payload[40..], 1) }
+            while unsafe { known_peer.send(PeerIndex::new(0), &payload[..40], Piece::of(&payload[40..]), 1) }
                 != Ok(Sent::Done)
             {
                 receiver.poll();
@@ -372,8 +375,8 @@ fn three_hundred_endpoints_send_to_one() {
             if let Some(bytes) = plans[at].get(next[at]) {
                 let (header, payload) = bytes.split_at(HEADER_BYTES);
                 // SAFETY: the plans outlive the lanes.
-                let sent =
-                    unsafe { sender.send(PeerIndex::new(0), header, payload, 1) }.expect("sending works");
+                let sent = unsafe { sender.send(PeerIndex::new(0), header, Piece::of(payload), 1) }
+                    .expect("sending works");
                 next[at] += usize::from(sent != Sent::Again);
             }
             sender.poll(log).expect("polling works");

@@ -18,6 +18,14 @@
 //!
 //! What comes from the network is only passed on: nothing in a message is read here. An unauthenticated sender who
 //! connects and sends junk costs a completion with an error, or a message that the engine refuses.
+//!
+//! - `open`, `tuning`: opening the lane, and sizes for each provider
+//! - `send`, `receive`, `reads`: messages out, messages in, reads of remote memory; `operations`: those under way
+//! - `peers`: whom it talks to; `registered`, `keys`, `memory`: memory that libfabric and peers use
+//! - `shm_name`, `shm_room`: what libfabric's own `shm` provider needs
+//!
+//! What does not belong here: calls of libfabric and the choice of a provider (`system::fabric`), which lanes are opened
+//! (`lane::choose`), and Weft's own shared memory (`lane::shm`).
 
 #[cfg(test)]
 pub(crate) mod incast;
@@ -111,7 +119,7 @@ pub struct OfiLane {
     counts_all: bool,
     scratch: Box<[u8]>,
     batch: Batch,
-    peers: HashMap<u32, Peer, FxBuildHasher>,
+    peers: HashMap<PeerIndex, Peer, FxBuildHasher>,
     registrar: Registrar,
     /// Whether buffers of local operations are registered: the provider asks for it, or a test.
     registers_local: bool,
@@ -197,7 +205,7 @@ impl OfiLane {
     /// What to return to the engine after libfabric returned `FI_EAGAIN`.
     #[cold]
     fn again(&mut self, peer: PeerIndex) -> Sent {
-        if let Some(known) = self.peers.get_mut(&peer.number()) {
+        if let Some(known) = self.peers.get_mut(&peer) {
             known.refused();
         }
         Sent::Again
@@ -303,7 +311,7 @@ impl OfiLane {
         // A copied message was reported as sent, so if it is lost, the peer counts as lost whatever the reason is.
         if let Some(peer) = peer
             && (copied || failure.error.is_unreachable())
-            && let Some(known) = self.peers.get_mut(&peer.number())
+            && let Some(known) = self.peers.get_mut(&peer)
             && !std::mem::replace(&mut known.lost, true)
         {
             sink.peer_lost(peer, error);
@@ -339,7 +347,7 @@ impl Lane for OfiLane {
                 peer.number()
             )
         })?;
-        self.peers.insert(peer.number(), Peer::new(number, name));
+        self.peers.insert(peer, Peer::new(number, name));
         if let Some((sockets, address)) = self.sockets.as_mut().zip(fabric::socket_address(name)) {
             sockets.add(address);
         }
@@ -347,10 +355,13 @@ impl Lane for OfiLane {
     }
 
     #[inline]
-    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: &[u8], token: u64) -> Result<Sent> {
-        let len = header.len() + payload.len();
+    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: Piece, token: u64) -> Result<Sent> {
+        let len = header.len() + payload.len;
         if len <= self.limits.buffered {
-            return self.send_short(peer, header, payload.len(), |to| to.copy_from_slice(payload));
+            return self.send_short(peer, header, payload.len, |to| {
+                // SAFETY: the caller says that the payload is readable.
+                to.fill_from(unsafe { payload.bytes() });
+            });
         }
         if len > self.limits.message || header.len() > self.limits.buffered {
             return Err(err!(
@@ -371,7 +382,7 @@ impl Lane for OfiLane {
         len: usize,
         fill: &mut dyn FnMut(RawRoom),
     ) -> Result<Sent> {
-        self.send_short(peer, header, len, |into| fill(into.into()))
+        self.send_short(peer, header, len, fill)
     }
 
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<bool> {
@@ -416,7 +427,7 @@ impl Lane for OfiLane {
     }
 
     unsafe fn register(&mut self, pieces: &[Piece]) -> Result<(Region, RemoteKey)> {
-        let &[Piece { address, len }] = pieces else {
+        let &[piece] = pieces else {
             return Err(err!(
                 Intern,
                 "the lane {} registers one piece at a time",
@@ -426,16 +437,16 @@ impl Lane for OfiLane {
         // SAFETY: the caller keeps the memory valid until `deregister`, at which the region ends.
         let registered = unsafe {
             self.registrar
-                .register(&self.domain, &self.endpoint, address, len, Access::RemoteRead)
+                .register(&self.domain, &self.endpoint, piece, Access::RemoteRead)
         }?;
         let key = RemoteMemory {
             key: registered.region.key(),
             base: if self.info.addresses_virtual() {
-                address as u64
+                piece.address as u64
             } else {
                 0
             },
-            len: len as u64,
+            len: piece.len as u64,
         };
         self.next_region += 1;
         self.registered.insert(self.next_region, registered);
@@ -466,7 +477,7 @@ impl Lane for OfiLane {
                 self.provider
             ));
         }
-        let Some(address) = self.peers.get(&peer.number()).map(|known| known.address) else {
+        let Some(address) = self.peers.get(&peer).map(|known| known.address) else {
             return Err(self.unknown(peer));
         };
         if len == 0 {
@@ -486,13 +497,8 @@ impl Lane for OfiLane {
             for piece in into {
                 // SAFETY: the caller keeps the targets valid until the completion, at which the regions end.
                 let region = unsafe {
-                    self.registrar.register(
-                        &self.domain,
-                        &self.endpoint,
-                        piece.address,
-                        piece.len,
-                        Access::ReadInto,
-                    )
+                    self.registrar
+                        .register(&self.domain, &self.endpoint, *piece, Access::ReadInto)
                 };
                 match region {
                     Ok(region) => read.regions.push(region),
@@ -533,12 +539,12 @@ impl Lane for OfiLane {
     }
 
     fn place(&self, peer: PeerIndex) -> Option<String> {
-        Some(self.peers.get(&peer.number())?.place(&self.info))
+        Some(self.peers.get(&peer)?.place(&self.info))
     }
 
     fn late(&mut self, peer: PeerIndex) -> Option<String> {
         let limit = self.report_after?;
-        let known = self.peers.get_mut(&peer.number())?;
+        let known = self.peers.get_mut(&peer)?;
         known.is_late(limit, Instant::now()).then(|| {
             let hint = match fabric::socket_address(&self.own_name) {
                 Some(_) => ": WEFT_INTERFACE names another network interface",

@@ -5,6 +5,7 @@ use std::ffi::c_void;
 
 use super::memory::{Contexts, Pages};
 use super::registered::Registered;
+use crate::base::bytes::{RawBytes, RawRoom};
 use crate::base::error::Result;
 use crate::identity::PeerIndex;
 
@@ -139,7 +140,7 @@ impl Operations {
     }
 
     /// Copies a message into a free spare buffer. It must fit, which the caller has checked.
-    pub(super) fn fill_spare(&mut self, Spare(number): Spare, header: &[u8], payload: &[u8]) -> *const u8 {
+    pub(super) fn fill_spare(&mut self, Spare(number): Spare, header: &[u8], payload: RawBytes) -> *const u8 {
         let offset = self.slots.len() * self.stride + number * self.spare_len;
         assert!(self.spares.contains(&Spare(number)) && header.len() + payload.len() <= self.spare_len);
         // SAFETY: the buffer is inside the pages, which are mapped for writing, and long enough (asserted); nobody uses it
@@ -148,7 +149,7 @@ impl Operations {
             std::slice::from_raw_parts_mut(self.bounce.base().add(offset), header.len() + payload.len())
         };
         buffer[..header.len()].copy_from_slice(header);
-        buffer[header.len()..].copy_from_slice(payload);
+        RawRoom::from(&mut buffer[header.len()..]).fill_from(payload);
         buffer.as_ptr()
     }
 
@@ -177,18 +178,21 @@ impl Operations {
         slot: usize,
         header: &[u8],
         len: usize,
-        payload: impl FnOnce(&mut [u8]),
+        payload: impl FnOnce(RawRoom),
     ) -> *const u8 {
-        assert!(slot < self.slots.len() && header.len() + len <= self.stride);
+        assert!(
+            matches!(self.slots[slot], Operation::Free { .. }) && header.len() + len <= self.stride,
+            "the slot is free, and the message fits"
+        );
         // SAFETY: the slot's buffer is inside the pages, which are mapped for writing, and long enough (asserted); the slot
-        // is free, so libfabric does not use it, and nobody else has this memory.
+        // is free (asserted), so libfabric does not use it, and nobody else has this memory.
         let buffer = unsafe {
             let at = self.bounce.base().add(slot * self.stride);
             std::slice::from_raw_parts_mut(at, header.len() + len)
         };
         let (head, rest) = buffer.split_at_mut(header.len());
         head.copy_from_slice(header);
-        payload(rest);
+        payload(RawRoom::from(rest));
         buffer.as_ptr()
     }
 }
@@ -221,12 +225,12 @@ mod tests {
     #[test]
     fn spare_buffers_lie_apart_and_come_back() {
         let mut operations = Operations::new(3, 64, 2, 1000).unwrap();
-        let slot = operations.fill(2, &[1; 32], 32, |rest| rest.fill(1));
+        let slot = operations.fill(2, &[1; 32], 32, |rest| rest.fill_from(&[1; 32][..]));
         let first = operations.spare().unwrap();
-        let a = operations.fill_spare(first, &[2; 40], &[2; 960]);
+        let a = operations.fill_spare(first, &[2; 40], RawBytes::from(&[2; 960][..]));
         operations.take(first);
         let second = operations.spare().unwrap();
-        let b = operations.fill_spare(second, &[3; 40], &[3; 960]);
+        let b = operations.fill_spare(second, &[3; 40], RawBytes::from(&[3; 960][..]));
         operations.take(second);
         assert_eq!(operations.spare(), None);
         // SAFETY: the buffers are the operations', and have that many bytes.

@@ -90,7 +90,7 @@ impl Served {
                 let (peer, header, token) = (request.peer(), request.bytes(), request.number());
                 let payload = request.bytes().to_vec();
                 // SAFETY: a payload that is not copied is kept, and the lane closed before it.
-                let sent = unsafe { self.lane.send(peer, header, &payload, token) };
+                let sent = unsafe { self.lane.send(peer, header, Piece::of(&payload), token) };
                 if sent == Ok(Sent::Pending) {
                     self.memory.push(payload);
                 }
@@ -174,9 +174,6 @@ struct OtherProcess {
     /// Where the bytes of reads go, by token.
     targets: HashMap<u64, Vec<Piece>>,
 }
-
-// SAFETY: the pieces are the test's, of no thread in particular.
-unsafe impl Send for OtherProcess {}
 
 impl OtherProcess {
     /// Opens one over a provider of the libfabric in a folder, or of the one that this process would load.
@@ -301,12 +298,14 @@ impl Lane for OtherProcess {
         self.ask(CONNECT, say, |_, words| words.result())
     }
 
-    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: &[u8], token: u64) -> Result<Sent> {
+    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: Piece, token: u64) -> Result<Sent> {
+        // SAFETY: the caller says that the payload is readable.
+        let payload = unsafe { payload.bytes() }.to_vec();
         let say = |request: &mut Answer| {
             request.number(peer.number().into());
             request.bytes(header);
             request.number(token);
-            request.bytes(payload);
+            request.bytes(&payload);
         };
         self.ask(SEND, say, |_, words| words.sent())
     }
@@ -354,15 +353,15 @@ impl Lane for OtherProcess {
     }
 
     unsafe fn register(&mut self, pieces: &[Piece]) -> Result<(Region, RemoteKey)> {
-        let &[Piece { address, len }] = pieces else {
+        let &[piece] = pieces else {
             return Err(err!(Intern, "one piece at a time"));
         };
         // SAFETY: the caller keeps it valid; the other process gets a copy.
-        let bytes = unsafe { std::slice::from_raw_parts(address, len) };
+        let bytes = unsafe { piece.bytes() }.to_vec();
         let read = |_: &mut OtherProcess, words: &mut Words<'_>| {
             (Region(words.number()), RemoteKey(words.bytes().to_vec()))
         };
-        Ok(self.ask(REGISTER, |request| request.bytes(bytes), read))
+        Ok(self.ask(REGISTER, |request| request.bytes(&bytes), read))
     }
 
     fn deregister(&mut self, region: Region) {

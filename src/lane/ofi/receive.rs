@@ -18,6 +18,9 @@
 //! filled in the order in which they were posted: a message in one of them shows that those before it have no room left,
 //! and others are posted instead. And where bytes stay in the sockets while no message comes
 //! ([`ReceiveBuffers::distrust`]), all buffers are held by incomplete messages.
+//!
+//! What does not belong here: what becomes of a message (the lane hands it to the engine), how long and how many buffers are at first
+//! (`tuning`), and finding out that bytes stay in the sockets (the lane, with `system::fabric`).
 
 use std::collections::VecDeque;
 

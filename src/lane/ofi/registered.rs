@@ -4,6 +4,8 @@ use std::rc::Rc;
 
 use super::keys::Keys;
 use crate::base::error::Result;
+use crate::data::kind::MemoryKind;
+use crate::data::pieces::Piece;
 use crate::err;
 use crate::lane::RemoteKey;
 use crate::system::fabric::{Access, Domain, Endpoint, MemoryRegion};
@@ -54,8 +56,7 @@ impl Registrar {
         &mut self,
         domain: &Rc<Domain>,
         endpoint: &Rc<Endpoint>,
-        address: *const u8,
-        len: usize,
+        memory: Piece,
         access: Access,
     ) -> Result<Registered> {
         #[cfg(test)]
@@ -72,6 +73,8 @@ impl Registrar {
         } else {
             Some(self.keys.take()?)
         };
+        let MemoryKind::System = memory.kind;
+        let (address, len) = (memory.address.cast_const(), memory.len);
         // SAFETY: the caller keeps the memory valid until the registration ends.
         let region =
             unsafe { MemoryRegion::register(domain, endpoint, address, len, access, key.unwrap_or(0)) };

@@ -189,7 +189,7 @@ fn where_nobody_answers_the_address_is_told() {
         let start = std::time::Instant::now();
         let words = loop {
             // SAFETY: the message is short enough to be copied.
-            match unsafe { lane.send(PeerIndex::new(5), &[1; 40], &[], 1) } {
+            match unsafe { lane.send(PeerIndex::new(5), &[1; 40], Piece::EMPTY, 1) } {
                 Ok(Sent::Again) => {
                     if let Some(words) = lane.late(PeerIndex::new(5)) {
                         break words;
@@ -225,7 +225,7 @@ fn a_peer_that_calls_nothing_for_long_is_told_of_and_not_lost() {
         // Without the other side only the first connection is made.
         for _ in 0..1000 {
             // SAFETY: the message is copied.
-            sent = unsafe { pair.lanes[0].send(PeerIndex::new(1), &[7; 40], &[], 1) }.unwrap();
+            sent = unsafe { pair.lanes[0].send(PeerIndex::new(1), &[7; 40], Piece::EMPTY, 1) }.unwrap();
             if sent == Sent::Done {
                 break;
             }
@@ -248,7 +248,7 @@ fn a_peer_that_is_gone_is_noticed() {
     let start = std::time::Instant::now();
     // Sooner or later a send fails.
     // SAFETY: the payload outlives the lane.
-    while unsafe { lane.send(PeerIndex::new(1), &[1; 40], &payload, 1) }.is_ok() {
+    while unsafe { lane.send(PeerIndex::new(1), &[1; 40], Piece::of(&payload), 1) }.is_ok() {
         lane.poll(&mut log).unwrap();
         if !log.lost.is_empty() || log.completed.iter().any(|(_, result)| result.is_err()) {
             break;
@@ -268,7 +268,7 @@ fn tcp_says_again_when_a_peer_is_gone() {
     let (mut lane, mut log) = left_alone(over_tcp()[1]);
     let start = std::time::Instant::now();
     // SAFETY: the message is copied.
-    while unsafe { lane.send(PeerIndex::new(1), &[1; 40], &[2; 8], 1) } == Ok(Sent::Done) {
+    while unsafe { lane.send(PeerIndex::new(1), &[1; 40], Piece::of(&[2; 8]), 1) } == Ok(Sent::Done) {
         lane.poll(&mut log).unwrap();
         assert!(
             start.elapsed() < Duration::from_secs(20),
@@ -378,7 +378,7 @@ fn a_sleeping_lane_is_woken() {
         assert!(!readable(20), "{provider}: woken by nothing");
         // A message wakes it.
         // SAFETY: the message is copied.
-        let sent = unsafe { pair.lanes[0].send(PeerIndex::new(1), &[2; 40], &[], 1) };
+        let sent = unsafe { pair.lanes[0].send(PeerIndex::new(1), &[2; 40], Piece::EMPTY, 1) };
         assert_eq!(sent, Ok(Sent::Done), "{provider}");
         assert!(readable(5000), "{provider}: the message did not wake the sleeper");
         let start = std::time::Instant::now();

@@ -3,19 +3,19 @@
 
 use crate::system::shared_memory::Machine;
 
-/// The part that two processes must have in common.
+/// What two processes must have in common to reach each other by this lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct MemoryDomain {
     /// The machine, and the namespace of process ids.
     pub machine: Machine,
     /// See `WEFT_FAKE_NODES`.
     pub node: u32,
 }
 
-impl Place {
+impl MemoryDomain {
     /// That of this process. The error says what is missing.
-    pub fn here(node: u32) -> Result<Place, String> {
-        Ok(Place {
+    pub fn here(node: u32) -> Result<MemoryDomain, String> {
+        Ok(MemoryDomain {
             machine: Machine::here()?,
             node,
         })
@@ -26,7 +26,7 @@ impl Place {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Address {
     /// The machine and namespaces where the rest is valid.
-    pub place: Place,
+    pub domain: MemoryDomain,
     /// The process.
     pub pid: u32,
     /// Its segment's descriptor.
@@ -50,7 +50,7 @@ impl Address {
     /// The bytes for the card.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(Address::BYTES);
-        let Place { machine, node } = self.place;
+        let MemoryDomain { machine, node } = self.domain;
         bytes.extend_from_slice(&machine.boot.to_le_bytes());
         bytes.extend_from_slice(&machine.pids.to_le_bytes());
         for number in [node, self.pid, self.segment, self.rings, self.bell] {
@@ -82,7 +82,7 @@ impl Address {
         let [node, pid, segment, rings, bell] = small;
         let [token, token_at, bell_inode] = large;
         Some(Address {
-            place: Place {
+            domain: MemoryDomain {
                 machine: Machine {
                     boot: u128::from_le_bytes(*boot),
                     pids: u64::from_le_bytes(*pids),

@@ -5,6 +5,9 @@
 
 use std::io;
 
+use smallvec::SmallVec;
+
+use crate::data::kind::MemoryKind;
 use crate::data::pieces::{Cursor, Piece, total};
 
 /// The longest read; the kernel shortens longer ones.
@@ -40,7 +43,20 @@ pub fn remote(address: u64, len: usize) -> Piece {
     Piece {
         address: std::ptr::without_provenance_mut(address as usize),
         len,
+        kind: MemoryKind::System,
     }
+}
+
+/// Pieces as the kernel takes them.
+fn iovecs(pieces: &[Piece]) -> SmallVec<[libc::iovec; 4]> {
+    let iovec = |piece: &Piece| {
+        let MemoryKind::System = piece.kind;
+        libc::iovec {
+            iov_base: piece.address.cast(),
+            iov_len: piece.len,
+        }
+    };
+    pieces.iter().map(iovec).collect()
 }
 
 /// Reads all of `from`, memory of process `pid`, into the pieces `into` from `at` on, which have room for it, and advances `at`.
@@ -57,15 +73,15 @@ pub unsafe fn read(pid: u32, from: &[Piece], into: &[Piece], at: &mut Cursor) ->
         if bytes == 0 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        // SAFETY: `local` is the caller's; the kernel checks `remote`, and both lists have the lengths given. A piece is laid
-        // out as an iovec.
+        let (local, remote) = (iovecs(&local[..locals]), iovecs(&remote[..remotes]));
+        // SAFETY: `local` is the caller's; the kernel checks `remote`, and both lists have the lengths given.
         let count = unsafe {
             libc::process_vm_readv(
                 pid as libc::pid_t,
-                local.as_ptr().cast(),
-                locals as libc::c_ulong,
-                remote.as_ptr().cast(),
-                remotes as libc::c_ulong,
+                local.as_ptr(),
+                local.len() as libc::c_ulong,
+                remote.as_ptr(),
+                remote.len() as libc::c_ulong,
                 0,
             )
         };

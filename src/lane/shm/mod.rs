@@ -10,6 +10,9 @@
 //! memory ([`cma`]). [`doorbell`] wakes sleepers.
 //!
 //! The death of a peer is not noticed here: the launcher notices it.
+//!
+//! What does not belong here: memory files as such (`system::shared_memory`), which ranks share a machine (`system::locality`), memory that
+//! the user's windows share (`objects::window`), and libfabric's `shm` provider (`lane::ofi`).
 
 mod address;
 mod cma;
@@ -31,7 +34,7 @@ use crate::err;
 use crate::identity::{PeerIndex, ProcessName};
 use crate::lane::{HEADER_BYTES, Lane, Limits, Region, RemoteKey, Sent, Sink};
 
-use address::{Address, Place};
+use address::{Address, MemoryDomain};
 use doorbell::{Bell, BellPull, Fences, Shared};
 use registered::{Bookmark, Registered, Tables};
 use ring::{Popped, Receiver, Sender};
@@ -143,7 +146,7 @@ impl ShmLane {
                     .into(),
             ));
         }
-        let place = Place::here(options.node).map_err(failed)?;
+        let domain = MemoryDomain::here(options.node).map_err(failed)?;
         let fences = Fences::offered();
         let wants_fences = fences == Fences::BySenders;
         let segment = Segment::create(options.senders, options.token, wants_fences).map_err(|error| {
@@ -163,7 +166,7 @@ impl ShmLane {
             cma::allow();
         }
         let address = Address {
-            place,
+            domain,
             pid,
             segment: segment.descriptor() as u32,
             rings: segment.rings(),
@@ -186,6 +189,11 @@ impl ShmLane {
             crowded: options.crowded,
             stores: options.stores,
         })
+    }
+
+    /// Whether it can read another process's memory.
+    pub fn reads_memory(&self) -> bool {
+        self.cma
     }
 
     /// Calls `push` to put a message with a payload of `len` bytes into a peer's ring.
@@ -304,14 +312,14 @@ impl Lane for ShmLane {
         let Some(theirs) = Address::decode(address) else {
             return Err(failed("its business card is not understood".into()));
         };
-        let here = self.address.place;
-        if theirs.place.machine.boot != here.machine.boot {
+        let here = self.address.domain;
+        if theirs.domain.machine.boot != here.machine.boot {
             return Err(failed("it is on another machine".into()));
         }
-        if theirs.place.machine.pids != here.machine.pids {
+        if theirs.domain.machine.pids != here.machine.pids {
             return Err(failed("it is in another pid namespace".into()));
         }
-        if theirs.place.node != here.node {
+        if theirs.domain.node != here.node {
             return Err(failed("WEFT_FAKE_NODES puts it on another node".into()));
         }
         let bell = BellPull::open(theirs.pid, theirs.bell, theirs.bell_inode).map_err(failed)?;
@@ -345,7 +353,9 @@ impl Lane for ShmLane {
     }
 
     #[inline]
-    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: &[u8], _: u64) -> Result<Sent> {
+    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: Piece, _: u64) -> Result<Sent> {
+        // SAFETY: the caller says that the payload is readable, and it is copied before this returns.
+        let payload = unsafe { payload.bytes() };
         self.push(peer, header, payload.len(), |ring, header| {
             ring.push(header, payload)
         })

@@ -9,6 +9,7 @@ use std::io;
 use rustc_hash::FxBuildHasher;
 
 use super::cma;
+use crate::data::kind::MemoryKind;
 use crate::data::pieces::{Cursor, Piece, total};
 use crate::lane::{Region, RemoteKey};
 
@@ -194,7 +195,7 @@ impl Table {
                     (bookmark.start, bookmark.entry) = (end, bookmark.entry + 1);
                 }
             }
-            // SAFETY: the caller's pointer is null or valid for reading.
+            // SAFETY: the caller says that these pieces are valid for writing.
             unsafe { cma::read(pid, &runs[..number], into, &mut at) }?;
         }
         Ok(())
@@ -209,6 +210,7 @@ impl Table {
         let into = Piece {
             address: entries.as_mut_ptr().cast(),
             len: bytes,
+            kind: MemoryKind::System,
         };
         // SAFETY: `entries` is the caller's, and any bytes are numbers.
         unsafe { cma::read(pid, &[cma::remote(from, bytes)], &[into], &mut Cursor::default()) }

@@ -51,7 +51,7 @@ pub trait Memory {
     /// Stores the word of a cell (release).
     fn publish(&self, cell: u64, word: u64);
     /// Writes what follows the word in a cell: at most [`INLINE`] bytes of payload.
-    fn fill(&self, cell: u64, header: &[u8; HEADER_BYTES], payload: &[u8]);
+    fn fill(&self, cell: u64, header: &[u8; HEADER_BYTES], payload: RawBytes);
     /// Reads what follows the word.
     fn contents(&self, cell: u64) -> ([u8; HEADER_BYTES], [u8; INLINE]);
     /// Lets `fill` write `len` bytes into the bulk. Their previous contents have no meaning.
@@ -147,12 +147,12 @@ impl<M: Memory> Sender<M> {
 
     /// Puts a message into the ring. `false`: it is full. The payload has at most [`payload_max`] bytes.
     #[inline(always)]
-    pub fn push(&mut self, header: &[u8; HEADER_BYTES], payload: &[u8]) -> Result<bool, Nonsense> {
+    pub fn push(&mut self, header: &[u8; HEADER_BYTES], payload: RawBytes) -> Result<bool, Nonsense> {
         if payload.len() > INLINE {
-            return self.push_bulk(header, payload.len(), |mut to, writer| {
+            return self.push_bulk(header, payload.len(), move |mut to, writer| {
                 assert_eq!(to.len(), payload.len());
                 let (from, to, len) = (payload.as_ptr(), to.as_mut_ptr(), payload.len());
-                // SAFETY: both have the same length, and the ring overlaps no user buffer. A payload in the bulk begins at a line.
+                // SAFETY: both have the same length; no buffer of a message lies in a ring. A payload in the bulk begins at a line.
                 unsafe {
                     if len >= stores::LONG {
                         return writer.copy(from, to, len);
@@ -185,7 +185,7 @@ impl<M: Memory> Sender<M> {
         }
         let mut short = [0; INLINE];
         fill(RawRoom::from(&mut short[..len]));
-        self.push(header, &short[..len])
+        self.push(header, RawBytes::from(&short[..len]))
     }
 
     #[inline(never)]
@@ -207,7 +207,8 @@ impl<M: Memory> Sender<M> {
                 marks |= STREAMED;
             }
         });
-        self.memory.fill(self.sent % M::CELLS, header, &[]);
+        self.memory
+            .fill(self.sent % M::CELLS, header, RawBytes::from(&[][..]));
         self.bulk = end;
         self.publish(len, marks);
         Ok(true)

@@ -361,7 +361,7 @@ impl ring::Memory for Mapped {
     }
 
     #[inline(always)]
-    fn fill(&self, cell: u64, header: &[u8; HEADER_BYTES], payload: &[u8]) {
+    fn fill(&self, cell: u64, header: &[u8; HEADER_BYTES], payload: RawBytes) {
         assert!(payload.len() <= INLINE);
         let at = AT_CELLS + (cell as usize & (CELLS - 1)) * LINE;
         // By words, as `Header::encode` has just written it: the wider loads of a plain copy would wait for its stores.

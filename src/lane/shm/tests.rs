@@ -140,7 +140,7 @@ const HEADER: [u8; HEADER_BYTES] = [7; HEADER_BYTES];
 
 fn send(lane: &mut ShmLane, to: u32, payload: &[u8]) -> Sent {
     // SAFETY: the lane copies all that it takes.
-    unsafe { lane.send(PeerIndex::new(to), &HEADER, payload, 0) }.expect("sending works")
+    unsafe { lane.send(PeerIndex::new(to), &HEADER, Piece::of(payload), 0) }.expect("sending works")
 }
 
 /// A connected pair after a few messages from 0 to 1.
@@ -177,7 +177,7 @@ fn rubbish_in_any_word_of_a_ring_loses_that_peer_at_most() {
                 pair.lanes[1].poll(&mut log).expect("the lane itself works on");
                 assert!(log.lost.len() <= 1 && log.lost.iter().all(|(peer, _)| *peer == PeerIndex::new(0)));
                 // SAFETY: the lane copies all that it takes.
-                let _ = unsafe { pair.lanes[0].send(PeerIndex::new(1), &HEADER, &[3; 3000], 0) };
+                let _ = unsafe { pair.lanes[0].send(PeerIndex::new(1), &HEADER, Piece::of(&[3; 3000]), 0) };
             }
             // The other direction has a ring of its own.
             assert_eq!(send(&mut pair.lanes[1], 0, &[5; 30]), Sent::Done);
@@ -213,7 +213,7 @@ fn counters_that_can_not_be_fail_the_send() {
     }
     let error = (0..1000).find_map(|_| {
         // SAFETY: the lane copies all that it takes.
-        unsafe { pair.lanes[0].send(PeerIndex::new(1), &HEADER, &[3; 3000], 0) }.err()
+        unsafe { pair.lanes[0].send(PeerIndex::new(1), &HEADER, Piece::of(&[3; 3000]), 0) }.err()
     });
     assert!(
         error
@@ -388,7 +388,7 @@ fn places_are_counted_and_other_nodes_refused() {
         "there is room for four"
     );
     let mut elsewhere = receiver.address;
-    elsewhere.place.node = 1;
+    elsewhere.domain.node = 1;
     let error = senders[0]
         .connect(PeerIndex::new(9), &elsewhere.encode())
         .expect_err("it is elsewhere");

@@ -23,10 +23,10 @@ pub async fn bcast(operation: &Collective, root: impl Into<Root>, buffer: Buffer
     run.finish()
 }
 
-/// The bytes of `root` for every process. All pass the same number of bytes; their contents matter only at the root.
+/// The bytes of `root`, which is one of the ranks, for every process. All pass the same number; their contents matter only at the root.
 ///
 /// # Errors
-/// As for [`bcast`].
+/// What peers say of lost processes.
 pub async fn bcast_bytes(operation: &Collective, root: u32, mut bytes: Vec<u8>) -> Result<Vec<u8>> {
     let mut run = Run::new(operation);
     if run.size > 1 {

@@ -57,10 +57,7 @@ impl Chunk {
 
     /// `len` bytes.
     pub fn bytes(address: Address, len: usize) -> Chunk {
-        Chunk(Memory::Contiguous {
-            address: address.get(),
-            len,
-        })
+        Chunk(Memory::run(address.get(), len))
     }
 
     /// Some memory.
@@ -88,7 +85,7 @@ impl Chunk {
 
     /// The bytes, if they are one run.
     pub fn run(&self) -> Option<(Address, usize)> {
-        self.0.contiguous().map(|(address, len)| (Address(address), len))
+        self.0.contiguous().map(|run| (Address(run.address), run.len))
     }
 
     /// The same for the engine.
@@ -116,6 +113,7 @@ pub struct Buffer {
 
 impl Buffer {
     /// See the fields.
+    #[cfg(feature = "sim")]
     pub fn new(address: Address, count: u64, datatype: Arc<Datatype>) -> Buffer {
         Buffer {
             address,

@@ -9,6 +9,9 @@
 //! - `buffer`: arguments of the procedures; `overlap`: send and receive buffers that overlap
 //! - `run`: the messages of one run; `scratch`, `pieces`, `tree`, `reduction`: what algorithms are made of
 //!
+//! What does not belong here: handles and arguments (`abi::collective`), arithmetic on elements (`data::op`), making and ending
+//! communicators (`management`), and finding out that ranks call different operations (`engine::mismatch`).
+//!
 //! # Failures
 //! A message that fails does not end the operation on this process: the algorithm continues with what it has, so that its
 //! peers are not left waiting, and the first failure is the result. What the peers of a failed process then get is

@@ -223,11 +223,12 @@ fn span_of(of: impl Fn(&mut dyn FnMut(Memory))) -> Span {
     of(&mut |memory| {
         let (start, end) = match &memory {
             _ if memory.is_empty() => return,
-            Memory::Contiguous { address, len } => (address.addr(), address.addr().saturating_add(*len)),
+            Memory::Contiguous(run) => (run.address.addr(), run.address.addr().saturating_add(run.len)),
             Memory::Typed {
                 address,
                 count,
                 datatype,
+                ..
             } => {
                 whole.contiguous = false;
                 match span(datatype, *count) {

@@ -5,7 +5,6 @@ use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 
 use super::buffer::{Address, Chunk};
-use crate::base::bytes::RawRoom;
 use crate::base::error::Result;
 use crate::data::datatype::Datatype;
 use crate::data::memory::Memory;
@@ -156,10 +155,10 @@ unsafe fn copy_bytes(from: &Memory, to: &Memory, len: usize) {
     const CHUNK: usize = 32 << 10;
     // SAFETY: each access is within the first `len` bytes, which the caller says are readable and writable, and apart.
     unsafe {
-        if let Some(bytes) = from.slice(0, len) {
-            to.unpack(0, bytes);
-        } else if let Some((address, _)) = to.contiguous() {
-            from.pack(0, RawRoom::new(address, len));
+        if let Some(piece) = from.piece(0, len) {
+            to.unpack(0, piece.bytes());
+        } else if let Some(piece) = to.piece(0, len) {
+            from.pack(0, piece.room());
         } else {
             let mut chunk = vec![0; len.min(CHUNK)];
             let mut done = 0;

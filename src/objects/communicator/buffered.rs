@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::Communicator;
 use crate::base::error::Result;
 use crate::data::memory::Memory;
-use crate::engine::Tried;
 use crate::engine::buffered::{Attachment, BufferSlot, SendBuffer};
 use crate::engine::request::RequestId;
+use crate::engine::{Send, Tried};
 use crate::err;
 use crate::identity::Context;
 use crate::instance::Instance;
@@ -51,8 +51,8 @@ impl Communicator {
         // The engine is not locked while a long message is copied.
         // SAFETY: the memory is readable for the call, as the caller says; that many bytes were reserved.
         unsafe { slot.fill(&memory) };
-        let copy = slot.memory();
-        self.instance.engine().send_from(&message(copy), slot, request)
+        let Send { peer, envelope, .. } = message(memory);
+        self.instance.engine().send_from(peer, envelope, slot, request)
     }
 
     /// Room in the buffer, after freeing that of messages that have left.

@@ -5,6 +5,10 @@
 //! - [`Collective`]: the messages of one collective operation
 //! - `buffered`: sends in buffered mode
 //! - `names`: their names for people, in reports
+//! - `numbers`: tags of partitioned sends
+//!
+//! What does not belong here: the algorithms of collective operations (`collective`), partitioned communication but for its tags
+//! (`partitioned`), and matching (`engine`).
 
 mod buffered;
 pub mod names;

@@ -14,6 +14,9 @@
 //! reason, the others the rank.
 //!
 //! Nothing is read or written yet (`docs/unsupported.md`).
+//!
+//! What does not belong here: handles and arguments (`abi::file`), the `external32` form of data (`data::datatype`), and files that
+//! processes share as memory (`system::shared_memory`).
 
 mod agreement;
 mod amode;

@@ -177,7 +177,7 @@ impl Communicator {
         };
         let (place, size) = (place as usize, ranks.len());
         let operation = self.partial(tag);
-        let mut context = self.instance().new_context().bits().to_le_bytes().to_vec();
+        let mut context = self.instance().new_context().encode().to_vec();
         // A binomial tree from the group's first member.
         let mut mask = 1;
         while mask < size {
@@ -216,7 +216,7 @@ impl Communicator {
             group.member(0)
         ));
         let operation = meeting.collective();
-        let context = instance.new_context().bits().to_le_bytes().to_vec();
+        let context = instance.new_context().encode().to_vec();
         let context = collective::bcast_bytes(&operation, 0, context).await?;
         Ok(Communicator::new(&instance, context_of(&context), group))
     }
@@ -242,7 +242,7 @@ impl Communicator {
 
 /// The context id in a message.
 fn context_of(bytes: &[u8]) -> Context {
-    Context::of_bits(u64::from_le_bytes(bytes.try_into().expect("8 bytes")))
+    Context::decode(bytes.try_into().expect("the bytes of a context"))
 }
 
 /// The purpose of a meeting: calls of different kinds may have the same group and text.
@@ -285,7 +285,7 @@ impl ColorsAndKeys {
         mine[..4].copy_from_slice(&color.to_le_bytes());
         mine[4..8].copy_from_slice(&key.to_le_bytes());
         let context = communicator.instance().new_context();
-        mine[8..].copy_from_slice(&context.bits().to_le_bytes());
+        mine[8..].copy_from_slice(&context.encode());
         let all = collective::allgather_bytes(&operation, &mine).await?;
         let int = |bytes: &[u8]| i32::from_le_bytes(bytes.try_into().expect("4 bytes"));
         let answers = all

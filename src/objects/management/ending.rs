@@ -19,6 +19,16 @@ use crate::objects::communicator::Communicator;
 use crate::system::bootstrap::AfterFinalize;
 
 impl Communicator {
+    /// Its members part (`MPI_Comm_disconnect`, MPI 5.0 section 11.10.4): waits until all that was sent on it has arrived, at this
+    /// process and at the others. Collective. Inside the result is whether a message of its buffer was lost, which keeps nobody
+    /// from parting.
+    pub fn disconnect(self: &Arc<Self>) -> Result<Result<()>> {
+        let instance = self.instance();
+        let buffer = self.attachment().take();
+        instance.block_on_turns(Communicator::disconnect_all(instance, vec![self.clone()]))?;
+        Ok(instance.flush_all(buffer.as_slice()))
+    }
+
     /// A disconnect barrier of each communicator, all at once: a communicator does not wait for another, as
     /// other processes may disconnect them one by one. Returns when all that this process has to send has left it.
     ///
@@ -187,7 +197,7 @@ async fn exchange_cards(
         card.get(..u64::from_le_bytes(*len) as usize).map(<[u8]>::to_vec)
     });
     // An invalid card is ignored: the launcher has it, too.
-    let known = (0..).map(PeerIndex::new).zip(cards);
+    let known = (0..).map(PeerIndex::of_rank).zip(cards);
     Ok(known.filter_map(|(peer, card)| Some((peer, card?))).collect())
 }
 

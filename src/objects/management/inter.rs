@@ -91,16 +91,19 @@ impl Head {
         let mut bytes = [0; Head::BYTES];
         bytes[..4].copy_from_slice(&self.class.to_le_bytes());
         bytes[4..8].copy_from_slice(&self.len.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.context.bits().to_le_bytes());
+        bytes[8..].copy_from_slice(&self.context.encode());
         bytes
     }
 
     fn decode(bytes: &[u8; Head::BYTES]) -> Head {
-        let number = u128::from_le_bytes(*bytes);
+        let ([class, len], context) = (
+            [0, 4].map(|at| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))),
+            bytes[8..].try_into().expect("the bytes of a context"),
+        );
         Head {
-            class: number as u32,
-            len: (number >> 32) as u32,
-            context: Context::of_bits((number >> 64) as u64),
+            class,
+            len,
+            context: Context::decode(context),
         }
     }
 }

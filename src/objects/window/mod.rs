@@ -8,6 +8,9 @@
 //! A window has the processes of the communicator that it was made of and a context of its own, in which nothing else is sent:
 //! that of a communicator that the user never sees. So operations on a window are messages among its members like those
 //! of a collective, and freeing it disconnects that communicator.
+//!
+//! What does not belong here: handles and arguments (`abi::window`), memory that the user allocates without a window (`allocation`), and
+//! memory files as such (`system::shared_memory`).
 
 mod attached;
 mod hints;

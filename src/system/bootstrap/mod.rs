@@ -36,7 +36,7 @@ pub struct Job {
     /// How many processors the launcher gives to the ranks of this machine together, where it says so: a rank that is
     /// bound sees only its own.
     pub processors: Option<u32>,
-    /// The pid namespace of the launcher, where it says so: the inode of its `/proc/self/ns/pid`.
+    /// The pid namespace of the launcher, where it says so: its [`pid_namespace`](crate::system::locality::pid_namespace).
     pub launcher_pids: Option<u64>,
     /// Which ranks share a machine. By the launcher: a hint, as no launcher guarantees it.
     pub layout: Layout,
@@ -46,9 +46,6 @@ pub struct Job {
     pub id: String,
     /// The memory kinds that the user asked `mpiexec` for (`-memory-alloc-kinds`; MPI 5.0, section 11.4.3).
     pub memory_alloc_kinds: Option<String>,
-    /// The initial error handler that the user asked `mpiexec` for (`-initial-errhandler`; MPI 5.0, section 9.3):
-    /// `mpi_errors_abort`, `mpi_errors_are_fatal` or `mpi_errors_return`.
-    pub initial_errhandler: Option<String>,
     /// The process sets that the user asked `mpiexec` for (`-pset`): those that this process is in and others, each name
     /// once.
     pub process_sets: Vec<ProcessSet>,
@@ -113,7 +110,8 @@ pub trait Bootstrap: Send {
     /// The job as the launcher described it.
     fn job(&self) -> &Job;
 
-    /// For reports: `singleton`, `pmi-1 (weft)`, `pmi-1`.
+    /// For tests: `singleton`, `pmi-1 (weft)`, `pmi-1`.
+    #[allow(dead_code)]
     fn name(&self) -> &'static str;
 
     /// Makes this process's business card visible to the others. `incarnation` counts how often this process

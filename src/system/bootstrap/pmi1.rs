@@ -5,6 +5,12 @@
 //! because the answers contain their key; a request with `quiet=1` has no answer. Other launchers (Hydra of MPICH and
 //! Intel MPI, Slurm) answer each line in order and at once, return keys only after a barrier, and close the connection
 //! after `finalize` ([`AfterFinalize`]).
+//!
+//! - [`wire`]: the lines, which `mpiexec` reads and writes too
+//! - `machines`: where the ranks are, if the launcher's mapping can't be read
+//!
+//! What does not belong here: the launcher's side (`bin/mpiexec`), a process without a launcher (`singleton`), and how process sets are
+//! written (`process_sets`).
 
 mod machines;
 #[cfg(test)]
@@ -31,7 +37,9 @@ use wire::{LINE_BYTES_MAX, Lines, Message};
 
 /// The environment variable with the kinds of `mpiexec -memory-alloc-kinds`.
 pub const ENV_MEMORY_ALLOC_KINDS: &str = "WEFT_LAUNCH_MEMORY_ALLOC_KINDS";
-/// The environment variable with the handler of `mpiexec -initial-errhandler`.
+/// The environment variable with the handler of `mpiexec -initial-errhandler` (MPI 5.0 section 9.3): `mpi_errors_abort`,
+/// `mpi_errors_are_fatal` or `mpi_errors_return`. It counts before Init and after Finalize too, so it is read where an error is
+/// handled, whether there is a connection or not.
 pub const ENV_INITIAL_ERRHANDLER: &str = "WEFT_LAUNCH_INITIAL_ERRHANDLER";
 /// The environment variable with the process sets of `mpiexec -pset`.
 pub const ENV_PROCESS_SETS: &str = "WEFT_LAUNCH_PROCESS_SETS";
@@ -40,7 +48,7 @@ pub const ENV_JOB: &str = "WEFT_LAUNCH_JOB";
 
 /// The environment variable with the number of processors that the ranks of one machine share.
 pub const ENV_PROCESSORS: &str = "WEFT_LAUNCH_PROCESSORS";
-/// The environment variable with the launcher's pid namespace (the inode of its `/proc/self/ns/pid`).
+/// The environment variable with the launcher's pid namespace ([`pid_namespace`](crate::system::locality::pid_namespace)).
 pub const ENV_PIDS: &str = "WEFT_LAUNCH_PIDS";
 
 /// The longest request that every launcher reads whole, in bytes and with its line feed. Slurm reads this much at once,
@@ -174,11 +182,10 @@ impl Pmi1 {
         // Another launcher's job inside a step of Slurm has a name of its own.
         let step = environment("SLURM_JOB_ID").zip(environment("SLURM_STEP_ID"));
         pmi.slurm = step.is_some_and(|(job, step)| pmi.kvsname == format!("{job}.{step}"));
-        let node = pmi.job.layout.node_of(rank);
-        let locals = (0..size).filter(|&other| pmi.job.layout.node_of(other) == node);
-        pmi.job.local_ranks = locals.clone().count() as u32;
-        pmi.job.local_rank = locals.take_while(|&other| other < rank).count() as u32;
-        pmi.job.local_only = pmi.job.local_ranks == size;
+        let locals = pmi.job.layout.locals_of(rank, size);
+        pmi.job.local_ranks = locals.count;
+        pmi.job.local_rank = locals.before;
+        pmi.job.local_only = locals.count == size;
         pmi.job.id.clone_from(&pmi.kvsname);
         if pmi.weft {
             die_with_launcher(answer.number("launcher_pid")?)?;
@@ -198,7 +205,6 @@ impl Pmi1 {
         self.job.universe_size = Some(answer.number("universe_size")?);
         self.job.layout = Layout::parse(answer.get("mapping")?)?;
         self.job.memory_alloc_kinds = environment(ENV_MEMORY_ALLOC_KINDS);
-        self.job.initial_errhandler = environment(ENV_INITIAL_ERRHANDLER);
         self.job.process_sets = match environment(ENV_PROCESS_SETS) {
             Some(text) => ProcessSet::decode(&text, self.job.size)?,
             None => Vec::new(),

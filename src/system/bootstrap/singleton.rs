@@ -34,7 +34,6 @@ impl Singleton {
             layout_unknown: None,
             id: format!("singleton-{}-{since_epoch:x}", std::process::id()),
             memory_alloc_kinds: None,
-            initial_errhandler: None,
             process_sets: Vec::new(),
         };
         Singleton { job, card: None }

@@ -3,6 +3,8 @@
 //!
 //! Discovery takes milliseconds, on large machines many, so it is done only where it is needed.
 
+use std::sync::OnceLock;
+
 use super::hwloc;
 use super::processors::Processors;
 
@@ -88,6 +90,13 @@ impl Topology {
     /// hwloc is not installed, or finds nothing: as one line.
     pub fn discover() -> Result<Topology, String> {
         hwloc::discover()
+    }
+
+    /// The machine of this process, discovered once, when it is first needed: all instances of a process are on the same
+    /// one. Without hwloc nothing is known about its parts.
+    pub fn of_this_machine() -> &'static Topology {
+        static TOPOLOGY: OnceLock<Topology> = OnceLock::new();
+        TOPOLOGY.get_or_init(|| Topology::discover().unwrap_or_else(|_| Topology::of([])))
     }
 
     /// A machine with these instances. Kinds without any are left out; a machine is added where none is given.

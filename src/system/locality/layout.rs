@@ -21,6 +21,15 @@ pub struct Layout {
     span: u64,
 }
 
+/// The ranks of one machine, as one of them sees them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Locals {
+    /// How many there are, itself included.
+    pub count: u32,
+    /// How many of them are lower than itself.
+    pub before: u32,
+}
+
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Part {
     blocks: Vec<Block>,
@@ -143,6 +152,16 @@ impl Layout {
         }
         0
     }
+
+    /// Those of `size` ranks that share a machine with `rank`, which is one of them.
+    pub fn locals_of(&self, rank: u32, size: u32) -> Locals {
+        let node = self.node_of(rank);
+        let locals = (0..size).filter(|&other| self.node_of(other) == node);
+        Locals {
+            count: locals.clone().count() as u32,
+            before: locals.take_while(|&other| other < rank).count() as u32,
+        }
+    }
 }
 
 /// Which of the pretended nodes of its machine this rank is on.
@@ -225,6 +244,19 @@ mod tests {
         assert_eq!(nodes("(vector,(0,1,4))", 4), [0, 0, 0, 0]);
         assert_eq!(nodes("(vector,(0,2,2),(2,1,1))", 5), [0, 0, 1, 1, 2]);
         assert_eq!(nodes("(vector,(0,3,1))", 7), [0, 1, 2, 0, 1, 2, 0]);
+    }
+
+    #[test]
+    fn ranks_of_one_machine_are_counted() {
+        let layout = Layout::parse("(vector,(0,2,2),(0,1,1))").expect("a layout");
+        let locals = |size| (0..size).map(move |rank| (size, rank));
+        let counted: Vec<(u32, u32)> = (locals(5).chain(locals(3)))
+            .map(|(size, rank)| layout.locals_of(rank, size))
+            .map(|locals| (locals.count, locals.before))
+            .collect();
+        let of_five = [(3, 0), (3, 1), (2, 0), (2, 1), (3, 2)];
+        assert_eq!(counted[..5], of_five);
+        assert_eq!(counted[5..], [(2, 0), (2, 1), (1, 0)]);
     }
 
     /// From MPICH 5.0.2, for 1, 4, 6 and 7 ranks on 3 hosts, and for 5 on hosts of 2, 1 and 3 slots.

@@ -11,6 +11,9 @@
 //! other stores `shared` and then reads `held`, so that at least one of them sees the other. This needs a fence between
 //! store and load on both sides, and the other thread does both: it makes the owner's processor execute one too
 //! ([`membarrier`]). Where the system does not support that, no thread becomes an owner.
+//!
+//! What does not belong here: the fence (`membarrier`), looking at something without a lock (`rcu`), and which locks there are and in what
+//! order they are taken (whoever uses them).
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 

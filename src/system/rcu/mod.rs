@@ -13,6 +13,9 @@
 //!
 //! A section is short: no waiting, no call of a user's function, and no grace period inside. The engine may be locked
 //! inside, but a thread never waits for a grace period while it holds the engine.
+//!
+//! What does not belong here: what is published (the tables of handles in `abi::common`, the instance of a process in `instance`), locks
+//! (`lock`), and the fence (`membarrier`).
 
 use std::cell::Cell;
 use std::marker::PhantomData;

@@ -497,7 +497,7 @@ impl Actor {
             return session.clone();
         }
         let instance = self.rank.instance();
-        let session = Session::new(instance.clone(), Errhandler::Return, Arc::default());
+        let session = Session::new(instance.clone(), Errhandler::Return, None).expect("nothing is asked for");
         let plan = self.model.borrow().plan.sessions[self.me() as usize][number].clone();
         // The World Model's end empties the process's buffer, and waits for no receive that comes later.
         if plan.has_room || !self.own.world_has_ended.get() {
