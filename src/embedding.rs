@@ -1,7 +1,7 @@
 //! Weft in a Rust program: what a program needs that has the library inside, without the C bindings. `examples/embedding.rs` is one.
 //!
 //! A [`Lifetime`] makes what a process needs for MPI when its first user comes, and keeps it for later ones. The [`WorldModel`] is
-//! such a user, with a communicator of all processes; a [`Session`] is another. What takes several messages is a future, which
+//! such a user, with a communicator of all processes; a [`Session`] is another. An operation that takes several messages is a future, which
 //! [`Communicator::block_on`] runs. [`Lifetime::abort`] ends the job at any time.
 //!
 //! This is all of the interface. The library's own types stay inside: where theirs would show too much, the types here hold one

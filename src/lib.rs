@@ -15,7 +15,7 @@
 //! - `system`: libfabric, the launcher, hardware, memory of the operating system
 //! - `data`: datatypes, reduction operations, the user's memory
 //! - `identity`: names of processes and communication contexts
-//! - `base`: errors, settings, and what else needs nobody
+//! - `base`: errors, settings, and small tools that depend on nothing else
 
 // What the public items show is public itself. Where tests see the inside, all modules are.
 #![cfg_attr(not(feature = "sim"), deny(unnameable_types))]

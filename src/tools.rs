@@ -1,4 +1,4 @@
-//! What Weft's own programs, `mpiexec` and `weft-info`, share with the library. No interface for others.
+//! What Weft's own programs, `mpiexec` and `weft-info`, share with the library. It is not an interface for others.
 
 pub use crate::abi::common::constants::{MPI_ABI_SUBVERSION, MPI_ABI_VERSION, MPI_SUBVERSION, MPI_VERSION};
 pub use crate::base::settings;

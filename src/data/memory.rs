@@ -8,7 +8,7 @@ use crate::data::datatype::Datatype;
 use crate::data::kind::MemoryKind;
 use crate::data::pieces::{Piece, Pieces};
 
-/// A buffer that a request reads from or writes to. Whoever makes one promises that the memory stays valid until
+/// A buffer that a request reads from or writes to. Its maker promises that the memory stays valid until
 /// the request has completed (MPI 5.0 section 3.7.2).
 #[derive(Clone)]
 pub enum Memory {
@@ -25,7 +25,7 @@ pub enum Memory {
         /// Where they are.
         kind: MemoryKind,
     },
-    /// Some of the packed bytes of the latter, where they are not whole elements.
+    /// Some of the packed bytes of elements, where they are not whole elements.
     Part {
         /// The buffer argument.
         address: *mut u8,
@@ -95,7 +95,7 @@ impl Memory {
         }
     }
 
-    /// Its packed bytes from `start` on, `len` of them or as many as there are, as memory of its own.
+    /// Its packed bytes from `start` on, `len` of them or as many as there are, as a memory.
     pub fn part(&self, start: u64, len: u64) -> Memory {
         let start = start.min(self.len());
         let len = len.min(self.len() - start);
@@ -340,7 +340,7 @@ mod tests {
                     .copied()
                     .collect();
                 assert_eq!(listed, packed[start.min(end)..end]);
-                // Some of them, from somewhere on, and no more than are asked for.
+                // Some of them, from any offset, and no more than are asked for.
                 let some = part.pieces(1, 5, 2);
                 let listed: Vec<u8> = some
                     .iter()

@@ -92,10 +92,10 @@ pub fn total(pieces: &[Piece]) -> usize {
     pieces.iter().map(|piece| piece.len).sum()
 }
 
-/// How far somebody who goes through pieces has come.
+/// A position in a list of pieces.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Cursor {
-    /// The piece that has the next byte.
+    /// The piece with the next byte.
     pub index: usize,
     done: usize,
 }
@@ -116,7 +116,7 @@ impl Cursor {
         (count, bytes)
     }
 
-    /// Goes on by as many bytes, which there are.
+    /// Advances by this many bytes, which must exist.
     pub fn advance(&mut self, pieces: &[Piece], bytes: usize) {
         self.done += bytes;
         while let Some(piece) = pieces.get(self.index)
@@ -132,7 +132,7 @@ impl Cursor {
 mod tests {
     use super::*;
 
-    /// Every way to go through some pieces by steps of one length gives all their bytes, once each, in order.
+    /// Every traversal of some pieces in steps of one length returns all their bytes, once each, in order.
     #[test]
     fn a_cursor_misses_no_byte() {
         let bytes: Vec<u8> = (0..60).collect();

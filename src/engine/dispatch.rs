@@ -1,6 +1,6 @@
 //! What is done with a message, by its kind: the engine's own kinds in a table, and those that other layers add.
 
-use super::peer::Link;
+use super::peer::ConnectionState;
 use super::request::{Outcome, RequestId};
 use super::wire::{
     FLAG_BACKPRESSURE, FLAG_CANCELLED, FLAG_PIPELINED, FLAG_SYNC, HEADER_BYTES, Header, MessageKind,
@@ -13,7 +13,7 @@ use crate::identity::{Context, PeerIndex};
 
 pub use super::transmit::Words;
 
-/// Takes a message of a peer whose turn it is. `false`: it makes no sense.
+/// Handles a message of a peer whose turn it is. `false`: it makes no sense.
 type Handler = fn(&mut EngineState, &Header<PeerIndex>, RawBytes) -> bool;
 
 /// The engine's own kinds, by number.
@@ -47,8 +47,8 @@ const OWN: [Handler; 11] = [
 ];
 const _: () = assert!(OWN.len() == MessageKind::GONE.number() as usize + 1);
 
-/// What a layer above does with messages of a kind of its own. `false`: the message makes no sense, and its sender is not heard any
-/// more.
+/// What a layer above does with messages of a kind of its own. `false`: the message makes no sense, and the connection to
+/// its sender is closed.
 pub type Added = Box<dyn FnMut(&mut Incoming<'_>) -> bool + Send>;
 
 /// The kinds that other layers have added.
@@ -68,7 +68,7 @@ impl Incoming<'_> {
         self.header.src
     }
 
-    /// What its header says.
+    /// The contents of its header.
     pub fn words(&self) -> Words {
         Words {
             kind: self.header.kind,
@@ -84,7 +84,7 @@ impl Incoming<'_> {
         self.payload
     }
 
-    /// Answers with a message of a kind that its sender knows. It goes with the progress that has brought this one.
+    /// Answers with a message of a kind that its sender knows. It is sent in the same call of progress.
     ///
     /// # Errors
     /// As for [`Engine::post`].
@@ -99,7 +99,7 @@ impl Incoming<'_> {
 }
 
 impl Engine {
-    /// Messages of a kind go to `handler` from now on. The kind is one of [`MessageKind::added`].
+    /// Passes messages of a kind to `handler` from now on. The kind is one of [`MessageKind::added`].
     pub fn handle(&mut self, kind: MessageKind, handler: Added) {
         debug_assert!(kind.is_added());
         self.state.added.0.retain(|(known, _)| *known != kind);
@@ -129,7 +129,7 @@ impl EngineState {
                 HEADER_BYTES + payload.len()
             ));
         }
-        if let Link::Lost(error) = &self.peer(to).link {
+        if let ConnectionState::Lost(error) = &self.peer(to).link {
             return Err(error.clone());
         }
         self.reply_with(to, words, payload);

@@ -10,7 +10,7 @@ use crate::data::pieces::Piece;
 use crate::identity::PeerIndex;
 use crate::lane::{Lane, Limits, Sent};
 
-/// What a message's header says besides what the connection to its receiver adds.
+/// The contents of a message's header, except for what the connection to its receiver adds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Words {
     /// What the message is for.
@@ -55,17 +55,17 @@ impl Peer {
     }
 }
 
-/// What follows a header.
+/// The bytes after a header.
 pub(super) enum Body<'a> {
-    /// Bytes that stay as they are until the operation has ended; or so few that the lane copies them.
+    /// Bytes that stay unchanged until the operation has ended; or so few that the lane copies them.
     Lasting(Piece),
     /// Bytes of our own, which are kept as long as the lane needs them.
     Owned(Vec<u8>),
-    /// So many of the packed bytes of memory, from this one on, that the lane copies them.
+    /// A number of the packed bytes of memory, from an offset on, which the lane copies.
     Packed(&'a Memory, u64, usize),
 }
 
-/// What became of a message.
+/// The outcome of handing over a message.
 pub(super) struct Handed {
     pub sent: Sent,
     /// Bytes of our own that the lane does not need.

@@ -1,4 +1,4 @@
-//! Who is who: names of processes and of communication contexts. Known to all layers; knows none of them, and holds all that
+//! Who is who: names of processes and of communication contexts. All layers use it; it uses none of them, and contains all that
 //! there is to know of the bits of such names.
 //!
 //! - [`ProcessName`]: a process, by its job and its rank there: the same for everybody

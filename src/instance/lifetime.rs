@@ -1,10 +1,11 @@
-//! The lifetime of the instance. It is made when the first of the World Model and the sessions is initialized, and
-//! comes to rest when the last of them is finalized: the launcher is told that the process may exit, but peers can
-//! still send to it, and a later session finds it as it was, at once. It is closed
+//! The lifetime of the instance. It is made when the first of the World Model and the sessions is initialized, and comes
+//! to rest when the last of them is finalized: the launcher is told that the process may exit, but peers can still send
+//! to it, and a later session finds it unchanged and can use it at once. It is closed
 //!
-//! - by `MPI_Finalize`, if no process of the job has had a session: all close theirs together, so that the next
-//!   session of each makes one of the same incarnation ([`Users`]). Only where the launcher takes the process up again
-//!   ([`AfterFinalize`]): a foreign one shows no further business cards, or not before all processes have come to a fence;
+//! - by `MPI_Finalize`, if no process of the job has had a session: all processes close theirs together, so the next
+//!   session of each makes one of the same incarnation ([`Users`]). This is done only where the launcher accepts the
+//!   process again ([`AfterFinalize`]): other launchers give no further business cards, or not before all processes have
+//!   come to a fence;
 //! - when the process exits.
 
 use std::io::Write;
@@ -26,18 +27,18 @@ use crate::system::bootstrap::{self, AfterFinalize, Bootstrap};
 use crate::system::output;
 use crate::system::rcu::{Held, Published};
 
-/// What the layer above tells an instance and does for it.
+/// What the layer above does for an instance.
 pub struct Host {
-    /// Names the procedure that the calling thread is in, for reports.
+    /// Returns the name of the procedure that the calling thread is in, for reports.
     pub(crate) label: fn() -> &'static str,
-    /// Tells the names of communicators, by their contexts.
+    /// Finds the names of communicators, by their contexts.
     pub(crate) names: fn() -> OwnNames,
     /// The instance has come to rest: [`Lifetime::close_at_rest`] is to be called when the process exits.
     pub(crate) at_rest: fn(),
 }
 
 impl Host {
-    /// Of a program that has nothing of its own to tell or do: it calls [`Lifetime::close_at_rest`] at its end.
+    /// For a program that needs nothing of this: it calls [`Lifetime::close_at_rest`] at its end.
     pub const PLAIN: Host = Host {
         label: || "the program",
         names: || Box::new(describe::bare),
@@ -68,7 +69,7 @@ pub struct Lifetime {
     /// See [`Lifetime::stage`].
     stage: AtomicU8,
     library: Mutex<Library>,
-    /// A session that had to wait may come.
+    /// Signalled when a session that had to wait may be initialized.
     decided: Condvar,
 }
 
@@ -102,8 +103,8 @@ impl Lifetime {
         self.current.share()
     }
 
-    /// The instance, while it has users, without a reference of its own: as long as the result lives there must be no waiting, and
-    /// no call of a user's function.
+    /// The instance, while it has users, without counting a reference: while the result lives, the caller must not wait, and
+    /// must not call a user's function.
     #[inline(always)]
     pub(crate) fn hold(&self) -> Option<Held<'_, Instance>> {
         self.current.hold()
@@ -133,7 +134,7 @@ impl Lifetime {
     /// The instance for one more user.
     pub(crate) fn acquire(&self, user: User) -> Result<Arc<Instance>> {
         let mut library = self.library.lock();
-        // All processes are inside MPI_Finalize then, so this ends without any call of theirs.
+        // All processes are inside MPI_Finalize then, so this ends without any further call of theirs.
         self.decided
             .wait_while(&mut library, |library| !library.users.may_come());
         let instance = match &library.instance {
@@ -175,18 +176,18 @@ impl Lifetime {
         self.library.lock().users.had_sessions()
     }
 
-    /// The same as the last word in the vote on closing the instance, which [`Lifetime::release`] or [`Lifetime::go_on`] ends.
+    /// The same as the final answer in the vote on closing the instance, which [`Lifetime::release`] or [`Lifetime::go_on`] ends.
     pub(crate) fn last_word(&self) -> bool {
         self.library.lock().users.last_word()
     }
 
-    /// The vote on closing the instance came to nothing.
+    /// The vote decided not to close the instance.
     pub(crate) fn go_on(&self) {
         self.library.lock().users.go_on();
         self.decided.notify_all();
     }
 
-    /// A user needs the instance no more. `close`: no process of the job has had a session.
+    /// A user no longer needs the instance. `close`: no process of the job has had a session.
     pub(crate) fn release(&self, close: bool) -> Result<()> {
         let mut library = self.library.lock();
         let left = self.leave(&mut library, close);
@@ -208,7 +209,7 @@ impl Lifetime {
         self.active.store(false, Ordering::Release);
         self.publish(None);
         let ledger = instance.ledger();
-        let told = ledger.time(Phase::Leave, || instance.take_leave());
+        let told = ledger.time(Phase::Disconnect, || instance.take_leave());
         match then {
             Then::Closes => library.instance = None,
             _ => (self.host.at_rest)(),
@@ -216,7 +217,7 @@ impl Lifetime {
         told
     }
 
-    /// The instance, at rest or not, if there is one and it can be had at once.
+    /// The instance, at rest or not, if there is one and its lock is free.
     fn try_instance(&self) -> Option<Arc<Instance>> {
         self.library
             .try_lock_for(std::time::Duration::from_millis(100))?
@@ -303,13 +304,13 @@ fn exit_status(code: i32) -> i32 {
     }
 }
 
-/// `Data` messages of one rendezvous message under way: enough to fill any wire, and few of a lane's buffers.
+/// `Data` messages of one rendezvous message under way: enough to keep any network busy, and few of a lane's buffers.
 const WINDOW: u32 = 32;
 
 fn open(host: &Host, incarnation: u32) -> Result<Arc<Instance>> {
     let settings = Settings::read(|name| std::env::var(name).ok())?;
     let ledger = Arc::new(Ledger::new(settings.report.startup));
-    let bootstrap = ledger.time(Phase::Greet, bootstrap::connect)?;
+    let bootstrap = ledger.time(Phase::Connect, bootstrap::connect)?;
     let job = bootstrap.job().clone();
     if let Some(why) = job
         .layout_unknown
@@ -318,7 +319,7 @@ fn open(host: &Host, incarnation: u32) -> Result<Arc<Instance>> {
     {
         eprintln!("[weft] {why}: the ranks have told each other where they are");
     }
-    // Weft's launcher has told the user.
+    // Weft's launcher has printed the reason.
     if job.rank == 0 && !bootstrap.tells_why() {
         static TOLD: std::sync::Once = std::sync::Once::new();
         TOLD.call_once(|| misspelt_here().iter().for_each(|line| eprintln!("[weft] {line}")));

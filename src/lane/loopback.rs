@@ -86,7 +86,7 @@ impl Lane for Loopback {
 
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<bool> {
         let waiting = self.queue.len();
-        // Every wait for other processes comes by here.
+        // Every wait for other processes polls this lane too.
         if waiting == 0 {
             return Ok(false);
         }
@@ -137,7 +137,7 @@ impl Lane for Loopback {
         for piece in into {
             let (MemoryKind::System, MemoryKind::System) = (from.kind, piece.kind);
             // SAFETY: within a registered region, which is readable until it is deregistered; the pieces are writable, as the caller
-            // says. A send to oneself may overlap its receive only in an erroneous program; `copy` bears it.
+            // says. A send to oneself may overlap its receive only in an erroneous program; `copy` permits that.
             unsafe { std::ptr::copy(from.address.add(at), piece.address, piece.len) };
             at += piece.len;
         }

@@ -1,4 +1,4 @@
-//! The World Model (MPI 5.0 section 11.2): what there is between `MPI_Init` and `MPI_Finalize`.
+//! The World Model (MPI 5.0 section 11.2): its state between `MPI_Init` and `MPI_Finalize`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::engine::buffered::SendBuffer;
 use crate::engine::describe::Names;
 use crate::err;
-use crate::instance::transports::{self, Ways};
+use crate::instance::transports::{self, TransportUse};
 use crate::instance::{Instance, Lifetime, Stage, User};
 use crate::objects::collective;
 use crate::objects::communicator::Communicator;
@@ -32,7 +32,7 @@ pub struct World {
 
 /// What the layer above does for the World Model.
 pub(crate) trait Host {
-    /// The communicators are there: they get their names for the user.
+    /// The communicators exist now: they get their names for the user.
     fn begins(&self, world: &World);
     /// Calls the user's delete callbacks. After an error MPI goes on.
     fn calls_back(&self, world: &World) -> Result<()>;
@@ -42,11 +42,11 @@ pub(crate) trait Host {
     fn points_out_what_is_left(&self, instance: &Instance);
     /// Points out messages that no receive took.
     fn points_out_untaken(&self, instance: &Instance, untaken: Vec<String>);
-    /// The World Model is over: what belonged to it is forgotten.
+    /// The World Model is over: its state is dropped.
     fn ends(&self);
 }
 
-/// For a program that has nothing of its own to do.
+/// For a program that needs nothing of this.
 impl Host for () {
     fn begins(&self, _: &World) {}
     fn calls_back(&self, _: &World) -> Result<()> {
@@ -134,11 +134,11 @@ impl WorldModel {
         Ok(())
     }
 
-    /// Ends it (section 11.2.2): what the user has completed or freed leaves for good, everybody comes to a barrier, and the
-    /// way to others is closed.
+    /// Ends it (section 11.2.2): what the user has completed or freed is sent completely, all processes enter a barrier, and the
+    /// connections are closed.
     ///
     /// # Errors
-    /// A delete callback's: MPI goes on. `MPI_ERR_OTHER` from inside a delete callback of MPI_Finalize, if it is not running, or where
+    /// A delete callback's: MPI goes on. `MPI_ERR_OTHER` from inside a delete callback of MPI_Finalize, if the World Model is not running, or where
     /// a process of the job is gone.
     pub fn finalize(&self, lifetime: &Lifetime) -> Result<()> {
         self.finalize_with(lifetime, &())
@@ -163,13 +163,13 @@ impl WorldModel {
         result
     }
 
-    /// All of finalizing that is not the user's.
+    /// The part of finalizing that does not call the user's functions.
     fn close(&self, world: Arc<World>, lifetime: &Lifetime, host: &dyn Host) -> Result<()> {
         let instance = &world.instance;
         let settings = instance.settings();
         let patience = Duration::from_secs(settings.finalize_report_s);
         instance.report_after((!patience.is_zero()).then_some(patience));
-        // What the user did not detach is detached here. That its messages leave is a part of the end.
+        // What the user did not detach is detached here. Sending its messages is a part of finalizing.
         let mut buffers = host.takes_buffers();
         for attachment in [
             world.world.attachment(),
@@ -190,13 +190,13 @@ impl WorldModel {
         instance.set_explanation(Some(describe));
         let report = settings.report;
         // Before Finalize's own messages.
-        let ways = report.transports.then(|| Ways::of(instance).encode());
+        let ways = report.transports.then(|| TransportUse::of(instance).encode());
         let had_sessions = || lifetime.had_sessions();
         let last_word = || lifetime.last_word();
         let ending = Communicator::finalize_world(instance, had_sessions, last_word, check, ways);
         let ended = instance.block_on_turns(ending);
         if ended.is_ok() {
-            // Only the process's buffer can still have messages, of sessions. One that was lost has nobody left to be told.
+            // Only the process's buffer can still have messages, of sessions. No call is left that could report a lost one.
             let _ = instance.flush_all(&buffers);
         }
         instance.set_explanation(None);
@@ -211,8 +211,8 @@ impl WorldModel {
         ledger.time(Phase::Close, || drop(world));
         let mut tables = String::new();
         if !ended.ways.is_empty() {
-            let all: Vec<Option<Ways>> = (ended.ways.iter())
-                .map(|text| Ways::decode(text, ended.ways.len()))
+            let all: Vec<Option<TransportUse>> = (ended.ways.iter())
+                .map(|text| TransportUse::decode(text, ended.ways.len()))
                 .collect();
             tables += &transports::table(&all, report.all);
         }

@@ -40,7 +40,7 @@ pub fn trials() -> Vec<Trial> {
         .filter(|&provider| provider != "shm")
         .filter_map(|provider| {
             if let Some((_, why)) = NOT_OVER.iter().find(|(name, _)| *name == provider) {
-                eprintln!("programs: intruders are left out over {provider}: {why}");
+                eprintln!("programs: unauthenticated senders are left out over {provider}: {why}");
                 return None;
             }
             Some(Trial::test(format!("unauthenticated::{provider}"), move || {
@@ -66,7 +66,7 @@ impl Endpoint {
 
 fn meet(provider: &'static str) -> Outcome {
     let folder = tempfile::tempdir()?;
-    let job = Job::new(&build::program("intruder")?, RANKS).over(provider);
+    let job = Job::new(&build::program("unauthenticated")?, RANKS).over(provider);
     let errors = folder.path().join("errors");
     let mut launcher = job
         .command(folder.path())
@@ -81,13 +81,13 @@ fn meet(provider: &'static str) -> Outcome {
     let said = std::fs::read_to_string(&errors)?;
     let explain = |what: String| -> Failed { format!("{what}\n$ {}\n{said}", job.shell()).into() };
     let printed = result.map_err(|failed| explain(failed.message().unwrap_or("").into()))?;
-    if !status.success() || !printed.contains(&format!("intruder: ok with {RANKS} ranks")) {
+    if !status.success() || !printed.contains(&format!("unauthenticated: ok with {RANKS} ranks")) {
         return Err(explain(format!("{status:?}\n{printed}")));
     }
     Ok(())
 }
 
-/// The intruder's doings. What the job printed at its end comes back.
+/// What the unauthenticated sender does. Returns what the job printed at its end.
 fn disturb(launcher: &mut Child, provider: &str, folder: &Path) -> Result<String, Failed> {
     let mut lines = BufReader::new(launcher.stdout.take().ok_or("no output")?);
     let mut endpoints = Vec::new();
@@ -199,7 +199,7 @@ fn knock(provider: &str, endpoints: &[Endpoint], held: &mut Vec<TcpStream>) -> O
     Ok(())
 }
 
-/// Hears what the intruder's own lane says: nothing that it needs.
+/// Receives what the unauthenticated sender's own lane reports: nothing that it needs.
 #[derive(Default)]
 struct Deaf {
     completed: usize,

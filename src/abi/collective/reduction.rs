@@ -46,7 +46,7 @@ collectives! {
         datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm) comm(comm) = exscan;
 }
 
-/// What every reduction has, checked.
+/// The checked arguments of every reduction.
 struct Operands {
     send: Option<Address>,
     receive: Option<Address>,

@@ -1,4 +1,4 @@
-//! What processes learn of the hardware that they run on (MPI 5.0 sections 7.4.2 and 9.1.2).
+//! What processes learn about the hardware on which they run (MPI 5.0 sections 7.4.2 and 9.1.2).
 
 use std::ffi::c_int;
 
@@ -27,8 +27,8 @@ fn on_node(instance: &Instance) -> Place {
     Place::within(instance.node_of(instance.me()), 0)
 }
 
-/// Where it is by a kind of hardware that the user named; nowhere if Weft knows none of that name, or if more than one holds
-/// this process.
+/// Where it is by a kind of hardware that the user named; nowhere if Weft knows none of that name, or if this process may run
+/// on more than one.
 fn by_kind(instance: &Instance, name: &str) -> Place {
     if name == SHARED_MEMORY {
         return on_node(instance);
@@ -98,7 +98,7 @@ fn place(instance: &Instance, split_type: c_int, info: Option<&Info>) -> Result<
 }
 
 mpi! {
-    /// Section 7.4.2. Kinds of hardware have the names of `MPI_Get_hw_resource_info`; a process set that holds the calling
+    /// Section 7.4.2. Kinds of hardware have the names of `MPI_Get_hw_resource_info`; a process set that contains the calling
     /// process can be named as well.
     small fn MPI_Comm_split_type(comm: MPI_Comm, split_type: c_int, key: c_int, info: MPI_Info,
         newcomm: *mut MPI_Comm) comm(comm) {
@@ -108,7 +108,7 @@ mpi! {
         let (place, by) = place(instance, split_type, hints.as_deref())?;
         let made = instance.block_on(comm.clone().split_by_place(place, by, key))?;
         let new = made.map(|(new, kind)| {
-            // What everybody may read is nobody's to write to.
+            // A shared predefined object can be read by everybody but not changed.
             if let Some(hints) = hints.filter(|_| by == By::Different && info != MPI_INFO_ENV) {
                 hints.set(RESOURCE, HardwareKind::ALL[kind].uri());
             }
@@ -118,7 +118,7 @@ mpi! {
         unsafe { inherit(&comm, new, newcomm) }
     }
 
-    /// Section 9.1.2. The kinds of hardware that this machine has and Weft tells apart, and whether the process, with all of
+    /// Section 9.1.2. The kinds of hardware that this machine has and Weft distinguishes, and whether the process, with all of
     /// its threads, is confined to a single one of the kind.
     small fn MPI_Get_hw_resource_info(hw_info: *mut MPI_Info) local {
         let processors = Processors::of_this_process();

@@ -1,11 +1,11 @@
-//! The fast path of the calls that programs make most: sends, receives and waits about which nothing is out of the ordinary.
+//! The fast path of the calls that programs make most: sends, receives and waits with the most common arguments.
 //!
-//! Each function does all of its call, or nothing, and says which. The general path behind it then checks everything from the
-//! beginning, and finds what is unusual or wrong. So nothing here needs words for an error, or a description of a buffer that
-//! is more than an address and a length: what costs more than the message itself.
+//! Each function does all of its call, or nothing, and returns which. Otherwise the general path checks everything from
+//! the beginning, and finds what is unusual or wrong. So this needs no error messages, and no description of a buffer
+//! beyond an address and a length, which would cost more than the message itself.
 //!
-//! Ordinary is: a buffer of a predefined datatype, that is one run of bytes and not at null; a process of the communicator; and of a
-//! send, standard mode and a lane that takes the message at once.
+//! The conditions: a buffer of a predefined datatype that is one run of bytes and not at null; a process of the
+//! communicator; and for a send, standard mode and a lane that takes the message at once.
 
 use std::ffi::{c_int, c_void};
 
@@ -49,7 +49,7 @@ pub unsafe fn send(
     message(buf, number, datatype, dest, tag, comm, sent).is_some()
 }
 
-/// Sends, and gives the user a request that has ended.
+/// Sends, and returns to the user a request that has ended.
 ///
 /// # Safety
 /// The buffer is valid, and left alone until this returns; the pointer is null or valid for writing.
@@ -81,7 +81,7 @@ pub unsafe fn isend(
     }
 }
 
-/// Starts a receive for which no message is there, and gives the user its request.
+/// Starts a receive for which no message has arrived, and returns its request to the user.
 ///
 /// # Safety
 /// The buffer is valid, and left alone until the receive has ended; the pointer is null or valid for writing.
@@ -139,7 +139,7 @@ pub fn receiving(
     Some(Receiving::of(comm, from, tag, memory))
 }
 
-/// Waits for a request that has ended well, or does so within a turn of progress.
+/// Waits for a request that has ended without an error, or does so within one call of progress.
 ///
 /// # Safety
 /// The pointers are null or the user's.
@@ -181,7 +181,7 @@ fn run(buf: *const c_void, number: i64, datatype: MPI_Datatype) -> Option<Piece>
     (!address.is_null() && len <= isize::MAX as usize).then_some(Piece { address, len, kind })
 }
 
-/// Has `send` send a message.
+/// Calls `send` to send a message.
 #[inline(always)]
 fn message<T>(
     buf: *const c_void,
@@ -207,7 +207,7 @@ fn message<T>(
     send(&mut comm.instance().engine(), to, &envelope, bytes)
 }
 
-/// From whom and what to receive, and where to.
+/// The source and pattern of a receive, and its memory.
 struct Receive {
     comm: Hold,
     from: Option<u32>,

@@ -10,9 +10,9 @@ use weft::tools::{MPI_ABI_SUBVERSION, MPI_ABI_VERSION, MPI_SUBVERSION, MPI_VERSI
 use weft::tools::{ShmLane, shm};
 use weft::tools::{fabric, select};
 
-use super::ways::{Way, Ways};
+use super::ways::{TransportChoice, Way};
 
-/// All that `weft-info` says.
+/// All that `weft-info` prints.
 #[derive(Serialize)]
 pub struct Report {
     /// Version of Weft.
@@ -34,10 +34,10 @@ pub struct Report {
 #[derive(Serialize)]
 pub struct Transports {
     /// What carries the messages of a job.
-    pub uses: Ways,
+    pub uses: TransportChoice,
     /// Version of the libfabric that is loaded; `None`: there is none.
     pub libfabric: Option<String>,
-    /// Whether the choice is that of a job on this machine alone, which libfabric serves.
+    /// Whether the choice is for a job on this machine alone that uses libfabric.
     pub local_only: bool,
     /// `FI_PROVIDER`, which makes libfabric hide all other providers.
     pub fi_provider: Option<String>,
@@ -49,12 +49,12 @@ pub struct Transports {
     pub problem: Option<String>,
 }
 
-/// The kinds of hardware that this machine has, as hwloc tells them.
+/// The kinds of hardware that this machine has, as hwloc reports them.
 #[derive(Serialize)]
 pub struct Hardware {
     /// Name and number of each kind, the largest first.
     pub kinds: Vec<(&'static str, usize)>,
-    /// Why hwloc does not tell.
+    /// Why hwloc does not report them.
     pub problem: Option<String>,
 }
 
@@ -139,12 +139,12 @@ impl Report {
         let settings = Settings::read(&lookup)?;
         let wanted = Wanted::of(&settings, lookup("FI_PROVIDER"));
         let shared_memory = shared_memory(&settings, wanted);
-        let uses = Ways::of(&settings, wanted, &shared_memory);
-        // Where shared memory serves this machine, the provider is that for others.
+        let uses = TransportChoice::of(&settings, wanted, &shared_memory);
+        // Where shared memory is used on this machine, the provider is for other machines.
         let local_only = local_only && uses.within_machine.lane == Some("ofi");
         let chosen = select::choose(&settings, local_only);
         let problem = chosen.err().map(|error| error.to_string());
-        // Where libfabric can't even be asked, the problem says so already.
+        // Where libfabric can't even be asked, the problem already has the reason.
         let candidates = select::survey(&settings, local_only).unwrap_or_default();
         let providers = candidates
             .into_iter()
@@ -211,7 +211,7 @@ fn shared_memory(settings: &Settings, wanted: Wanted) -> SharedMemory {
     }
 }
 
-fn provider(candidate: select::Candidate, uses: &Ways) -> Provider {
+fn provider(candidate: select::Candidate, uses: &TransportChoice) -> Provider {
     let (major, minor) = candidate.version;
     let address = candidate.address.map(|address| address.to_string());
     let is_that = |way: &Way| {

@@ -1,5 +1,6 @@
-//! Eager: a message goes at once, whole. A receive that is there takes it; otherwise it waits in the unexpected queue. A synchronous
-//! send's carries the number of its request, and `Done` comes back when a receive has matched.
+//! Eager: a message is sent at once, whole. A receive that is posted takes it; otherwise it waits in the unexpected
+//! queue. A synchronous send's message contains the number of its request, and `Done` comes back when a receive has
+//! matched.
 
 use crate::base::bytes::RawBytes;
 use crate::base::error::Result;
@@ -15,8 +16,8 @@ use crate::identity::PeerIndex;
 use crate::lane::{Lane, Sent};
 
 impl Engine {
-    /// Sends if the lane takes the message now, without keeping its memory. What keeps it from that, an error too, is what
-    /// [`Engine::send`] finds.
+    /// Sends if the lane takes the message now, without keeping its memory. If something prevents that, an error too, the
+    /// caller leaves the message to [`Engine::send`], which finds it again.
     ///
     /// # Safety
     /// The memory is valid during the call, and nobody writes to it meanwhile.
@@ -54,7 +55,7 @@ impl Engine {
         })
     }
 
-    /// As [`Engine::send_now`]; the send's request, which has ended.
+    /// As [`Engine::send_now`]; returns the send's request, which has ended.
     ///
     /// # Safety
     /// As for [`Engine::try_send`].
@@ -70,7 +71,7 @@ impl Engine {
         Some(self.state.sent(to, *envelope, seq, payload.len))
     }
 
-    /// Has `hand` give the lane an eager message with a payload of `len` bytes, if that can go now.
+    /// Calls `hand` to give the lane an eager message with a payload of `len` bytes, if that can be sent now.
     #[inline(always)]
     fn send_header(
         &mut self,
@@ -112,20 +113,20 @@ impl Engine {
 }
 
 impl EngineState {
-    /// The request of a send that went at once: it has ended, but may still be taken back.
+    /// The request of a send that was sent at once: it has ended, but may still be cancelled.
     #[inline(always)]
     fn sent(&mut self, peer: PeerIndex, envelope: Envelope, seq: u32, bytes: usize) -> RequestId {
         let work = Work::Sent(SentWork {
             peer,
             envelope,
             seq,
-            // One that goes at once is short.
+            // A message that is sent at once is short.
             bytes: bytes as u32,
         });
         self.requests.insert_ended(work, envelope.context, Outcome::EMPTY)
     }
 
-    /// An eager message, of no synchronous send, arrived.
+    /// Handles an eager message that is not of a synchronous send.
     #[inline]
     pub(in crate::engine) fn on_eager(&mut self, header: &Header<PeerIndex>, payload: RawBytes) -> bool {
         let Some(envelope) = envelope(header) else {
@@ -136,7 +137,7 @@ impl EngineState {
             && receive.pattern.takes(&envelope)
         {
             if receive.peer.is_some_and(|peer| peer != header.src) {
-                // It lies about its rank.
+                // Its rank is not the sender's.
                 return false;
             }
             // SAFETY: the receive is under way as long as it is attended.

@@ -12,8 +12,8 @@ use crate::err;
 use crate::identity::PeerIndex;
 use crate::lane::Sent;
 
-/// What the payload of a `Cts` says: how many bytes the receiver wants in all, and up to where it wants them now. It
-/// grants the rest bit by bit, by further `Cts` messages.
+/// The payload of a `Cts`: how many bytes the receiver wants in all, and how far it wants them now. It grants the rest
+/// step by step, by further `Cts` messages.
 #[derive(Clone, Copy)]
 pub(in crate::engine) struct Grant {
     limit: u64,
@@ -41,9 +41,9 @@ impl Grant {
     }
 }
 
-/// What became of a frame.
+/// The outcome of sending a frame.
 pub(in crate::engine) enum Frame {
-    /// It went; the stream, if more is to come.
+    /// It was sent; the stream, if more is to come.
     Sent(Option<Stream>),
     /// The lane can't take it now.
     Again(Stream),
@@ -131,7 +131,7 @@ impl Engine {
 }
 
 impl EngineState {
-    /// `Cts`: the receiver wants the data as `Data`, as much as it grants.
+    /// Handles `Cts`: the receiver wants the data as `Data` messages, as much as it grants.
     pub(in crate::engine) fn on_cts(
         &mut self,
         from: PeerIndex,
@@ -164,7 +164,7 @@ impl EngineState {
                 next,
                 end,
             } if same == receiver && end == limit && granted > next => next,
-            // Not all that was granted has gone: the stream goes on for longer.
+            // Not all that was granted before has been sent: the stream goes on.
             SendStage::Streaming => {
                 let streams = &mut self.peer(from).streams;
                 let stream = streams
@@ -218,7 +218,7 @@ impl EngineState {
     }
 
     /// How many bytes of a rendezvous message from a peer may be under way as `Data` messages. Its lane may not be known
-    /// yet: then the least of all.
+    /// yet: then the smallest such number of all lanes.
     pub(super) fn window_bytes(&mut self, from: PeerIndex) -> u64 {
         let lane = self.peer(from).lane;
         let message = match self.limits.get(lane) {
@@ -228,7 +228,7 @@ impl EngineState {
         self.window * message as u64
     }
 
-    /// A part of a rendezvous message arrived.
+    /// Handles a part of a rendezvous message.
     pub(in crate::engine) fn on_data(&mut self, header: &Header<PeerIndex>, payload: RawBytes) -> bool {
         let window = self.window_bytes(header.src);
         let id = RequestId::from_u64(header.context);
@@ -237,7 +237,7 @@ impl EngineState {
             .get_mut(id)
             .filter(|request| request.outcome.is_none())
         else {
-            // Given up: nobody wants it.
+            // Abandoned: the bytes are not needed.
             return true;
         };
         let Work::Receive(ReceiveWork {

@@ -1,4 +1,4 @@
-//! Processes of other jobs: whose message it is, the token tells.
+//! Processes of other jobs: the token determines which job a message is from.
 
 use super::*;
 use crate::engine::{LOOPBACK, WINDOW_MIN};
@@ -7,10 +7,10 @@ const OTHER_JOB: JobId = JobId(2);
 const OTHER_TOKEN: u64 = 99;
 /// Of a communicator of both jobs.
 const SHARED: Context = Context::of_bits(100 << 1);
-/// Behind the three of the own job.
+/// After the three of this job.
 const OTHER: PeerIndex = PeerIndex::new(3);
 
-/// An eager message as process `rank` sends it that shows this token.
+/// An eager message of process `rank` with this token.
 fn message(token: u64, rank: u32, seq: u32, payload: &[u8]) -> Vec<u8> {
     message_in(SHARED, token, rank, seq, payload)
 }
@@ -70,7 +70,7 @@ fn the_token_tells_of_which_job_a_rank_is() {
     let mut scene = scene();
     scene.gets(message(OTHER_TOKEN, 1, 0, b"theirs"));
     assert_eq!(receive(&mut scene, OTHER).as_deref(), Some(&b"theirs"[..]));
-    // The same rank of the own job is another process, with numbers of its own.
+    // The same rank of this job is another process, with sequence numbers of its own.
     scene.gets(message(TOKEN, 1, 0, b"ours"));
     assert_eq!(receive(&mut scene, PEER).as_deref(), Some(&b"ours"[..]));
     scene.gets(message(OTHER_TOKEN, 1, 1, b"again"));
@@ -98,7 +98,7 @@ fn each_job_is_told_another_token() {
     let card = scene.engine.card_for(OTHER_JOB).expect("it was admitted");
     assert_eq!((card.token, card.lanes), (OTHER_TOKEN, scene.engine.card().lanes));
     assert_eq!(scene.engine.card_for(JobId(3)), None);
-    // Whoever is admitted again keeps what it was told.
+    // A job that is admitted again keeps its token.
     scene.engine.admit(OTHER_JOB, 1);
     scene.engine.admit(JOB, 2);
     assert_eq!(
@@ -154,7 +154,7 @@ fn another_job_has_no_business_in_the_world_of_this_one() {
         let mut scene = scene();
         scene.gets(message_in(context, OTHER_TOKEN, 1, 0, b"hello"));
         let peer = scene.engine.state.peers.get(OTHER).expect("it was met");
-        assert!(matches!(peer.link, Link::Lost(_)), "{context:?}");
+        assert!(matches!(peer.link, ConnectionState::Lost(_)), "{context:?}");
         assert_eq!(scene.engine.state.unexpected.len(), 0);
     }
 }

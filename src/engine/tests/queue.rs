@@ -82,7 +82,7 @@ fn other_layers_have_kinds_of_their_own() {
     assert!(scene.engine.post(PEER, asks, b"x").is_ok());
     assert!(scene.engine.post(PEER, asks, &[0; 1 << 20]).is_err());
     assert_eq!(scene.heard().len(), 1);
-    // Its handler says that this makes no sense: the sender is not heard any more.
+    // Its handler says that this makes no sense: the connection to the sender is closed.
     scene.says(ASKS, 0, (8, 40, 1), b"");
     scene.says(ASKS, 0, (7, 40, 1), b"abc");
     assert_eq!(scene.heard().len(), 0);
@@ -120,7 +120,7 @@ fn a_kind_that_nobody_knows_makes_no_sense() {
         scene.says(kind, 0, (0, 0, 0), b"");
         let told = scene.engine.describe(&crate::engine::describe::bare);
         assert!(
-            told.contains("out of reach") && told.contains("makes no sense"),
+            told.contains("unreachable") && told.contains("makes no sense"),
             "{told}"
         );
     }

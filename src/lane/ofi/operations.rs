@@ -16,30 +16,30 @@ pub(super) enum Operation {
         /// Its number, or the count of slots for the end.
         next: usize,
     },
-    /// A message that was copied; nobody waits for it.
+    /// A message that was copied; nothing waits for it.
     Copied {
-        /// Where it goes.
+        /// The receiver.
         peer: PeerIndex,
     },
-    /// A message that was copied to a spare buffer; nobody waits for it.
+    /// A message that was copied to a spare buffer; nothing waits for it.
     Spared {
-        /// Where it goes.
+        /// The receiver.
         peer: PeerIndex,
         /// The buffer.
         spare: Spare,
     },
     /// A message whose payload is the engine's; its header is in the slot's bounce buffer.
     Lent {
-        /// Where it goes.
+        /// The receiver.
         peer: PeerIndex,
-        /// What the engine is told at the end.
+        /// The token to report to the engine at the end.
         token: u64,
         /// The payload's registration, where the provider asks for one.
         region: Option<Registered>,
     },
     /// A part of a remote read.
     Read {
-        /// Which one.
+        /// The index of the read.
         read: u32,
     },
 }
@@ -56,7 +56,7 @@ pub(super) struct Operations {
     contexts: Contexts,
     bounce: Pages,
     stride: usize,
-    /// Those of the spare buffers, behind the slots' ones, that nobody uses.
+    /// The spare buffers, after those of the slots, that are free.
     spares: Vec<Spare>,
     spare_len: usize,
     /// The buffers' registration, for local operations.
@@ -102,7 +102,7 @@ impl Operations {
         (self.free < self.slots.len()).then_some(self.free)
     }
 
-    /// Marks the slot that [`Operations::next`] gave as used.
+    /// Marks the slot that [`Operations::next`] returned as used.
     #[inline]
     pub(super) fn start(&mut self, slot: usize, operation: Operation) {
         debug_assert_eq!(slot, self.free);
@@ -123,23 +123,23 @@ impl Operations {
         Some(std::mem::replace(&mut self.slots[slot], Operation::Free { next }))
     }
 
-    /// A spare buffer that nobody uses: the one that [`Operations::take`] would take.
+    /// A free spare buffer: the one that [`Operations::take`] would take.
     pub(super) fn spare(&self) -> Option<Spare> {
         self.spares.last().copied()
     }
 
-    /// Marks the buffer that [`Operations::spare`] gave as used.
+    /// Marks the buffer that [`Operations::spare`] returned as used.
     pub(super) fn take(&mut self, spare: Spare) {
         let taken = self.spares.pop();
         debug_assert_eq!(taken, Some(spare));
     }
 
-    /// Nobody uses a spare buffer any more.
+    /// Frees a spare buffer.
     pub(super) fn give_back(&mut self, spare: Spare) {
         self.spares.push(spare);
     }
 
-    /// Copies a message into a spare buffer that nobody uses. It must fit, which the caller has checked.
+    /// Copies a message into a free spare buffer. It must fit, which the caller has checked.
     pub(super) fn fill_spare(&mut self, Spare(number): Spare, header: &[u8], payload: RawBytes) -> *const u8 {
         let offset = self.slots.len() * self.stride + number * self.spare_len;
         assert!(self.spares.contains(&Spare(number)) && header.len() + payload.len() <= self.spare_len);
@@ -170,7 +170,7 @@ impl Operations {
         self.contexts.pointer(slot)
     }
 
-    /// Copies the header into a free slot's bounce buffer, and lets `payload` write `len` bytes behind it. They must fit,
+    /// Copies the header into a free slot's bounce buffer, and lets `payload` write `len` bytes after it. They must fit,
     /// which the caller has checked.
     #[inline]
     pub(super) fn fill(

@@ -1,4 +1,4 @@
-//! Sending: by size, a message is injected, copied into a buffer of the lane's, or sent from where it is.
+//! Sending: by size, a message is injected, copied into a buffer of the lane's, or sent in place.
 
 use super::*;
 use crate::base::bytes::RawBytes;
@@ -20,7 +20,7 @@ impl OfiLane {
         }
     }
 
-    /// Sends what libfabric copies before it returns.
+    /// Sends a message that libfabric copies before it returns.
     #[inline]
     pub(super) fn inject(
         &mut self,
@@ -81,8 +81,8 @@ impl OfiLane {
         }
     }
 
-    /// Sends a payload that can't be registered from where it is, as happens when no more memory may be locked: a copy, in one
-    /// of the buffers that were registered when the lane was opened.
+    /// Sends a payload that is to be sent in place but can't be registered, as happens when no more memory may be locked:
+    /// it is copied into one of the buffers that were registered when the lane was opened.
     #[cold]
     pub(super) fn send_spared(&mut self, peer: PeerIndex, header: &[u8], payload: RawBytes) -> Result<Sent> {
         let (Some(slot), Some(spare)) = (self.operations.next(), self.operations.spare()) else {
@@ -109,7 +109,7 @@ impl OfiLane {
         }
     }
 
-    /// Sends the payload from where it is.
+    /// Sends the payload in place.
     ///
     /// # Safety
     /// As for [`Lane::send`].

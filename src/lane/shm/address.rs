@@ -1,5 +1,5 @@
-//! What a process's business card says of this lane: where its segment and its pipe are, and of which machine and
-//! namespaces that is true.
+//! What a process's business card contains about this lane: where its segment and its pipe are, and for which machine and
+//! namespaces that is valid.
 
 use crate::system::shared_memory::Machine;
 
@@ -13,7 +13,7 @@ pub struct MemoryDomain {
 }
 
 impl MemoryDomain {
-    /// Of this process. The error says what is missing.
+    /// That of this process. The error says what is missing.
     pub fn here(node: u32) -> Result<MemoryDomain, String> {
         Ok(MemoryDomain {
             machine: Machine::here()?,
@@ -25,17 +25,17 @@ impl MemoryDomain {
 /// See the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Address {
-    /// Where the rest holds.
+    /// The machine and namespaces where the rest is valid.
     pub domain: MemoryDomain,
     /// The process.
     pub pid: u32,
     /// Its segment's descriptor.
     pub segment: u32,
-    /// How many senders the segment has room for.
+    /// The number of senders for which the segment has room.
     pub rings: u32,
-    /// Stands in the segment.
+    /// The token in the segment.
     pub token: u64,
-    /// Where it stands, in the process's own memory.
+    /// The address of the token in the process's own memory.
     pub token_at: u64,
     /// Its pipe's descriptor.
     pub bell: u32,

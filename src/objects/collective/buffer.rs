@@ -1,11 +1,11 @@
-//! What collective procedures are handed: user buffers, described so that a task can own the description.
+//! Arguments of collective procedures: user buffers, described so that a task can own the description.
 
 use std::sync::Arc;
 
 use crate::data::datatype::Datatype;
 use crate::data::memory::Memory;
 
-/// An address in memory that an operation was given for as long as it runs (MPI 5.0 section 6.12): see [`Address::new`].
+/// An address in memory that an operation may use while it runs (MPI 5.0 section 6.12): see [`Address::new`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Address(*mut u8);
 
@@ -15,11 +15,11 @@ unsafe impl Send for Address {}
 unsafe impl Sync for Address {}
 
 impl Address {
-    /// Of a user's buffer argument.
+    /// From a user's buffer argument.
     ///
     /// # Safety
     /// Until each operation that gets it, or an address derived from it, has ended, the memory that the operation's arguments
-    /// describe there is valid, and nobody else uses it but as the standard allows.
+    /// describe there is valid, and is used by others only as the standard allows.
     pub unsafe fn new(address: *mut u8) -> Address {
         Address(address)
     }
@@ -30,21 +30,21 @@ impl Address {
         self.0
     }
 
-    /// `bytes` further on.
+    /// The address `bytes` further on.
     #[inline]
     pub fn at(self, bytes: i64) -> Address {
         Address(self.0.wrapping_offset(bytes as isize))
     }
 
-    /// `elements` extents of `datatype` further on.
+    /// The address `elements` extents of `datatype` further on.
     #[inline]
     pub fn element(self, elements: u64, datatype: &Datatype) -> Address {
         self.at((elements as i64).wrapping_mul(datatype.extent()))
     }
 }
 
-/// Memory of an operation: a part of what the maker of its [`Address`] has promised, or of the operation's scratch. So messages and copies
-/// of the operation may use it without further promises.
+/// Memory of an operation: a part of what the maker of its [`Address`] has promised, or of the operation's scratch. So
+/// messages and copies of the operation may use it without further conditions.
 #[derive(Clone)]
 pub(super) struct Chunk(Memory);
 
@@ -88,19 +88,19 @@ impl Chunk {
         self.0.contiguous().map(|run| (Address(run.address), run.len))
     }
 
-    /// For the engine.
+    /// The same for the engine.
     pub fn memory(&self) -> &Memory {
         &self.0
     }
 
-    /// The same.
+    /// The same, by value.
     pub fn into_memory(self) -> Memory {
         self.0
     }
 }
 
 /// `count` elements of a datatype. Where a procedure gives every rank a block of the buffer, they are those of one
-/// block, and block `r` begins `r × count` extents behind the address.
+/// block, and block `r` begins `r × count` extents after the address.
 #[derive(Clone)]
 pub struct Buffer {
     /// The buffer argument.
@@ -128,7 +128,7 @@ impl Buffer {
         Chunk::elements(self.address, self.count, &self.datatype)
     }
 
-    /// Blocks `first` to `first + number - 1`, which lie one behind another.
+    /// Blocks `first` to `first + number - 1`, which are consecutive.
     pub(super) fn blocks(&self, first: u32, number: u32) -> Chunk {
         let at = self
             .address
@@ -137,7 +137,7 @@ impl Buffer {
     }
 }
 
-/// A block for every rank, each with its count and place, all of one datatype (the arguments of the `v` procedures).
+/// A block for every rank, each with its count and displacement, all of one datatype (the arguments of the `v` procedures).
 #[derive(Clone)]
 pub struct VBuffer {
     /// The buffer argument.
@@ -146,7 +146,7 @@ pub struct VBuffer {
     pub counts: Arc<[u64]>,
     /// Where each block begins, in extents from the address.
     pub displs: Arc<[i64]>,
-    /// Of every element.
+    /// The datatype of every element.
     pub datatype: Arc<Datatype>,
 }
 
@@ -175,7 +175,7 @@ impl WithoutOwn for VBuffer {
     }
 }
 
-/// A block for every rank, each with its count, place and datatype (the arguments of `MPI_Alltoallw`).
+/// A block for every rank, each with its count, displacement and datatype (the arguments of `MPI_Alltoallw`).
 #[derive(Clone)]
 pub struct WBuffer {
     /// The buffer argument.
@@ -184,7 +184,7 @@ pub struct WBuffer {
     pub counts: Arc<[u64]>,
     /// Where each block begins, in bytes from the address.
     pub displs: Arc<[i64]>,
-    /// Of the elements of each block.
+    /// The datatype of the elements of each block.
     pub datatypes: Arc<[Arc<Datatype>]>,
 }
 
@@ -218,7 +218,7 @@ impl Blocks for WBuffer {
     }
 }
 
-/// Runs of bytes, one behind another.
+/// Consecutive runs of bytes.
 pub(super) struct Packed {
     address: Address,
     /// Where each begins, and where the last one ends.

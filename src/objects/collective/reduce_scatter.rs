@@ -17,11 +17,11 @@ use crate::data::op::Op;
 use crate::objects::communicator::Collective;
 
 /// The elements of all ranks combined, `count` of them for each rank. `send` is `None` with `MPI_IN_PLACE`: the
-/// elements are in the receive buffer, at whose beginning the result goes. Of an intercommunicator: the elements of each
-/// group for the other, where both receive as many in all; the ranks are those of a process's own group.
+/// elements are in the receive buffer, at whose beginning the result is stored. On an intercommunicator: the elements of each
+/// group for the other, where both receive the same number in all; the ranks are those of a process's own group.
 ///
 /// # Errors
-/// `MPI_ERR_TRUNCATE` at a process whose peer gives more elements.
+/// `MPI_ERR_TRUNCATE` at a process whose peer sends more elements.
 pub async fn reduce_scatter_block(
     operation: &Collective,
     send: Option<Address>,
@@ -56,7 +56,7 @@ pub async fn reduce_scatter(
     reduce_blocks(operation, send, receive, start, datatype, op).await
 }
 
-/// `start` tells where a rank's block begins, in elements.
+/// `start` returns where a rank's block begins, in elements.
 async fn reduce_blocks(
     operation: &Collective,
     send: Option<Address>,
@@ -101,7 +101,7 @@ async fn reduce_blocks(
 
 /// One reduce-scatter.
 struct Task<S> {
-    /// This process's operand, which stays as it is until everything has been sent.
+    /// This process's operand, which stays unchanged until everything has been sent.
     own: Address,
     in_place: bool,
     receive: Address,
@@ -109,7 +109,7 @@ struct Task<S> {
     reducer: Reducer,
 }
 
-/// How many operands a process has room for at a time.
+/// The number of operands for which a process has room at a time.
 const OPERANDS: usize = 4;
 
 impl<S: Fn(u32) -> u64 + Send + Sync> Task<S> {
@@ -133,8 +133,8 @@ impl<S: Fn(u32) -> u64 + Send + Sync> Task<S> {
         }
     }
 
-    /// Every block straight to its owner, who combines them as they come: first those of the ranks below it, from
-    /// the nearest on, then those of the ranks above, from the farthest on. So each goes in front of what has been
+    /// Every block directly to its owner, which combines them as they come: first those of the ranks below it, from the
+    /// nearest on, then those of the ranks above, from the farthest on. So each operand is put before what has been
     /// combined of its side.
     async fn pairwise(&self, run: &mut Run<'_>) -> Result<()> {
         let reducer = &self.reducer;

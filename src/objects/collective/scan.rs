@@ -1,5 +1,5 @@
 //! `MPI_Scan`, `MPI_Exscan` (MPI 5.0 section 6.11). In round `k` each process gets the combined elements of the `2^k`
-//! ranks that end `2^k` below it, and puts them in front of what it has: the order of ranks is kept.
+//! ranks that end `2^k` below it, and puts them before what it has: the order of ranks is kept.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::objects::communicator::Collective;
 /// `MPI_IN_PLACE`.
 ///
 /// # Errors
-/// `MPI_ERR_TRUNCATE` at a process whose peer gives more elements.
+/// `MPI_ERR_TRUNCATE` at a process whose peer sends more elements.
 pub async fn scan(
     operation: &Collective,
     send: Option<Address>,
@@ -71,7 +71,7 @@ pub async fn exscan(
     // The last ranks forward nothing; rank 0 forwards only its own.
     let scratch = Scratch::elements(&reducer.datatype, if run.rank > 0 { count } else { 0 }, 2)?;
     let (operand, partial) = (scratch.slot(0), scratch.slot(1));
-    // What is passed on: this process's elements behind the result.
+    // What is passed on: this process's elements after the result.
     let own = send.unwrap_or(receive);
     let sum = if run.rank > 0 {
         reducer.copy(own, partial, 0..count);
@@ -96,8 +96,8 @@ pub async fn exscan(
     run.finish()
 }
 
-/// Sends to the rank `distance` above and receives from the one as far below, where there are such. `true`: something
-/// has come.
+/// Sends to the rank `distance` above and receives from the one `distance` below, where they exist. `true`: something
+/// was received.
 async fn shift(
     run: &mut Run<'_>,
     reducer: &Reducer,

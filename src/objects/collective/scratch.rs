@@ -10,7 +10,7 @@ use crate::data::datatype::Datatype;
 use crate::data::memory::Memory;
 use crate::err;
 
-/// Scratch up to this many bytes lies in the operation itself.
+/// Scratch up to this many bytes is stored in the operation itself.
 const INLINE: usize = 128;
 /// The strictest alignment of a basic type.
 const ALIGN: usize = 16;
@@ -18,10 +18,10 @@ const ALIGN: usize = 16;
 /// Zeroed bytes, aligned for every basic type. Declare it before the completions that use it: values are dropped in
 /// the reverse order, and the drop of a completion ends the use of its memory.
 ///
-/// Ask for addresses only once it has its place; moving it moves the short ones.
+/// Take addresses only when it no longer moves: short ones move with it.
 pub(super) struct Scratch {
     inline: UnsafeCell<[u128; INLINE / 16]>,
-    /// Where it is too long for that.
+    /// The bytes where they are too long for that.
     heap: Option<(NonNull<u8>, Layout)>,
     len: usize,
     /// From slot to slot, in bytes, where there are slots.
@@ -182,9 +182,9 @@ mod tests {
         for (from_len, to_len) in [(4, 8), (8, 8), (8, 4)] {
             let (mut from, mut to) = ([7u8; 8], [0u8; 8]);
             // SAFETY: both outlive the copy.
-            let flat =
+            let chunk =
                 |bytes: &mut [u8; 8], count| unsafe { Chunk::bytes(Address::new(bytes.as_mut_ptr()), count) };
-            let result = copy(&flat(&mut from, from_len), &flat(&mut to, to_len));
+            let result = copy(&chunk(&mut from, from_len), &chunk(&mut to, to_len));
             assert_eq!(
                 result.err().map(|error| error.class),
                 (from_len > to_len).then_some(Class::Truncate)

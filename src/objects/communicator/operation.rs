@@ -16,12 +16,12 @@ use crate::objects::group::Group;
 /// One collective operation: messages among the members of a communicator that only this operation sees. On an
 /// intercommunicator, ranks at first name processes of the remote group, as they do in all its messages; from there
 /// `Collective::inside`, `Collective::everybody`, `Collective::below` and `Collective::above` make
-/// operations among other processes, to which all that is known of intracommunicators applies. An operation uses one
-/// of the last three at most, as their messages are told apart by ranks alone.
+/// operations among other processes, which behave as on an intracommunicator. An operation uses one
+/// of the last three at most, as their messages are distinguished by ranks alone.
 #[derive(Clone)]
 pub struct Collective {
     pub(super) communicator: Arc<Communicator>,
-    /// Among whom, where these are not the processes that the communicator's messages name.
+    /// Its processes, where these are not those that the communicator's messages name.
     pub(super) among: Option<Arc<Group>>,
     pub(super) rank: u32,
     pub(super) context: Context,
@@ -48,7 +48,7 @@ impl Collective {
         self.among.is_none() && self.communicator.is_inter()
     }
 
-    /// Of an operation across an intercommunicator: the same inside the local group.
+    /// For an operation across an intercommunicator: the same inside the local group.
     pub(crate) fn inside(&self) -> Collective {
         Collective {
             context: self.context.inside(),
@@ -69,14 +69,14 @@ impl Collective {
         Cow::Owned(self.among(communicator.everybody(), before + communicator.rank))
     }
 
-    /// Of an operation across an intercommunicator: among this process, which becomes rank 0, and the remote group.
+    /// For an operation across an intercommunicator: among this process, which becomes rank 0, and the remote group.
     pub(crate) fn above(&self) -> Collective {
         let me = self.communicator.instance.me();
         let processes = std::iter::once(me).chain(self.communicator.peers().iter());
         self.among(Group::of(processes.collect()), 0)
     }
 
-    /// Of an operation across an intercommunicator: among a process of the remote group, which becomes rank 0, and the
+    /// For an operation across an intercommunicator: among a process of the remote group, which becomes rank 0, and the
     /// local group.
     pub(crate) fn below(&self, root: u32) -> Collective {
         let root = self.communicator.peers().member(root);
@@ -99,7 +99,7 @@ impl Collective {
         self.tag
     }
 
-    /// On which communicator.
+    /// Its communicator.
     pub(crate) fn communicator(&self) -> &Arc<Communicator> {
         &self.communicator
     }
@@ -159,7 +159,7 @@ impl Collective {
         }
     }
 
-    /// Sends bytes of ours and waits until they have gone.
+    /// Sends bytes that it owns and waits until they are sent.
     ///
     /// # Panics
     /// If there is no such rank.
@@ -169,7 +169,7 @@ impl Collective {
         Ok(())
     }
 
-    /// Receives up to so many bytes; what does not come is zero.
+    /// Receives up to `len` bytes; what does not come is zero.
     ///
     /// # Panics
     /// If there is no such rank.
@@ -180,7 +180,7 @@ impl Collective {
         Ok(bytes)
     }
 
-    /// Sends to one rank while receiving up to so many bytes from another.
+    /// Sends to one rank while receiving up to `len` bytes from another.
     ///
     /// # Panics
     /// If there are no such ranks.

@@ -1,10 +1,10 @@
-//! Which ranks share a machine, as `PMI_process_mapping` tells it.
+//! Which ranks share a machine, as `PMI_process_mapping` describes it.
 //!
-//! The text is `(vector,PART,…)`: part after part of ranks, and from the start again if there are more ranks. A part is
+//! The text is `(vector,PART,…)`: the parts describe ranks in order, and are repeated if there are more ranks. A part is
 //!
-//! - `(first node,nodes,ranks per node)`, which is all that Slurm and older Hydras say;
+//! - `(first node,nodes,ranks per node)`, the only form of Slurm and older Hydras;
 //! - `NODE`: one rank on that node;
-//! - `[(…),…]xTIMES`: what is in the brackets, so many times. (The latter two are Hydra's of MPICH 5.0.)
+//! - `[(…),…]xTIMES`: the parts in the brackets, repeated TIMES times. (The latter two are from Hydra of MPICH 5.0.)
 //!
 //! It comes from the launcher and is checked.
 
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use crate::base::error::Result;
 use crate::err;
 
-/// Places ranks on nodes.
+/// The nodes of ranks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     parts: Vec<Part>,
@@ -51,7 +51,7 @@ impl Part {
         }
     }
 
-    /// Ranks placed by one of its times.
+    /// Ranks placed by one repetition.
     fn span_once(&self) -> Option<u64> {
         let mut spans = self.blocks.iter().map(|block| block.span());
         spans.try_fold(0u64, |sum, span| sum.checked_add(span))
@@ -78,7 +78,7 @@ impl Layout {
         })
     }
 
-    /// By the names of the machines that the ranks, of which there is one, are on. A rank without a name is alone on its node.
+    /// By the names of the machines of the ranks; there is at least one rank. A rank without a name is alone on its node.
     pub fn of_machines(machines: &[Option<String>]) -> Layout {
         let mut known: HashMap<&str, u32> = HashMap::new();
         let parts: Vec<Part> = (0..)
@@ -127,7 +127,7 @@ impl Layout {
         }
     }
 
-    /// The node of `rank` where each machine is taken for so many (`WEFT_FAKE_NODES`; 0 and 1: it is one).
+    /// The node of `rank` where each machine counts as several nodes (`WEFT_FAKE_NODES`; 0 and 1: as one).
     pub fn pretended_node_of(&self, rank: u32, nodes: u64) -> u64 {
         u64::from(self.node_of(rank)) * nodes.max(1) + u64::from(pretended_node(rank, nodes))
     }
@@ -164,12 +164,12 @@ impl Layout {
     }
 }
 
-/// Which of the nodes that a machine is taken for has this rank.
+/// Which of the pretended nodes of its machine this rank is on.
 pub fn pretended_node(rank: u32, nodes: u64) -> u32 {
     (u64::from(rank) % nodes.max(1)) as u32
 }
 
-/// The parts of `(vector,…)`; `None`: that is not what it is.
+/// The parts of `(vector,…)`; `None`: the text has another form.
 fn parse_parts(text: &str) -> Option<Vec<Part>> {
     let mut rest = text.strip_prefix("(vector")?.strip_suffix(')')?;
     let mut parts = Vec::new();
@@ -199,7 +199,7 @@ fn parse_parts(text: &str) -> Option<Vec<Part>> {
     Some(parts)
 }
 
-/// Takes `(first node,nodes,ranks per node)` or `NODE`.
+/// Parses `(first node,nodes,ranks per node)` or `NODE`.
 fn take_block(rest: &mut &str) -> Option<Block> {
     let Some(inside) = rest.strip_prefix('(') else {
         let first_node = take_number(rest)?;
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(counted[5..], [(2, 0), (2, 1), (1, 0)]);
     }
 
-    /// As MPICH 5.0.2 says it of 1, 4, 6 and 7 ranks on 3 hosts, and of 5 on hosts of 2, 1 and 3 slots.
+    /// From MPICH 5.0.2, for 1, 4, 6 and 7 ranks on 3 hosts, and for 5 on hosts of 2, 1 and 3 slots.
     #[test]
     fn hydra_says_single_ranks_and_repetitions_shorter() {
         assert_eq!(nodes("(vector,0)", 1), [0]);

@@ -2,11 +2,11 @@
 //!
 //! - [`Layout`]: which ranks share a machine, as the launcher says
 //! - [`pid_namespace`]: which of those of a machine know each other by their process ids
-//! - [`Topology`]: the hardware of this machine, as hwloc tells it
+//! - [`Topology`]: the hardware of this machine, as hwloc reports it
 //! - [`Processors`]: a set of processors; [`Processors::of_this_process`] are those that this process may use
-//! - `hwloc`: asking hwloc, which is loaded only when somebody wants to know
+//! - `hwloc`: asking hwloc, which is loaded only when it is needed
 //!
-//! What does not belong here: dividing communicators by it (`objects::management`), and binding ranks (`bin/mpiexec`).
+//! What does not belong here: dividing communicators by hardware (`objects::management`), and binding ranks (`bin/mpiexec`).
 
 mod hardware;
 mod hwloc;
