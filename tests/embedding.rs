@@ -96,7 +96,7 @@ fn sessions() -> Result<()> {
             let said = others.block_on(bcast_bytes(&operation, 0, vec![others.rank() as u8 + 5]))?;
             assert_eq!(said, [5]);
         }
-        // What is left to part, the session's end does.
+        // The session's end disconnects the others.
         if round == 0 {
             everybody.disconnect()?;
         }

@@ -48,8 +48,8 @@ pub struct Session {
 struct Links {
     /// Context id and group of each communicator of several processes that was derived from it and not disconnected.
     connected: FxHashMap<Context, Arc<Group>>,
-    /// The members of freed communicators are parting: the requests of that.
-    partings: Vec<RequestId>,
+    /// The requests of the disconnect barriers of freed communicators.
+    barriers: Vec<RequestId>,
 }
 
 /// What a session provides of what it was asked for.
@@ -175,7 +175,7 @@ impl Session {
         made
     }
 
-    /// Ends it (section 11.3.1): its members part ([`Session::finalize`]), what is in its buffers leaves, and the instance is given
+    /// Ends it (section 11.3.1): its communicators are disconnected ([`Session::finalize`]), what is in its buffers leaves, and the instance is given
     /// back. An error of its end leaves nothing of it, either.
     ///
     /// # Errors
@@ -183,7 +183,7 @@ impl Session {
     pub fn close(&self, lifetime: &Lifetime, host: &dyn Host) -> Result<()> {
         let instance = &self.instance;
         // What the user did not detach is detached here. That its messages leave is a part of the end, of each communicator by
-        // itself: one of them may be received only after this process has parted from another.
+        // itself: one of them may be received only after this process has disconnected another.
         let mut buffers = match self.has_derived() {
             true => host.takes_buffers(self),
             false => Vec::new(),
@@ -292,8 +292,8 @@ impl Session {
         self.instance.take_context_back(communicator.context());
     }
 
-    /// A communicator is freed: its members begin to part, so that a session's end does not grow with the number of
-    /// those. One with something under way is kept for the end.
+    /// A communicator is freed: its disconnect barrier begins now, so that the end of the session does not take longer with each of
+    /// them. If an operation is under way on it, it is kept for the end.
     pub fn free(&self, communicator: &Communicator) {
         let context = communicator.context();
         let is_it = |of: Context| of.communicator() == context;
@@ -306,31 +306,31 @@ impl Session {
         };
         {
             let mut engine = self.instance.engine();
-            // Those that have parted well need no memory.
-            links.partings.retain(|&parting| {
+            // Those that have ended without an error need no memory.
+            links.barriers.retain(|&barrier| {
                 let well = engine
-                    .outcome(parting)
+                    .outcome(barrier)
                     .is_some_and(|outcome| outcome.error.is_none());
-                well.then(|| engine.take(parting)).is_none()
+                well.then(|| engine.take(barrier)).is_none()
             });
         }
         drop(links);
-        let Some(parting) = Communicator::new(&self.instance, context, group) else {
+        let Some(freed) = Communicator::new(&self.instance, context, group) else {
             return;
         };
         let instance = self.instance.clone();
-        let parted = self.instance.spawn(Box::pin(async move {
+        let barrier = self.instance.spawn(Box::pin(async move {
             // Short messages are counted, too, so that the end of the session can wait until they have left.
             let _counting = instance.count_all();
-            let parted = collective::barrier(&parting.disconnect_barrier()).await;
+            let disconnected = collective::barrier(&freed.disconnect_barrier()).await;
             instance.take_context_back(context);
-            parted.map(|()| Outcome::EMPTY)
+            disconnected.map(|()| Outcome::EMPTY)
         }));
-        self.links.lock().partings.push(parted);
+        self.links.lock().barriers.push(barrier);
     }
 
-    /// Ends it: the members of each communicator that was not disconnected part, all of those at once, as some may
-    /// have them in one session and others in several; then all that was sent has left. Local if there is none.
+    /// Ends it: a disconnect barrier on each communicator that was not disconnected, on all of them at the same time, because other
+    /// processes may have them in several sessions; then all messages have left. Local if there is no such communicator.
     ///
     /// What has not ended then on its communicators does so with an error, so that nothing writes into the user's memory
     /// any more.
@@ -338,11 +338,11 @@ impl Session {
     /// To be awaited by [`Instance::block_on_turns`].
     pub async fn finalize(&self) -> Result<()> {
         let instance = &self.instance;
-        let Links { connected, partings } = std::mem::take(&mut *self.links.lock());
-        if connected.is_empty() && partings.is_empty() {
+        let Links { connected, barriers } = std::mem::take(&mut *self.links.lock());
+        if connected.is_empty() && barriers.is_empty() {
             return Ok(());
         }
-        // Nobody has to part from oneself, but what one has sent to oneself has to end.
+        // A communicator of this process alone needs no barrier, but its operations have to end.
         let is_mine_alone = |of: Context| {
             let group = connected.get(&of.communicator());
             group.is_some_and(|group| group.size() == 1)
@@ -354,11 +354,11 @@ impl Session {
             .filter_map(|(&context, group)| Communicator::new(instance, context, group.clone()))
             .collect();
         let mut result = Ok(());
-        if !communicators.is_empty() || !partings.is_empty() {
+        if !communicators.is_empty() || !barriers.is_empty() {
             result = Communicator::disconnect_all(instance, communicators).await;
-            for parting in partings {
-                let parted = Completion::of(instance, parting).await;
-                result = result.and(parted.map(drop));
+            for barrier in barriers {
+                let disconnected = Completion::of(instance, barrier).await;
+                result = result.and(disconnected.map(drop));
             }
             instance.left().await;
         }

@@ -89,12 +89,12 @@ unsafe fn from_group(
         .map(Some)
 }
 
-/// Disconnects a communicator. Inside the result is whether a message of its buffer was lost, which keeps nobody from parting.
-fn disconnect(parting: &Arc<Communicator>, handle: MPI_Comm) -> Result<Result<()>> {
-    objects::delete_attributes(parting, handle)?;
-    let lost = parting.disconnect()?;
-    if let Some(session) = objects::session_of(parting) {
-        session.disconnect(parting);
+/// Disconnects a communicator. Inside the result is whether a message of its buffer was lost, which does not keep the members from disconnecting.
+fn disconnect(leaving: &Arc<Communicator>, handle: MPI_Comm) -> Result<Result<()>> {
+    objects::delete_attributes(leaving, handle)?;
+    let lost = leaving.disconnect()?;
+    if let Some(session) = objects::session_of(leaving) {
+        session.disconnect(leaving);
     }
     objects::COMMUNICATORS.remove(handle);
     Ok(lost)
@@ -244,9 +244,9 @@ mpi! {
         if handle == MPI_COMM_WORLD || handle == MPI_COMM_SELF {
             return Err(err!(Comm, "a predefined communicator can't be disconnected"));
         }
-        let parting = communicator(handle)?;
-        let raise = |error| calls::raise_at(&parting, "MPI_Comm_disconnect", error);
-        let lost = disconnect(&parting, handle).map_err(raise)?;
+        let leaving = communicator(handle)?;
+        let raise = |error| calls::raise_at(&leaving, "MPI_Comm_disconnect", error);
+        let lost = disconnect(&leaving, handle).map_err(raise)?;
         // SAFETY: read from above.
         unsafe { comm.write(MPI_COMM_NULL) };
         lost.map_err(raise)
