@@ -82,7 +82,7 @@ fn for_all_or_none() {
                     assert_eq!(error.class, class, "{error}");
                     let elsewhere = rank as u32 != at && wrong != Wrong::Mode;
                     assert_eq!(
-                        error.message.contains(&format!("rank {at},")),
+                        error.message.contains(&format!("rank {at} and")),
                         elsewhere,
                         "{error}"
                     );
