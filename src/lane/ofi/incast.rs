@@ -271,7 +271,7 @@ fn intruders_who_hang_up_before_a_long_message_is_fetched_hold_nobody_up() {
             .expect("a good address");
         let start = Instant::now();
         let (to, context) = (intruder.peers[&0].address, intruder.operations.context(0));
-        // SAFETY: the bytes and the intruder's contexts outlive its endpoint.
+        // SAFETY: the bytes and the intruder's contexts outlive its endpoint, and the address is one of its vector.
         while unsafe {
             intruder
                 .endpoint
