@@ -229,14 +229,12 @@ unsafe extern "C" fn combine_sum(
 /// [`product`] or [`sum`], and whether it commutes.
 pub fn operation(commutes: bool) -> (Arc<Op>, fn(Element, Element) -> Element) {
     if commutes {
-        (
-            Op::user(UserFunction::Int(combine_sum), true, Lender::NOBODY),
-            sum,
-        )
+        // SAFETY: the function combines elements of every `Layout`, and tests have no others.
+        let op = unsafe { Op::user(UserFunction::Int(combine_sum), true, Lender::NOBODY) };
+        (op, sum)
     } else {
-        (
-            Op::user(UserFunction::Int(combine_product), false, Lender::NOBODY),
-            product,
-        )
+        // SAFETY: as for `combine_sum`.
+        let op = unsafe { Op::user(UserFunction::Int(combine_product), false, Lender::NOBODY) };
+        (op, product)
     }
 }
