@@ -149,7 +149,7 @@ impl Map {
     }
 
     /// Whether `bytes` from an offset on, which may be any number, are within the mapping.
-    fn has(&self, at: usize, bytes: usize) -> bool {
+    pub fn has(&self, at: usize, bytes: usize) -> bool {
         at.checked_add(bytes).is_some_and(|end| end <= self.len)
     }
 
