@@ -275,7 +275,7 @@ impl Joined {
             bulk: at + AT_BULK,
             most: (BULKS / rings as usize).min(BULK),
         };
-        let growth = (2 * FIRST <= growth.most).then_some(growth);
+        let growth = (2 * FIRST <= growth.most).then(|| Box::new(growth));
         Ok((Joined { head }, Mapped::new(Arc::new(map), 0, growth)))
     }
 
@@ -291,8 +291,8 @@ pub struct Mapped {
     /// Where the ring begins in `_map`.
     base: NonNull<u8>,
     _map: Arc<Map>,
-    /// For the sender: to allocate more of the bulk.
-    growth: Option<Growth>,
+    /// For the sender: to allocate more of the bulk. Receivers, whose rings are looked at all the time, have nothing there.
+    growth: Option<Box<Growth>>,
 }
 
 /// What a sender needs for its bulk to grow.
@@ -309,7 +309,7 @@ unsafe impl Send for Mapped {}
 
 impl Mapped {
     /// The ring at an offset that is a multiple of a page.
-    fn new(map: Arc<Map>, at: usize, growth: Option<Growth>) -> Mapped {
+    fn new(map: Arc<Map>, at: usize, growth: Option<Box<Growth>>) -> Mapped {
         assert!(map.has(at, RING));
         // SAFETY: within the mapping, as just checked.
         let base = unsafe { map.base().add(at) };

@@ -31,24 +31,20 @@ pub trait Sides {
 #[inline(always)]
 pub fn enter<S: Sides>(sides: &S, reader: S::Reader) {
     let before = sides.count(reader);
-    let step = match is_inside(before) {
-        true => nested(before),
-        false => (1 << DEPTH_BITS) + 1,
+    let step = match before & DEPTH {
+        0 => (1 << DEPTH_BITS) + 1,
+        DEPTH => too_deep(),
+        _ => 1,
     };
     sides.set_count(reader, before.wrapping_add(step));
     sides.fence_of_reader();
 }
 
-/// One section more.
-///
-/// # Panics
-/// If there are so many that one more would look like none: only those that were forgotten (`mem::forget`) can be as many.
-fn nested(count: usize) -> usize {
-    assert!(
-        count & DEPTH != DEPTH,
-        "a thread is inside too many read sections"
-    );
-    1
+/// One section more would look like none. Only those that were forgotten (`mem::forget`) can be so many.
+#[cold]
+#[inline(never)]
+fn too_deep() -> ! {
+    panic!("a thread is inside too many read sections");
 }
 
 /// By the reader's thread.
