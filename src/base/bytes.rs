@@ -207,7 +207,7 @@ pub unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
 #[inline(always)]
 unsafe fn ends<T>(from: *const u8, to: *mut u8, len: usize) {
     let behind = len - size_of::<T>();
-    // SAFETY: the caller's runs are valid and do not overlap.
+    // SAFETY: each access lies within the caller's `len` bytes, and both are read before anything is written.
     unsafe {
         let first = from.cast::<T>().read_unaligned();
         let last = from.add(behind).cast::<T>().read_unaligned();
@@ -222,7 +222,7 @@ unsafe fn ends<T>(from: *const u8, to: *mut u8, len: usize) {
 /// `from` is valid for reading, and `to` for writing, so many bytes.
 #[inline(always)]
 pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller's runs are valid and do not overlap.
+    // SAFETY: the caller's ranges are valid; both ways allow them to overlap.
     unsafe {
         if len <= SHORT {
             copy_short(from, to, len);
@@ -242,7 +242,7 @@ const LONG: usize = 2 << 10;
 /// `from` is valid for reading, and `to` for writing, so many bytes. Where the ranges overlap, what is in `to` afterwards is of no meaning.
 #[inline(always)]
 pub unsafe fn copy_apart(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller's runs are valid and do not overlap.
+    // SAFETY: the caller's ranges are valid; both ways allow them to overlap.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         if len >= LONG {
