@@ -244,7 +244,7 @@ const LONG: usize = 2 << 10;
 pub unsafe fn copy_apart(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the caller's ranges are valid; both ways allow them to overlap.
     unsafe {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
         if len >= LONG {
             return copy_long(from, to, len);
         }
@@ -254,7 +254,8 @@ pub unsafe fn copy_apart(from: *const u8, to: *mut u8, len: usize) {
 
 /// The loop of the long copies: 64 bytes at each `at`, by this store, up to the first `at` that is not below `end`. In assembly, as the compiler would make
 /// a call of `memcpy` of a simple loop, and of intrinsics, where it does not optimise, a loop that is many times slower.
-#[cfg(target_arch = "x86_64")]
+/// Miri knows no assembly.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 macro_rules! copy_lines {
     ($store:literal, $from:expr, $to:expr, $at:expr, $end:expr) => {
         std::arch::asm!(
@@ -287,7 +288,7 @@ macro_rules! copy_lines {
 ///
 /// # Safety
 /// As there, with `len` no less than a line of 64 bytes.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(never)]
 unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) {
     let last = len - 64;
@@ -310,11 +311,11 @@ unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) {
 /// `from` is valid for reading, and `to`, a multiple of 16, for writing, so many bytes. The ranges do not overlap.
 pub unsafe fn copy_streaming(from: *const u8, to: *mut u8, len: usize) {
     debug_assert!((to as usize).is_multiple_of(16));
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     let streamed = len & !63;
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let streamed = 0;
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     if streamed > 0 {
         // SAFETY: reads and writes 64 bytes at each multiple of 64 below `streamed`, so no more than `len` bytes of either; `to` is
         // aligned as `movntps` wants it; every x86-64 has these instructions. Streaming stores are not ordered by what orders
