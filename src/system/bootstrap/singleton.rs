@@ -1,6 +1,6 @@
 //! A process that no launcher started: a world of one.
 
-use std::os::fd::RawFd;
+use std::os::fd::BorrowedFd;
 
 use super::{Bootstrap, Job};
 use crate::base::error::Result;
@@ -111,7 +111,7 @@ impl Bootstrap for Singleton {
         Ok(published.map(|(_, card)| card.clone()))
     }
 
-    fn descriptor(&self) -> Option<RawFd> {
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
