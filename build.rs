@@ -3,6 +3,6 @@
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libmpi_abi.so.1");
-    // `PMPI_Send` calls `MPI_Send`, and must not get a profiler's (src/abi/procedure.rs).
+    // `PMPI_Send` calls `MPI_Send`, and must not get a profiler's (src/abi/common/procedure.rs).
     println!("cargo:rustc-cdylib-link-arg=-Wl,-Bsymbolic-functions");
 }

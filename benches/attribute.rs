@@ -2,7 +2,7 @@
 //! n attributes of a communicator, of one that is not there, and of a predefined one. `docs/performance.md` holds the
 //! results.
 //!
-//! The process is a world of one, without a launcher.
+//! The process is a singleton, without a launcher.
 
 use std::ffi::{c_int, c_void};
 use std::hint::black_box;

@@ -80,7 +80,9 @@ impl Side for ThroughLane {
         let (header, payload) = bytes.split_at(40.min(bytes.len()));
         loop {
             // SAFETY: small messages are copied; longer ones are waited for below, while `bytes` lives.
-            match unsafe { self.lane.send(PeerIndex::new(1), header, payload, 1) }.expect("sending works") {
+            match unsafe { self.lane.send(PeerIndex::new(1), header, Piece::of(payload), 1) }
+                .expect("sending works")
+            {
                 Sent::Done => return,
                 Sent::Again => self.poll(),
                 Sent::Pending => break,

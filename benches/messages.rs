@@ -112,7 +112,7 @@ const PAIRS: [Pair; 5] = [
 
 /// What rank 0 orders.
 #[derive(Clone, Copy)]
-enum Kind {
+enum Measurement {
     End,
     /// Answer each message by one of the same size.
     Exchange,
@@ -206,7 +206,7 @@ impl Side {
     }
 
     /// Rank 0: has rank 1 begin, and returns when it has.
-    fn order(&mut self, kind: Kind, bytes: usize, times: u64) {
+    fn order(&mut self, kind: Measurement, bytes: usize, times: u64) {
         let words = [kind as u64, bytes as u64, times];
         for (place, word) in words.iter().enumerate() {
             self.buffer[place * 8..][..8].copy_from_slice(&word.to_ne_bytes());
@@ -223,9 +223,9 @@ impl Side {
             let [kind, bytes, times] = [word(0), word(1), word(2)].map(|word| word.expect("8 bytes"));
             let bytes = bytes as usize;
             self.send(1);
-            if kind == Kind::End as u64 {
+            if kind == Measurement::End as u64 {
                 return;
-            } else if kind == Kind::Stream as u64 {
+            } else if kind == Measurement::Stream as u64 {
                 self.stream(bytes, times as usize, false);
             } else {
                 for _ in 0..times {
@@ -238,7 +238,7 @@ impl Side {
 
     /// The time of so many round trips, each after a pause.
     fn round_trips(&mut self, bytes: usize, times: u64, pause: Option<Duration>) -> Duration {
-        self.order(Kind::Exchange, bytes, times);
+        self.order(Measurement::Exchange, bytes, times);
         let start = Instant::now();
         let mut paused = Duration::ZERO;
         for _ in 0..times {
@@ -275,7 +275,7 @@ fn messages(c: &mut Criterion, pair: &Pair, side: &mut Side) {
     group.throughput(Throughput::Elements(1));
     group.bench_function(BenchmarkId::new(pair.name, 8), |b| {
         b.iter_custom(|times| {
-            side.order(Kind::Stream, 8, times);
+            side.order(Measurement::Stream, 8, times);
             let start = Instant::now();
             side.stream(8, times as usize, true);
             start.elapsed()
@@ -319,7 +319,7 @@ fn rank(pair: &Pair) {
         } else {
             messages(&mut criterion, pair, &mut side);
         }
-        side.order(Kind::End, 0, 0);
+        side.order(Measurement::End, 0, 0);
         criterion.final_summary();
     } else {
         side.serve();

@@ -55,12 +55,12 @@ impl<const CELLS: usize> Memory for Arc<Model<CELLS>> {
     fn publish(&self, cell: u64, word: u64) {
         self.words[cell as usize].store(word, Ordering::Release);
     }
-    fn fill(&self, cell: u64, header: &[u8; HEADER_BYTES], payload: &[u8]) {
+    fn fill(&self, cell: u64, header: &[u8; HEADER_BYTES], payload: RawBytes) {
         self.cells[cell as usize].with_mut(|contents| {
             // SAFETY: loom has checked that nobody else accesses it now.
             let contents = unsafe { &mut *contents };
             contents.0 = *header;
-            contents.1[..payload.len()].copy_from_slice(payload);
+            RawRoom::from(&mut contents.1[..payload.len()]).fill_from(payload);
         });
     }
     fn contents(&self, cell: u64) -> Contents {
@@ -174,7 +174,7 @@ impl Sample {
     fn push(self, sender: &mut Sender<impl Memory>) -> bool {
         let header = [self.number; HEADER_BYTES];
         sender
-            .push(&header, &self.payload())
+            .push(&header, RawBytes::from(&self.payload()[..]))
             .expect("the receiver is sane")
     }
 
@@ -182,7 +182,7 @@ impl Sample {
     fn pop(self, receiver: &mut Receiver<impl Memory>) -> (bool, bool) {
         let popped = receiver.pop(|header, bytes| {
             assert_eq!(header, &[self.number; HEADER_BYTES]);
-            assert_eq!(bytes, self.payload());
+            assert_eq!(bytes.to_vec(), self.payload());
         });
         match popped {
             Popped::Nothing => (false, false),

@@ -1,5 +1,5 @@
-//! Section 13.2: generalized requests, which the user's own operations end. Behind each is a bare request of the
-//! engine, which is what waiting and testing look at; `request` calls from here what the user's functions have to say.
+//! Section 13.2: generalized requests, which the user's own operations end. Each has a bare request of the engine, which
+//! waiting and testing use; `request` calls from here what the user's functions do.
 //!
 //! The free callback is called once: by the call that ends the request (after the query callback), or, where the handle was
 //! freed before, by `MPI_Request_free` or `MPI_Grequest_complete`, whichever comes last. No lock is held while a callback
@@ -22,7 +22,7 @@ use crate::base::error::{Error, Result};
 use crate::engine::request::{Outcome, RequestId};
 use crate::err;
 
-/// Those that have not been freed.
+/// The generalized requests that have not been freed.
 static GENERALIZED: Table<Generalized> = Table::new(HandleKind::Generalized);
 
 /// See the module.
@@ -43,7 +43,7 @@ struct GeneralizedState {
     freed: bool,
 }
 
-/// What a callback returned, as an error unless it is success.
+/// The return value of a callback, as an error unless it is success.
 fn result_of(code: c_int, callback: &str) -> Result<()> {
     match code {
         MPI_SUCCESS => Ok(()),
@@ -77,7 +77,7 @@ impl Generalized {
         std::ptr::with_exposed_provenance_mut(self.extra)
     }
 
-    /// What the query callback says of it, now that it is complete.
+    /// Calls the query callback, when the request is complete.
     pub fn query(&self) -> Outcome {
         let empty = Outcome::EMPTY;
         let mut status = MPI_Status {
@@ -104,7 +104,7 @@ impl Generalized {
         result_of(code, "free")
     }
 
-    /// A call has ended it: what goes into the status. An error is that of the last callback that failed.
+    /// A call has ended it: returns the contents of the status. The error is that of the last callback that failed.
     pub fn finish(&self, handle: MPI_Request) -> Outcome {
         let mut outcome = self.query();
         if let Err(error) = self.call_free(handle) {

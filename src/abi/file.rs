@@ -38,7 +38,7 @@ mpi! {
         unsafe { opened.and(give(fh, handle, "fh")) }
     }
 
-    /// Section 14.2.2. Collective. Whatever went wrong, the file is closed.
+    /// Section 14.2.2. Collective. The file is closed even if there is an error.
     small fn MPI_File_close(fh: *mut MPI_File) no_file {
         // SAFETY: null or a handle of the user's.
         let handle = unsafe { read(fh, "fh") }?;
@@ -147,7 +147,7 @@ unsafe fn name(from: *const c_char) -> Result<PathBuf> {
     file::path(unsafe { CStr::from_ptr(from) })
 }
 
-/// A handle for a file that is opened. Whatever is wrong with a process's own arguments, it takes part, so that no other
+/// A handle for a file that is opened. A process takes part even if its own arguments are wrong, so that no other
 /// process waits for it.
 fn open(parent: &Arc<Communicator>, part: Result<Part>) -> Result<MPI_File> {
     let (handle, part) = match (part, FILES.reserve()) {
@@ -165,17 +165,18 @@ fn open(parent: &Arc<Communicator>, part: Result<Part>) -> Result<MPI_File> {
     Ok(handle)
 }
 
-/// Closes a file on all its processes. The first error is the result; it keeps nobody waiting, and the file open nowhere.
+/// Closes a file on all its processes. The first error is the result; even then no process waits, and the file is open nowhere.
 fn close(closing: &Arc<File>, handle: MPI_File) -> Result<()> {
     let communicator = closing.communicator();
     let instance = communicator.instance();
     let ended = instance.block_on(closing.close());
-    let parted = instance.block_on_turns(Communicator::disconnect_all(instance, vec![communicator.clone()]));
+    let disconnected =
+        instance.block_on_turns(Communicator::disconnect_all(instance, vec![communicator.clone()]));
     if let Some(session) = objects::session_of(communicator) {
         session.disconnect(communicator);
     }
     match FILES.remove(handle) {
-        Some(_) => ended.and(parted),
+        Some(_) => ended.and(disconnected),
         None => Err(err!(
             File,
             "the file was closed by another thread at the same time"

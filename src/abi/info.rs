@@ -138,7 +138,7 @@ mpi! {
         unsafe { arguments::give_text(key, MPI_MAX_INFO_KEY as usize, &mut len, &found, "key") }
     }
 
-    /// Section 10. `buflen` counts the zero byte; it comes back as what is needed.
+    /// Section 10. `buflen` counts the zero byte; it returns the length that is needed.
     small fn MPI_Info_get_string(info: MPI_Info, key: *const c_char, buflen: *mut c_int, value: *mut c_char,
         flag: *mut c_int) always {
         let info = objects::info(info)?;

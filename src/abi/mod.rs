@@ -1,9 +1,10 @@
-//! The C bindings: a folder or file for each chapter of the standard. Handles, arguments and errors are here; what lives is below.
+//! The C bindings: a folder or file for each chapter of the standard. Handles, arguments and error codes are here; the
+//! objects are in the layers below.
 //!
 //! - [`common`]: what the procedures of all chapters share
 //! - `point_to_point` (chapters 3 and 4), `datatype` (5), `collective` (6), `communicator` (7), `topology` (8),
 //!   `environment` (9), `info` (10), [`process`] (11), `window` (12), `external` (13), `file` (14)
-//! - `trivial`: what needs no library behind it; [`unsupported`]: what is not built yet
+//! - `trivial`: procedures that need no instance; [`unsupported`]: what is not built yet
 //!
 //! What does not belong here: what a Rust program without handles would need too (`objects`, `instance`).
 
@@ -26,7 +27,7 @@ mod window;
 
 use common::{calls, constants, objects, types};
 
-/// A procedure that is not built yet says so through the error handler of `MPI_COMM_SELF`.
+/// A procedure that is not built yet raises an error through the error handler of `MPI_COMM_SELF`.
 #[cold]
 fn unsupported_call(procedure: &'static str) -> c_int {
     calls::local(procedure, || Err(unsupported_error()))
@@ -59,7 +60,7 @@ fn unsupported_file_call(procedure: &'static str, handle: types::MPI_File) -> c_
     })
 }
 
-/// The same of a procedure that concerns files and has none.
+/// The same for a procedure that concerns files and has no file argument.
 #[cold]
 fn unsupported_call_without_file(procedure: &'static str) -> c_int {
     calls::no_file(procedure, || Err(unsupported_error()))

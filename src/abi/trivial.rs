@@ -1,7 +1,7 @@
-//! Procedures that need no library behind them: arithmetic on addresses, handles as integers, versions, the clock,
+//! Procedures that need no instance: arithmetic on addresses, handles as integers, versions, the clock,
 //! and the fields of a status.
 //!
-//! All of them may be called before initialization and after finalization, from any thread, and none has an object
+//! All of them may be called before MPI is initialized and after it is finalized, from any thread, and none has an object
 //! whose error handler could be asked: where an argument is a null pointer they return `MPI_ERR_ARG`.
 
 use std::ffi::{c_char, c_int, c_void};
@@ -36,7 +36,7 @@ macro_rules! export {
     };
 }
 
-/// Writes `value` to where the user wants it.
+/// Writes `value` to where the user asks for it.
 ///
 /// # Safety
 /// `to` is null, or the user may have `value` written there.
@@ -49,10 +49,10 @@ unsafe fn give<T>(to: *mut T, value: T) -> c_int {
     MPI_SUCCESS
 }
 
-/// Gives the user one field of a status.
+/// Returns one field of a status to the user.
 ///
 /// # Safety
-/// Each pointer is null, or good to read (`status`) or write (`to`).
+/// Each pointer is null, or valid for reading (`status`) or writing (`to`).
 unsafe fn get(status: *const MPI_Status, to: *mut c_int, field: impl FnOnce(&MPI_Status) -> c_int) -> c_int {
     // SAFETY: null or readable, by the caller's promise; nobody else uses a status during a call that it is passed to.
     match unsafe { status.as_ref() } {
@@ -65,7 +65,7 @@ unsafe fn get(status: *const MPI_Status, to: *mut c_int, field: impl FnOnce(&MPI
 /// Changes a status.
 ///
 /// # Safety
-/// `status` is null, or good to read and write.
+/// `status` is null, or valid for reading and writing.
 unsafe fn set(status: *mut MPI_Status, change: impl FnOnce(&mut MPI_Status)) -> c_int {
     // SAFETY: null or writable, by the caller's promise; nobody else uses a status during a call that it is passed to.
     match unsafe { status.as_mut() } {
@@ -143,7 +143,7 @@ fn seconds(read: unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> c
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-// Section 9.6: timers. The clock of a machine is one for all its processes; `MPI_WTIME_IS_GLOBAL` is another
+// Section 9.6: timers. All processes of a machine have one clock; `MPI_WTIME_IS_GLOBAL` is another
 // matter, since machines differ.
 export! {
     fn MPI_Wtime() -> f64 {

@@ -78,7 +78,7 @@ mpi! {
         }
     }
 
-    /// Section 12.2.3. Of a window whose memory is not shared a process gets at its own part only.
+    /// Section 12.2.3. If the window's memory is not shared, a process can access only its own part.
     large fn MPI_Win_shared_query(win: MPI_Win, rank: c_int, size: *mut MPI_Aint, disp_unit: *mut Displ,
         baseptr: *mut c_void) win(win) {
         let window = window(win)?;
@@ -134,14 +134,14 @@ mpi! {
         window(win)?.attached()?.detach(base.addr())
     }
 
-    /// Section 12.2.5. Collective. The delete callbacks of its attributes still have all of the window; if one fails so does the
+    /// Section 12.2.5. Collective. The delete callbacks of its attributes can still use all of the window; if one fails, so does the
     /// call, and nothing else has changed.
     small fn MPI_Win_free(win: *mut MPI_Win) local {
         // SAFETY: null or a handle of the user's.
         let handle = unsafe { read(win, "win") }?;
-        let parting = window(handle)?;
-        free(&parting, handle).map_err(|error| {
-            let handler = parting.errhandler().lock().clone();
+        let freed = window(handle)?;
+        free(&freed, handle).map_err(|error| {
+            let handler = freed.errhandler().lock().clone();
             calls::raise_with(&handler, handle, "MPI_Win_free", error)
         })?;
         // SAFETY: read from above.
@@ -210,7 +210,7 @@ fn region(base: *mut c_void, size: MPI_Aint) -> Result<usize> {
     if base.addr().checked_add(size).is_none() {
         return Err(err!(
             Size,
-            "size is {size}, which from base {base:p} on is beyond all memory"
+            "size is {size}, which from base {base:p} on is more than the address space holds"
         ));
     }
     Ok(size)
@@ -224,7 +224,7 @@ fn unit(disp_unit: impl Integer) -> Result<i64> {
     }
 }
 
-/// Makes a window by `create` and gives it to the user. Whatever is wrong with a process's own arguments, it takes part, so
+/// Makes a window by `create` and returns it to the user. A process takes part even if its own arguments are wrong, so
 /// that no other process waits for it.
 ///
 /// # Safety
@@ -257,7 +257,7 @@ unsafe fn make<P, F: Future<Output = Result<Arc<Window>>>>(
     Ok(window)
 }
 
-/// Frees a window: after the barrier nobody accesses it any more.
+/// Frees a window: after the barrier no process accesses it any more.
 fn free(window: &Arc<Window>, handle: MPI_Win) -> Result<()> {
     window.attributes().delete_all(handle)?;
     let communicator = window.communicator();

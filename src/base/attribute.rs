@@ -1,12 +1,15 @@
 //! Attribute caching (MPI 5.0 section 7.7): values of the user's, kept with an object under a key.
 //!
-//! A [`Keyval`] is a key: for which kind of object it is, and how its callbacks are called, which depends on the language
-//! that it was made in. [`Attributes`] is what one object carries. Callbacks may do anything, also with the attributes of the same object, so no lock is held
-//! while one runs. An attribute whose delete callback runs can still be read, and is gone for all else: it is neither
-//! copied nor deleted a second time, and another one may take its place.
+//! A [`Keyval`] is a key: it has the kind of object that it is for, and how its callbacks are called, which depends on
+//! the language in which it was made. [`Attributes`] is what one object carries. Callbacks may do anything, also with the
+//! attributes of the same object, so no lock is held while one runs. While the delete callback of an attribute runs, the
+//! attribute can still be read, but it counts as gone for all other purposes: it is neither copied nor deleted a second
+//! time, and another one may take its place.
 //!
-//! A key that the user frees lives on until its last attribute has gone: the user's handle and every attribute are a
-//! reference each, and the last one that goes retires the key's number.
+//! A key that the user frees lives on until its last attribute has gone: the user's handle and every attribute hold one
+//! reference each, and when the last reference goes, the key's number is retired.
+//!
+//! What does not belong here: the predefined attributes, the table of keys, and how a callback is called (`abi::communicator`).
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
@@ -55,9 +58,8 @@ pub struct Call {
     pub value: usize,
 }
 
-/// How the user's copy functions of one language are called: takes the function's address, and gives the copy's value
-/// (`None`: there shall be no copy) or the code that the function returned. Each language that keys are made in has its
-/// own.
+/// Calls the user's copy functions of one language: takes the function's address, and returns the copy's value (`None`:
+/// no copy is to be made) or the code that the function returned. Each language in which keys are made has its own.
 pub type CopyCaller = unsafe fn(function: usize, call: &Call) -> Result<Option<usize>, c_int>;
 
 /// As [`CopyCaller`], for delete functions.
@@ -74,7 +76,7 @@ pub enum CopyFunction {
     User {
         /// Its address.
         function: usize,
-        /// How its language has it called.
+        /// The caller for its language.
         caller: CopyCaller,
     },
 }
@@ -88,7 +90,7 @@ pub enum DeleteFunction {
     User {
         /// Its address.
         function: usize,
-        /// How its language has it called.
+        /// The caller for its language.
         caller: DeleteCaller,
     },
 }
@@ -96,12 +98,12 @@ pub enum DeleteFunction {
 /// A key.
 #[derive(Debug)]
 pub struct Keyval {
-    /// For attributes of which objects.
+    /// The kind of object that its attributes are for.
     pub kind: ObjectKind,
     copy: CopyFunction,
     delete: DeleteFunction,
     extra_state: usize,
-    /// What the user knows it by.
+    /// The number by which the user knows it.
     number: AtomicI32,
     references: AtomicUsize,
     freed: AtomicBool,
@@ -133,18 +135,18 @@ impl Keyval {
         })
     }
 
-    /// What the user knows it by.
+    /// The number by which the user knows it.
     pub fn number(&self) -> i32 {
         self.number.load(Ordering::Relaxed)
     }
 
-    /// Sets what the user knows it by.
+    /// Sets the number by which the user knows it.
     pub fn set_number(&self, number: i32) {
         self.number.store(number, Ordering::Relaxed);
     }
 
-    /// Gives the user's reference back; attributes keep theirs. Once that is done it does nothing more: a delete callback may free
-    /// the key that it is called for, whether or not the program has (MPICH and Open MPI take that).
+    /// Gives up the user's reference; attributes keep theirs. A second call does nothing: a delete callback may free the
+    /// key that it is called for, whether or not the program has freed it (MPICH and Open MPI accept that).
     pub fn free(&self) {
         if !self.freed.swap(true, Ordering::AcqRel) {
             self.release();
@@ -166,7 +168,7 @@ impl Keyval {
         }
     }
 
-    /// The value that a copy of the attribute has; `None`: there shall be no copy.
+    /// The value that a copy of the attribute has; `None`: no copy is to be made.
     fn copied(&self, object: usize, value: usize) -> Result<Option<usize>> {
         match self.copy {
             CopyFunction::Never => Ok(None),
@@ -252,13 +254,13 @@ pub struct Attributes {
 #[derive(Debug, Default)]
 struct Entries {
     by_key: FxHashMap<i32, Attribute>,
-    /// Key by order of setting, of all that are not going.
+    /// The key by order of setting, of all that are not being deleted.
     by_order: BTreeMap<u64, i32>,
     next: u64,
 }
 
 impl Entries {
-    /// Adds one that is younger than all, in the place of one that is going.
+    /// Adds one as the latest, in place of one that is being deleted.
     fn insert(&mut self, keyval: Use, value: usize) {
         let (number, order) = (keyval.0.number(), self.next);
         self.next += 1;
@@ -275,7 +277,7 @@ impl Entries {
         );
     }
 
-    /// The one under a key begins to go. `None`: there is none, or it does already.
+    /// Begins to delete the one under a key. `None`: there is none, or its deletion has begun already.
     fn begin(&mut self, number: i32) -> Option<Going> {
         let attribute = self
             .by_key
@@ -290,7 +292,7 @@ impl Entries {
         })
     }
 
-    /// The last one set begins to go.
+    /// Begins to delete the last one set.
     fn begin_last(&mut self) -> Option<Going> {
         let (_, &number) = self.by_order.last_key_value()?;
         self.begin(number)
@@ -352,20 +354,20 @@ impl Attributes {
     /// As [`Attributes::delete_all`], but no callback can stop it.
     pub fn discard(&self, object: usize) {
         while let Some(last) = self.begin_last() {
-            // The operation that this is the end of has failed already, and tells why.
+            // The operation that ends here has failed already and returns its own error.
             let _ = last.keyval.deleted(object, last.value);
             self.settle(&last, true);
         }
     }
 
-    /// Gives the copies that the copy callbacks want to `new`, in the order in which the originals were set.
+    /// Adds the copies that the copy callbacks want to `new`, in the order in which the originals were set.
     ///
     /// # Errors
     /// The first that a copy callback returns: `new` has what was copied before.
     pub fn copy_to(&self, object: usize, new: &Attributes) -> Result<()> {
         let keys: Vec<i32> = self.entries.read().by_order.values().copied().collect();
         for number in keys {
-            // An earlier callback may have deleted it, and this one may: meanwhile the key must not go.
+            // An earlier callback may have deleted it, and this one may: the key must stay meanwhile.
             let present = self
                 .entries
                 .read()

@@ -1,10 +1,10 @@
-//! Bytes that another process may be able to write, and copies of few bytes: a call of `memcpy` costs a short message more than
-//! the copy does.
+//! Bytes that another process may be able to write, and copies of few bytes: for a short message a call of `memcpy` costs
+//! more than the copy itself.
 
 use std::marker::PhantomData;
 
-/// Bytes to be read that another process may be able to write, as those in shared memory: there is no slice of them, they
-/// are copied out. They are readable as long as this lives.
+/// Bytes to read that another process may be able to write, as those in shared memory. No slice is made of them; they are
+/// copied out. They are readable as long as this lives.
 #[derive(Clone, Copy)]
 pub struct RawBytes<'a> {
     address: *const u8,
@@ -69,7 +69,7 @@ impl<'a> RawBytes<'a> {
         if self.len < N {
             return None;
         }
-        // SAFETY: so many bytes are readable; an array of bytes has no alignment.
+        // SAFETY: that many bytes are readable; an array of bytes has no alignment.
         let first = unsafe { self.address.cast::<[u8; N]>().read() };
         let rest = RawBytes {
             address: self.address.wrapping_add(N),
@@ -88,7 +88,7 @@ impl<'a> RawBytes<'a> {
     /// A copy at the end of a list.
     pub fn append_to(self, list: &mut Vec<u8>) {
         list.reserve(self.len);
-        // SAFETY: so many bytes are readable here, and there is room for them behind the list's, which nobody else sees.
+        // SAFETY: that many bytes are readable here, and there is room for them behind the list's, which nothing else uses.
         unsafe {
             self.address
                 .copy_to_nonoverlapping(list.as_mut_ptr().add(list.len()), self.len);
@@ -104,7 +104,7 @@ impl<'a> RawBytes<'a> {
     }
 }
 
-/// Room for bytes that another process may be able to write, too: see [`RawBytes`].
+/// Room for bytes that another process may also be able to write: see [`RawBytes`].
 pub struct RawRoom<'a> {
     address: *mut u8,
     len: usize,
@@ -126,7 +126,7 @@ impl<'a> RawRoom<'a> {
     /// `len` bytes from an address on.
     ///
     /// # Safety
-    /// They are writable as long as the result is used, and nobody of this process uses them meanwhile.
+    /// They are writable as long as the result is used, and nothing else in this process uses them meanwhile.
     #[inline(always)]
     pub unsafe fn new(address: *mut u8, len: usize) -> RawRoom<'a> {
         RawRoom {
@@ -149,6 +149,7 @@ impl<'a> RawRoom<'a> {
     }
 
     /// Whether there are none.
+    #[cfg(feature = "sim")]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -165,10 +166,12 @@ impl<'a> RawRoom<'a> {
     /// Fills it.
     ///
     /// # Panics
-    /// If `bytes` are not as many.
-    pub fn fill_from(self, bytes: &[u8]) {
+    /// If `bytes` has another length.
+    #[inline]
+    pub fn fill_from<'b>(self, bytes: impl Into<RawBytes<'b>>) {
+        let bytes = bytes.into();
         assert_eq!(self.len, bytes.len());
-        // SAFETY: so many bytes are writable; a slice of this process's is elsewhere.
+        // SAFETY: so many bytes are readable there and writable here, where nobody of this process uses them: so `bytes` is elsewhere.
         unsafe { self.address.copy_from_nonoverlapping(bytes.as_ptr(), self.len) };
     }
 }
@@ -179,7 +182,7 @@ pub const SHORT: usize = 32;
 /// Copies at most [`SHORT`] bytes, by words that overlap. The ranges may overlap too.
 ///
 /// # Safety
-/// `len` is at most `SHORT`; `from` is valid for reading, and `to` for writing, so many bytes.
+/// `len` is at most `SHORT`; `from` is valid for reading, and `to` for writing, `len` bytes.
 #[inline(always)]
 pub unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: every access lies within the `len` bytes from `from` and `to`, and all of `from` is read before anything is
@@ -219,7 +222,7 @@ unsafe fn ends<T>(from: *const u8, to: *mut u8, len: usize) {
 /// Copies any number of bytes; the ranges may overlap.
 ///
 /// # Safety
-/// `from` is valid for reading, and `to` for writing, so many bytes.
+/// `from` is valid for reading, and `to` for writing, `len` bytes.
 #[inline(always)]
 pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the caller's ranges are valid; both ways allow them to overlap.
@@ -232,14 +235,15 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// From so many bytes on `memcpy` of glibc may use an instruction for copying strings, which on some processors (Zen 3 and 4) takes up to
-/// twice as long as plain loads and stores where the bytes come from, or go to, another core's cache.
+/// From this many bytes on, `memcpy` of glibc may use an instruction for copying strings, which on some processors (Zen 3
+/// and 4) takes up to twice as long as plain loads and stores where the bytes come from, or go to, another core's cache.
 const LONG: usize = 2 << 10;
 
 /// Copies any number of bytes.
 ///
 /// # Safety
-/// `from` is valid for reading, and `to` for writing, so many bytes. Where the ranges overlap, what is in `to` afterwards is of no meaning.
+/// `from` is valid for reading, and `to` for writing, `len` bytes. Where the ranges overlap, the contents of `to` are
+/// undefined afterwards.
 #[inline(always)]
 pub unsafe fn copy_apart(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the caller's ranges are valid; both ways allow them to overlap.
@@ -252,9 +256,10 @@ pub unsafe fn copy_apart(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// The loop of the long copies: 64 bytes at each `at`, by this store, up to the first `at` that is not below `end`. In assembly, as the compiler would make
-/// a call of `memcpy` of a simple loop, and of intrinsics, where it does not optimise, a loop that is many times slower.
-/// Miri knows no assembly.
+/// The loop of the long copies: 64 bytes at each `at`, by this store, up to the first `at` that is not below `end`. It is
+/// in assembly, because the compiler would turn a simple loop into a call of `memcpy`, and, where it does not optimize,
+/// would turn intrinsics into a loop that is many times slower.
+/// Miri has no assembly.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 macro_rules! copy_lines {
     ($store:literal, $from:expr, $to:expr, $at:expr, $end:expr) => {
@@ -287,7 +292,7 @@ macro_rules! copy_lines {
 /// See [`copy_apart`].
 ///
 /// # Safety
-/// As there, with `len` no less than a line of 64 bytes.
+/// As for that function, with `len` no less than a line of 64 bytes.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(never)]
 unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) {
@@ -305,10 +310,11 @@ unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) {
     lines(last);
 }
 
-/// Copies by stores that go past the caches where there are such, and makes them visible before any store that follows.
+/// Copies by stores that bypass the caches where the processor has such stores, and makes them visible before any store
+/// that follows.
 ///
 /// # Safety
-/// `from` is valid for reading, and `to`, a multiple of 16, for writing, so many bytes. The ranges do not overlap.
+/// `from` is valid for reading, and `to`, a multiple of 16, for writing, `len` bytes. The ranges do not overlap.
 pub unsafe fn copy_streaming(from: *const u8, to: *mut u8, len: usize) {
     debug_assert!((to as usize).is_multiple_of(16));
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -340,7 +346,7 @@ mod tests {
             let mut to = [[0xeeu8; 16]; 34];
             let to: &mut [u8] = to.as_flattened_mut();
             let aligned = to.as_ptr().align_offset(16);
-            // SAFETY: `from` has so many bytes behind `skip`, `to` behind the first that is aligned.
+            // SAFETY: `from` has that many bytes behind `skip`, `to` behind the first that is aligned.
             unsafe { copy_streaming(from.as_ptr().add(skip), to.as_mut_ptr().add(aligned), len) };
             assert!(
                 to[aligned..aligned + len] == from[skip..skip + len],
@@ -369,7 +375,7 @@ mod tests {
         for len in (LONG - 2..LONG + 200).chain([2 * LONG, 3 * LONG - 9]) {
             for (skip, shift) in [(0, 1), (3, 1), (5, 9)] {
                 let mut to = vec![0xee; len + shift + 1];
-                // SAFETY: `from` has so many bytes behind `skip`, `to` one more than `len` behind `shift`.
+                // SAFETY: `from` has that many bytes behind `skip`, `to` one more than `len` behind `shift`.
                 unsafe { copy_apart(from.as_ptr().add(skip), to.as_mut_ptr().add(shift), len) };
                 assert!(to[shift..shift + len] == from[skip..skip + len], "{len} bytes");
                 assert!(

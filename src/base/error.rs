@@ -84,21 +84,20 @@ pub struct Error {
     pub class: Class,
     /// One sentence without the procedure's name, starting in lower case.
     pub message: Cow<'static, str>,
-    /// The exact code to hand to the user where it is not the class itself: a code that a user's callback
-    /// returned.
+    /// The exact code to give to the user where it is not the class itself: a code that a user's callback returned.
     pub code: Option<i32>,
-    /// The context of the communicator whose error handler gets it, where that is not the one of the call's arguments: a
-    /// request's.
-    pub context: Context,
-    /// Of an error that says `MPI_ERR_IN_STATUS`: the code in the status of the request that failed, which the error handler
-    /// gets (section 9.3).
-    pub in_status: Option<i32>,
-    /// An error handler has had it already.
-    pub raised: bool,
+    /// The context of the communicator whose error handler gets the error, where that is not the communicator among the
+    /// call's arguments: that of a request.
+    pub(crate) context: Context,
+    /// For an error of class `MPI_ERR_IN_STATUS`: the code in the status of the request that failed, which the error
+    /// handler gets (section 9.3).
+    pub(crate) in_status: Option<i32>,
+    /// Whether an error handler has been called with it already.
+    pub(crate) raised: bool,
 }
 
 impl Error {
-    /// An error of `class` that says `message`.
+    /// An error of `class` with the text `message`.
     #[cold]
     pub fn new(class: Class, message: impl Into<Cow<'static, str>>) -> Self {
         Error {

@@ -1,9 +1,9 @@
-//! Random numbers of the system's, what others must not guess and what must not be there twice.
+//! Random numbers from the system: for numbers that others must not guess and that must not occur twice.
 
 use crate::base::error::Result;
 use crate::err;
 
-/// Fills the numbers from the system's generator.
+/// Fills `numbers` from the system's generator.
 pub fn fill(numbers: &mut [u64]) -> Result<()> {
     let bytes = size_of_val(numbers);
     // SAFETY: the buffer has that many bytes, and every byte pattern is a number.

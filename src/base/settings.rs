@@ -26,7 +26,7 @@ pub enum ValueKind {
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// The environment variable.
+    /// Its environment variable.
     pub name: &'static str,
     /// What it accepts.
     pub kind: ValueKind,
@@ -108,9 +108,9 @@ settings! {
     check: bool = "WEFT_CHECK", ValueKind::Switch, "0";
 }
 
-/// Variables beside the table's that have a meaning, or may well be set by a site for itself; with a `*`, all that begin so.
+/// Variables outside the table that have a meaning, or that a site may well set for its own use; a `*` stands for any ending.
 const OTHERS: &[&str] = &[
-    // Weft's launcher tells its ranks.
+    // Set by Weft's launcher for its ranks.
     "WEFT_LAUNCH_*",
     // mpicc's.
     "WEFT_CC",
@@ -131,7 +131,7 @@ const OTHERS: &[&str] = &[
     "WEFT_TYPE_CASES",
 ];
 
-/// A line for each of these environment variables that looks like a setting and is none.
+/// A line for each of these environment variables that looks like a setting but is not one.
 pub fn misspelt<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let is_known = |name: &str| {
         TABLE.iter().any(|setting| setting.name == name)
@@ -146,11 +146,11 @@ pub fn misspelt<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let lines = unknown.map(|name| {
         let distance = |setting: &&Setting| strsim::damerau_levenshtein(setting.name, name);
         let nearest = TABLE.iter().min_by_key(distance);
-        // Two letters that are wrong, or a third of the name behind WEFT_.
+        // At most two wrong letters, or a third of the name after WEFT_.
         let near = nearest.filter(|setting| distance(setting) <= 2.max((name.len() - 5) / 3));
         match near {
-            Some(setting) => format!("{name} is no setting of Weft: did you mean {}?", setting.name),
-            None => format!("{name} is no setting of Weft (weft-info lists all)"),
+            Some(setting) => format!("{name} is not a setting of Weft: did you mean {}?", setting.name),
+            None => format!("{name} is not a setting of Weft (weft-info lists all)"),
         }
     });
     let mut lines: Vec<String> = lines.collect();
@@ -159,7 +159,7 @@ pub fn misspelt<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     lines
 }
 
-/// The same of this process's environment.
+/// The same for this process's environment.
 pub fn misspelt_here() -> Vec<String> {
     let names: Vec<String> = std::env::vars_os()
         .filter_map(|(name, _)| name.into_string().ok())
@@ -174,7 +174,7 @@ pub struct Report {
     pub startup: bool,
     /// Which lane carried whose messages.
     pub transports: bool,
-    /// Each rank by itself: not just rank 0, and not hosts.
+    /// For each rank: not for rank 0 alone, and not for hosts.
     pub all: bool,
 }
 
@@ -299,7 +299,7 @@ mod tests {
             ("WEFT_EAGERMAX", "WEFT_EAGER_MAX"),
             ("WEFT_CMMA", "WEFT_CMA"),
         ] {
-            let expected = format!("{name} is no setting of Weft: did you mean {meant}?");
+            let expected = format!("{name} is not a setting of Weft: did you mean {meant}?");
             assert_eq!(told(name), Some(expected));
         }
         let far = told("WEFT_COMPLETELY_DIFFERENT").unwrap();
@@ -373,7 +373,7 @@ mod tests {
         ] {
             assert_eq!(number(text, 5, 2048), value, "{text}");
         }
-        // Each setting has its own, and says them.
+        // Each setting has its own bounds, and its error names them.
         for setting in TABLE {
             let ValueKind::Number { min, max } = setting.kind else {
                 continue;

@@ -1,6 +1,6 @@
 //! Tests that can't run everywhere.
 
-/// Says why a test does nothing here. Where everything is to be there that tests need (`CI=true`), it fails instead.
+/// Prints why a test does nothing here. Where everything that tests need must be present (`CI=true`), it fails instead.
 ///
 /// # Panics
 /// In CI.
@@ -14,7 +14,7 @@ fn is_ci(value: Option<&str>) -> bool {
 
 fn skip_where(ci: bool, why: impl std::fmt::Display) {
     assert!(!ci, "in CI this test must run, but {why}");
-    // Not `eprintln`, which cargo's test runner keeps to itself where a test passes.
+    // Not `eprintln`, whose output cargo's test runner hides where a test passes.
     let line = format!(
         "skipped: {}: {why}\n",
         std::thread::current().name().unwrap_or("a test")

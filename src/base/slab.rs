@@ -1,4 +1,4 @@
-//! A slab: values at small stable indices, freed places used again. No allocation once it has grown.
+//! A slab: values at small stable indices, freed places are used again. No allocation once it has grown.
 
 use std::ops::{Index, IndexMut};
 
@@ -27,7 +27,7 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// Stores a value and tells its index. The value is made where it will lie: it may be large, and need not be moved.
+    /// Stores a value and returns its index. The value is made in its place, so a large one need not be moved.
     #[inline(always)]
     pub fn insert_with(&mut self, value: impl FnOnce() -> T) -> u32 {
         if self.free == END {
@@ -38,14 +38,14 @@ impl<T> Slab<T> {
         let Entry::Free(next) = *entry else {
             unreachable!("the free list holds free entries only");
         };
-        // Nothing in between: so the compiler knows that nothing is to be dropped.
+        // Nothing stands between these lines, so the compiler knows that nothing has to be dropped.
         *entry = Entry::Used(value());
         self.free = next;
         self.len += 1;
         index
     }
 
-    /// Stores a value and tells its index.
+    /// Stores a value and returns its index.
     #[inline]
     pub fn insert(&mut self, value: T) -> u32 {
         self.insert_with(|| value)
@@ -83,7 +83,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Drops the value at an index in use where it lies: what is large need not be moved.
+    /// Drops the value at an index in use in its place, so a large one need not be moved.
     ///
     /// # Panics
     /// If the index is not in use.

@@ -1,12 +1,12 @@
-//! Where the time of Init and Finalize goes (`WEFT_REPORT=startup`): libfabric's share apart from Weft's own.
+//! Where the time of Init and Finalize goes (`WEFT_REPORT=startup`): libfabric's share and Weft's own.
 //!
-//! A [`Ledger`] goes along while an instance is opened and closed. One that is off takes no time of the clock.
+//! A [`Ledger`] measures while an instance is opened and closed. One that is off does not read the clock.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Whose time a span is.
+/// Whose time a span counts as.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Owner {
     Libfabric,
@@ -26,7 +26,7 @@ macro_rules! phases {
 }
 
 phases! {
-    /// The dynamic linker's, with the constructors of all that libfabric is linked against.
+    /// The dynamic linker, with the constructors of everything that libfabric is linked against.
     Load: Libfabric, "loading the library";
     /// Asking for providers: the first call initializes all of them.
     Ask: Libfabric, "fi_getinfo";
@@ -37,19 +37,19 @@ phases! {
     /// Everything that [`Phase::Open`] opened.
     Close: Libfabric, "closing";
     /// What the launcher says about the job.
-    Greet: Weft, "greeting the launcher";
-    /// The business card goes to the launcher; foreign ones want a fence then.
+    Connect: Weft, "connecting to the launcher";
+    /// The business card is sent to the launcher; launchers other than Weft's then need a fence.
     Publish: Weft, "publishing the business card";
     /// Cards of others, whenever they are needed.
-    LookUp: Weft, "looking addresses up";
-    /// All that was handed over leaves.
+    LookUp: Weft, "looking up addresses";
+    /// Everything that was handed to the lanes is sent.
     Drain: Weft, "draining";
-    /// The internal collective of finalize, with what it waits for others.
+    /// The internal collective of finalize, with the time that it waits for others.
     Barrier: Weft, "barrier of the ranks";
     /// The launcher's barrier.
     Fence: Weft, "barrier of the launcher";
-    /// The launcher hears that this process may exit.
-    Leave: Weft, "taking leave of the launcher";
+    /// The launcher is told that this process may exit.
+    Disconnect: Weft, "disconnecting from the launcher";
 }
 
 /// Adds up spans of time by phase.
@@ -67,7 +67,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// One that keeps accounts, or none.
+    /// One that measures, or one that does nothing.
     pub fn new(on: bool) -> Ledger {
         Ledger {
             on,
@@ -75,7 +75,7 @@ impl Ledger {
         }
     }
 
-    /// Does `body`, whose time is on `phase`.
+    /// Runs `body`; its time counts for `phase`.
     #[inline]
     pub fn time<T>(&self, phase: Phase, body: impl FnOnce() -> T) -> T {
         let span = self.begin();
@@ -84,7 +84,7 @@ impl Ledger {
         result
     }
 
-    /// Awaits `future`, whose time is on `phase`.
+    /// Awaits `future`; its time counts for `phase`.
     pub async fn during<T>(&self, phase: Phase, future: impl Future<Output = T>) -> T {
         let span = self.begin();
         let result = future.await;
@@ -92,7 +92,7 @@ impl Ledger {
         result
     }
 
-    /// A span begins: when, and what was counted before.
+    /// Begins a span: returns when, and what was counted before.
     #[inline]
     fn begin(&self) -> Option<(Instant, u64)> {
         self.on
@@ -105,7 +105,7 @@ impl Ledger {
             return;
         };
         let whole = nanoseconds(start);
-        // What phases inside of this one took is theirs alone.
+        // The time of phases inside this one counts for them alone.
         let inside = self
             .counted
             .load(Ordering::Relaxed)
@@ -114,7 +114,7 @@ impl Ledger {
         self.counted.store(counted_before + whole, Ordering::Relaxed);
     }
 
-    /// The same for a phase that can also come up while the user's program runs, between Init and Finalize.
+    /// The same for a phase that can also occur while the user's program runs, between Init and Finalize.
     #[inline]
     pub fn time_between<T>(&self, phase: Phase, body: impl FnOnce() -> T) -> T {
         if !self.on {
@@ -138,12 +138,12 @@ impl Ledger {
     /// Finalize begins.
     pub fn begin_finalize(&self) {
         if self.on {
-            // Not 0: what comes now is no longer between the two.
+            // Not 0: from now on, time is no longer between the two.
             self.finalize.store(1, Ordering::Relaxed);
         }
     }
 
-    /// Finalize began at `start` and is over: the table, where accounts were kept.
+    /// Finalize began at `start` and is over: returns the table, if the ledger measures.
     pub fn end_finalize(&self, start: Instant, rank: u32) -> Option<String> {
         self.on.then(|| {
             self.add(&self.finalize, start);
@@ -234,7 +234,7 @@ mod tests {
         let ledger = Ledger::new(true);
         let start = Instant::now();
         ledger.time(Phase::Ask, spend);
-        ledger.time(Phase::Greet, spend);
+        ledger.time(Phase::Connect, spend);
         spend();
         ledger.end_init(start);
         spend();
@@ -248,15 +248,15 @@ mod tests {
         for words in [
             "libfabric",
             "fi_getinfo",
-            "greeting",
-            "looking",
+            "connecting",
+            "looking up",
             "barrier of the launcher",
             "all else",
         ] {
             assert!(number(&table, words) >= span, "{words}: {table}");
         }
-        // Greeting, the rest, looking up, and the fence; not what the user did in between.
-        let parts: f64 = ["greeting", "all else", "looking", "barrier of the launcher"]
+        // Connecting, the rest, looking up, and the fence; not the user's time in between.
+        let parts: f64 = ["connecting", "all else", "looking up", "barrier of the launcher"]
             .map(|words| number(&table, words))
             .iter()
             .sum();

@@ -5,19 +5,15 @@ use std::sync::Arc;
 
 use crate::base::bytes::{self, RawBytes, RawRoom};
 use crate::data::datatype::Datatype;
+use crate::data::kind::MemoryKind;
 use crate::data::pieces::{Piece, Pieces};
 
-/// A buffer that a request reads from or writes to. Whoever makes one promises that the memory stays valid until
+/// A buffer that a request reads from or writes to. Its maker promises that the memory stays valid until
 /// the request has completed (MPI 5.0 section 3.7.2).
 #[derive(Clone)]
 pub enum Memory {
     /// One run of bytes.
-    Contiguous {
-        /// First byte.
-        address: *mut u8,
-        /// Number of bytes.
-        len: usize,
-    },
+    Contiguous(Piece),
     /// Anything else.
     Typed {
         /// The buffer argument.
@@ -26,8 +22,10 @@ pub enum Memory {
         count: u64,
         /// Type of each.
         datatype: Arc<Datatype>,
+        /// Where they are.
+        kind: MemoryKind,
     },
-    /// Some of the packed bytes of the latter, where they are not whole elements.
+    /// Some of the packed bytes of elements, where they are not whole elements.
     Part {
         /// The buffer argument.
         address: *mut u8,
@@ -39,6 +37,8 @@ pub enum Memory {
         start: u64,
         /// How many.
         len: u64,
+        /// Where they are.
+        kind: MemoryKind,
     },
 }
 
@@ -53,65 +53,59 @@ impl Memory {
     #[inline(always)]
     pub fn new(address: *mut u8, count: u64, datatype: &Arc<Datatype>) -> Memory {
         match datatype.run(count) {
-            Some((offset, len)) => Memory::Contiguous {
-                address: address.wrapping_offset(offset as isize),
-                len,
-            },
+            Some((offset, len)) => Memory::run(address.wrapping_offset(offset as isize), len),
             None => Memory::Typed {
                 address,
                 count,
                 datatype: datatype.clone(),
+                kind: MemoryKind::of(address),
             },
         }
     }
 
+    /// `len` bytes from `address` on.
+    #[inline(always)]
+    pub fn run(address: *mut u8, len: usize) -> Memory {
+        let kind = MemoryKind::of(address);
+        Memory::Contiguous(Piece { address, len, kind })
+    }
+
     /// The bytes of a slice, to be read.
     pub fn of(bytes: &[u8]) -> Memory {
-        Memory::Contiguous {
-            address: bytes.as_ptr().cast_mut(),
-            len: bytes.len(),
-        }
+        Memory::Contiguous(Piece::of(bytes))
     }
 
     /// The bytes of a slice, to be written.
     pub fn of_mut(bytes: &mut [u8]) -> Memory {
-        Memory::Contiguous {
-            address: bytes.as_mut_ptr(),
-            len: bytes.len(),
-        }
+        Memory::Contiguous(Piece::of_mut(bytes))
     }
 
     /// Nothing.
     pub fn empty() -> Memory {
-        Memory::Contiguous {
-            address: std::ptr::null_mut(),
-            len: 0,
-        }
+        Memory::Contiguous(Piece::EMPTY)
     }
 
     /// Bytes of data (packed).
     #[inline]
     pub fn len(&self) -> u64 {
         match self {
-            Memory::Contiguous { len, .. } => *len as u64,
+            Memory::Contiguous(run) => run.len as u64,
             Memory::Typed { count, datatype, .. } => count * datatype.size(),
             Memory::Part { len, .. } => *len,
         }
     }
 
-    /// Its packed bytes from `start` on, `len` of them or as many as there are, as memory of its own.
+    /// Its packed bytes from `start` on, `len` of them or as many as there are, as a memory.
     pub fn part(&self, start: u64, len: u64) -> Memory {
         let start = start.min(self.len());
         let len = len.min(self.len() - start);
         match self {
-            Memory::Contiguous { address, .. } => Memory::Contiguous {
-                address: address.wrapping_add(start as usize),
-                len: len as usize,
-            },
+            Memory::Contiguous(run) => Memory::Contiguous(run.part(start as usize, len as usize)),
             Memory::Typed {
                 address,
                 count,
                 datatype,
+                kind,
             } => {
                 let size = datatype.size();
                 if len != 0 && start.is_multiple_of(size) && len.is_multiple_of(size) {
@@ -124,6 +118,7 @@ impl Memory {
                     datatype: datatype.clone(),
                     start,
                     len,
+                    kind: *kind,
                 }
             }
             Memory::Part {
@@ -131,6 +126,7 @@ impl Memory {
                 count,
                 datatype,
                 start: before,
+                kind,
                 ..
             } => Memory::Part {
                 address: *address,
@@ -138,6 +134,7 @@ impl Memory {
                 datatype: datatype.clone(),
                 start: before + start,
                 len,
+                kind: *kind,
             },
         }
     }
@@ -149,9 +146,9 @@ impl Memory {
 
     /// The bytes, if they are one run.
     #[inline]
-    pub fn contiguous(&self) -> Option<(*mut u8, usize)> {
+    pub fn contiguous(&self) -> Option<Piece> {
         match self {
-            Memory::Contiguous { address, len } => Some((*address, *len)),
+            Memory::Contiguous(run) => Some(*run),
             Memory::Typed { .. } | Memory::Part { .. } => None,
         }
     }
@@ -159,7 +156,7 @@ impl Memory {
     /// How long the runs are on average that hold its data, or less than that.
     pub fn mean_run(&self) -> u64 {
         match self {
-            Memory::Contiguous { len, .. } => *len as u64,
+            Memory::Contiguous(run) => run.len as u64,
             Memory::Typed { datatype, .. } | Memory::Part { datatype, .. } => datatype.mean_run(),
         }
     }
@@ -167,28 +164,25 @@ impl Memory {
     /// The runs that hold its data, up to `bytes` of it from the packed byte `offset` on, in no more than `most` pieces.
     pub fn pieces(&self, offset: u64, bytes: u64, most: usize) -> Pieces {
         let bytes = bytes.min(self.len().saturating_sub(offset));
-        let (address, count, datatype, start) = match self {
-            Memory::Contiguous { address, .. } => {
-                return Pieces::from_elem(
-                    Piece {
-                        address: address.wrapping_add(offset as usize),
-                        len: bytes as usize,
-                    },
-                    1,
-                );
+        let (address, count, datatype, start, kind) = match self {
+            Memory::Contiguous(run) => {
+                let offset = offset.min(run.len as u64) as usize;
+                return Pieces::from_elem(run.part(offset, bytes as usize), 1);
             }
             Memory::Typed {
                 address,
                 count,
                 datatype,
-            } => (address, count, datatype, 0),
+                kind,
+            } => (address, count, datatype, 0, *kind),
             Memory::Part {
                 address,
                 count,
                 datatype,
                 start,
+                kind,
                 ..
-            } => (address, count, datatype, *start),
+            } => (address, count, datatype, *start, *kind),
         };
         let runs = datatype.segments(
             address.expose_provenance(),
@@ -200,27 +194,15 @@ impl Memory {
         let piece = |(at, len)| Piece {
             address: std::ptr::with_exposed_provenance_mut(at),
             len,
+            kind,
         };
         runs.into_iter().map(piece).collect()
     }
 
-    /// The bytes at `offset` for `len`, where they are one run in memory.
-    ///
-    /// # Safety
-    /// The memory is valid for reading, and stays so while the slice is used; nobody writes to it meanwhile.
+    /// The bytes at `offset` for `len`, where they are one run in memory. There are as many.
     #[inline]
-    pub unsafe fn slice<'a>(&self, offset: u64, len: usize) -> Option<&'a [u8]> {
-        match self {
-            Memory::Contiguous { address, len: all } => {
-                debug_assert!(offset + len as u64 <= *all as u64);
-                if len == 0 {
-                    return Some(&[]);
-                }
-                // SAFETY: within the run, which the caller promises to be valid; not null, as len is not zero.
-                Some(unsafe { std::slice::from_raw_parts(address.add(offset as usize), len) })
-            }
-            Memory::Typed { .. } | Memory::Part { .. } => None,
-        }
+    pub fn piece(&self, offset: u64, len: usize) -> Option<Piece> {
+        Some(self.contiguous()?.part(offset as usize, len))
     }
 
     /// Copies packed bytes from `offset` on into `into`; returns how many.
@@ -228,20 +210,22 @@ impl Memory {
     /// # Safety
     /// The memory is valid for reading.
     pub unsafe fn pack<'a>(&self, offset: u64, into: impl Into<RawRoom<'a>>) -> usize {
-        let mut into = into.into();
+        let into = into.into();
         match self {
-            Memory::Contiguous { address, len } => {
-                let bytes = into.len().min(len.saturating_sub(offset as usize));
-                // SAFETY: `bytes` lies within both; they do not overlap, as `into` is ours.
-                unsafe {
-                    std::ptr::copy_nonoverlapping(address.add(offset as usize), into.as_mut_ptr(), bytes)
-                };
+            Memory::Contiguous(run) => {
+                let bytes = into.len().min(run.len.saturating_sub(offset as usize));
+                if bytes != 0 {
+                    // SAFETY: `bytes` lies within the run, which is readable as the caller says.
+                    into.first(bytes)
+                        .fill_from(unsafe { run.part(offset as usize, bytes).bytes() });
+                }
                 bytes
             }
             Memory::Typed {
                 address,
                 count,
                 datatype,
+                kind: MemoryKind::System,
             } => {
                 // SAFETY: the caller says that the bytes of these elements are valid.
                 unsafe { datatype.pack(*address, *count, offset, into) }
@@ -252,6 +236,7 @@ impl Memory {
                 datatype,
                 start,
                 len,
+                kind: MemoryKind::System,
             } => {
                 let bytes = (into.len() as u64).min(len.saturating_sub(offset)) as usize;
                 // SAFETY: the caller says that the bytes of these elements are valid.
@@ -268,11 +253,15 @@ impl Memory {
     pub unsafe fn unpack<'a>(&self, offset: u64, from: impl Into<RawBytes<'a>>) -> usize {
         let from = from.into();
         match self {
-            Memory::Contiguous { address, len } => {
-                let bytes = from.len().min(len.saturating_sub(offset as usize));
+            Memory::Contiguous(run) => {
+                let bytes = from.len().min(run.len.saturating_sub(offset as usize));
                 if bytes != 0 {
-                    // SAFETY: `bytes` lies within both; `from` is a buffer of ours or of another message.
-                    unsafe { bytes::copy_apart(from.as_ptr(), address.add(offset as usize), bytes) };
+                    // SAFETY: `bytes` lies within both; `from` is a buffer of ours or of another message, and what the caller keeps
+                    // valid for writing is used by nobody else until the receive has ended.
+                    unsafe {
+                        let mut into = run.part(offset as usize, bytes).room();
+                        bytes::copy_apart(from.as_ptr(), into.as_mut_ptr(), bytes);
+                    }
                 }
                 bytes
             }
@@ -280,6 +269,7 @@ impl Memory {
                 address,
                 count,
                 datatype,
+                kind: MemoryKind::System,
             } => {
                 // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
                 unsafe { datatype.unpack(*address, *count, offset, from) }
@@ -290,6 +280,7 @@ impl Memory {
                 datatype,
                 start,
                 len,
+                kind: MemoryKind::System,
             } => {
                 let bytes = (from.len() as u64).min(len.saturating_sub(offset)) as usize;
                 // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
@@ -349,7 +340,7 @@ mod tests {
                     .copied()
                     .collect();
                 assert_eq!(listed, packed[start.min(end)..end]);
-                // Some of them, from somewhere on, and no more than are asked for.
+                // Some of them, from any offset, and no more than are asked for.
                 let some = part.pieces(1, 5, 2);
                 let listed: Vec<u8> = some
                     .iter()

@@ -3,10 +3,15 @@
 //!
 //! - [`datatype`]: layouts, packing and unpacking
 //! - [`op`]: reduction operations and their kernels
-//! - [`memory`]: a buffer argument, and which kind of memory it lies in
-//! - [`pieces`]: the runs of bytes that a lane reads into or that a peer may read
+//! - [`kind`]: kinds of memory
+//! - [`memory`]: a buffer argument
+//! - [`pieces`]: runs of its bytes, as lanes take them
+//!
+//! What does not belong here: handles and C types (`abi`), making memory readable for peers (`lane`), and memory that another process may
+//! write to at any time (`base::bytes`).
 
 pub mod datatype;
+pub mod kind;
 pub mod memory;
 pub mod op;
 pub mod pieces;

@@ -1,16 +1,25 @@
-//! Memory that is not one run: the runs that a lane reads into, or that a peer may read.
+//! Runs of the user's bytes, as lanes take them: what is sent from where it is, read into, or registered for a peer to read.
 
 use smallvec::SmallVec;
 
-/// A run of bytes. It is laid out as the system's `struct iovec` is.
-#[repr(C)]
+use super::kind::MemoryKind;
+use crate::base::bytes::{RawBytes, RawRoom};
+
+/// A run of bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {
     /// The first byte.
     pub address: *mut u8,
-    /// How many; more than none, unless the piece is the only one.
+    /// How many; in a list of several pieces, more than none.
     pub len: usize,
+    /// Where they are.
+    pub kind: MemoryKind,
 }
+
+// SAFETY: only a description. Whoever uses the memory does so by a promise of its owner's, which names no thread.
+unsafe impl Send for Piece {}
+// SAFETY: as above; shared references only read the description.
+unsafe impl Sync for Piece {}
 
 /// The pieces of one memory, in the order of its data. Usually there is one.
 pub type Pieces = SmallVec<[Piece; 1]>;
@@ -20,13 +29,16 @@ impl Piece {
     pub const EMPTY: Piece = Piece {
         address: std::ptr::null_mut(),
         len: 0,
+        kind: MemoryKind::System,
     };
 
     /// The bytes of a slice, to be read.
+    #[inline(always)]
     pub fn of(bytes: &[u8]) -> Piece {
         Piece {
             address: bytes.as_ptr().cast_mut(),
             len: bytes.len(),
+            kind: MemoryKind::System,
         }
     }
 
@@ -35,6 +47,42 @@ impl Piece {
         Piece {
             address: bytes.as_mut_ptr(),
             len: bytes.len(),
+            kind: MemoryKind::System,
+        }
+    }
+
+    /// Its bytes from `skip` on, `len` of them; there are as many.
+    #[inline(always)]
+    pub fn part(self, skip: usize, len: usize) -> Piece {
+        debug_assert!(skip <= self.len && len <= self.len - skip);
+        Piece {
+            address: self.address.wrapping_add(skip),
+            len,
+            ..self
+        }
+    }
+
+    /// The bytes, for the processor to read.
+    ///
+    /// # Safety
+    /// They are valid for reading as long as the result is used.
+    #[inline(always)]
+    pub unsafe fn bytes<'a>(self) -> RawBytes<'a> {
+        match self.kind {
+            // SAFETY: the caller says that they are readable so long.
+            MemoryKind::System => unsafe { RawBytes::new(self.address, self.len) },
+        }
+    }
+
+    /// The bytes, for the processor to write.
+    ///
+    /// # Safety
+    /// They are valid for writing, and nobody else uses them, as long as the result is used.
+    #[inline(always)]
+    pub unsafe fn room<'a>(self) -> RawRoom<'a> {
+        match self.kind {
+            // SAFETY: the caller says that they are writable, and this process's alone, so long.
+            MemoryKind::System => unsafe { RawRoom::new(self.address, self.len) },
         }
     }
 }
@@ -44,10 +92,10 @@ pub fn total(pieces: &[Piece]) -> usize {
     pieces.iter().map(|piece| piece.len).sum()
 }
 
-/// How far somebody who goes through pieces has come.
+/// A position in a list of pieces.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Cursor {
-    /// The piece that has the next byte.
+    /// The piece with the next byte.
     pub index: usize,
     done: usize,
 }
@@ -62,16 +110,13 @@ impl Cursor {
                 break;
             }
             let len = (piece.len - skip).min(most - bytes);
-            *place = Piece {
-                address: piece.address.wrapping_add(skip),
-                len,
-            };
+            *place = piece.part(skip, len);
             (count, bytes, skip) = (count + 1, bytes + len, 0);
         }
         (count, bytes)
     }
 
-    /// Goes on by as many bytes, which there are.
+    /// Advances by this many bytes, which must exist.
     pub fn advance(&mut self, pieces: &[Piece], bytes: usize) {
         self.done += bytes;
         while let Some(piece) = pieces.get(self.index)
@@ -87,7 +132,7 @@ impl Cursor {
 mod tests {
     use super::*;
 
-    /// Every way to go through some pieces by steps of one length gives all their bytes, once each, in order.
+    /// Every traversal of some pieces in steps of one length returns all their bytes, once each, in order.
     #[test]
     fn a_cursor_misses_no_byte() {
         let bytes: Vec<u8> = (0..60).collect();

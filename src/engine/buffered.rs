@@ -1,25 +1,25 @@
 //! Buffered mode (MPI 5.0 section 3.6): the buffers that the user attaches, and the messages in them.
 //!
-//! A [`SendBuffer`] is memory of the user's, or `MPI_BUFFER_AUTOMATIC`, where each message brings memory of our own. A
-//! message that can't leave at once is copied to a [`Place`] there and sent from it; the place goes back when the send
-//! has ended, whoever ends it. The books are kept outside of the user's memory, so a message takes no more of it than
+//! A [`SendBuffer`] is memory of the user's, or `MPI_BUFFER_AUTOMATIC`, where each message allocates its own memory. A
+//! message that can't leave at once is copied to a [`BufferSlot`] there and sent from it; the slot is freed when the send
+//! has ended, whoever ends it. The records are kept outside of the user's memory, so a message takes no more of it than
 //! its own bytes, rounded up to [`ALIGNMENT`].
 //!
-//! Whoever flushes waits for the messages of before, not for those that other threads add meanwhile. So places belong
-//! to epochs: a flush closes the current one, and ends when that and all before it are empty.
+//! A flush waits for the messages that are there before it, not for those that other threads add meanwhile. So slots
+//! belong to epochs: a flush closes the current one, and ends when that and all before it are empty.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::matching::Envelope;
 use super::request::{Outcome, RequestId, Work};
 use super::{Engine, EngineState};
-use crate::base::bytes::RawRoom;
 use crate::base::error::{Error, Result};
 use crate::data::memory::Memory;
 use crate::err;
-use crate::identity::Context;
+use crate::identity::{Context, PeerIndex};
 
 /// Messages begin at multiples of this many bytes. Far below `MPI_BSEND_OVERHEAD`, which bounds what a message takes
 /// beside its data.
@@ -32,7 +32,7 @@ pub struct SendBuffer {
     books: Mutex<Books>,
 }
 
-// SAFETY: the memory is the user's, who leaves it to the library until it is detached; places in it do not overlap.
+// SAFETY: the memory is the user's, who leaves it to the library until it is detached; slots in it do not overlap.
 unsafe impl Send for SendBuffer {}
 // SAFETY: as above; the books are behind their lock.
 unsafe impl Sync for SendBuffer {}
@@ -45,7 +45,7 @@ struct Books {
     epochs: VecDeque<Epoch>,
     /// The number of the first of `epochs`.
     first_epoch: u64,
-    /// Why a message was lost that nobody asks for: the next flush tells.
+    /// Why a message was lost whose request is freed: the next flush returns the error.
     failed: Option<Error>,
 }
 
@@ -58,7 +58,7 @@ struct Epoch {
 }
 
 /// Room for one message.
-pub struct Place {
+pub struct BufferSlot {
     buffer: Arc<SendBuffer>,
     start: usize,
     len: usize,
@@ -71,7 +71,7 @@ impl SendBuffer {
     /// Memory of the user's.
     ///
     /// # Safety
-    /// The memory is valid for writing, and left alone, until all places in it have gone back.
+    /// The memory is valid for writing, and left alone, until all slots in it are freed.
     pub unsafe fn of_user(address: *mut u8, len: usize) -> Arc<SendBuffer> {
         Arc::new(SendBuffer {
             memory: Some((address, len)),
@@ -79,7 +79,7 @@ impl SendBuffer {
         })
     }
 
-    /// As much memory as it takes.
+    /// A buffer that allocates as much memory as needed.
     pub fn automatic() -> Arc<SendBuffer> {
         Arc::new(SendBuffer {
             memory: None,
@@ -92,7 +92,7 @@ impl SendBuffer {
         self.memory
     }
 
-    /// Whether a message of so many bytes fits when nothing else is there.
+    /// Whether a message of this many bytes fits into an empty buffer.
     pub fn holds(&self, bytes: u64) -> Result<()> {
         match self.memory {
             Some((_, capacity)) if bytes > capacity as u64 => Err(err!(
@@ -103,11 +103,15 @@ impl SendBuffer {
         }
     }
 
-    /// Room for a message of so many bytes.
-    pub fn reserve(self: &Arc<Self>, bytes: u64) -> Result<Place> {
+    /// Room for a message of this many bytes.
+    pub fn reserve(self: &Arc<Self>, bytes: u64) -> Result<BufferSlot> {
         self.holds(bytes)?;
-        let len = usize::try_from(bytes)
-            .map_err(|_| err!(NoMem, "a message of {bytes} bytes is beyond any memory"))?;
+        let len = usize::try_from(bytes).map_err(|_| {
+            err!(
+                NoMem,
+                "a message of {bytes} bytes is more than the address space holds"
+            )
+        })?;
         let own = match self.memory {
             Some(_) => None,
             None => {
@@ -136,7 +140,7 @@ impl SendBuffer {
         };
         let epoch = books.enter();
         drop(books);
-        Ok(Place {
+        Ok(BufferSlot {
             buffer: self.clone(),
             start,
             len,
@@ -146,32 +150,33 @@ impl SendBuffer {
     }
 }
 
-impl Place {
+impl BufferSlot {
     /// Where the message goes.
     pub fn memory(&mut self) -> Memory {
         match &mut self.own {
             Some(own) => Memory::of_mut(own),
-            None => Memory::Contiguous {
-                address: self.buffer.memory.map_or(std::ptr::null_mut(), |(address, _)| {
-                    address.wrapping_add(self.start)
-                }),
-                len: self.len,
-            },
+            None => {
+                let room = self
+                    .buffer
+                    .memory
+                    .map(|(address, _)| address.wrapping_add(self.start));
+                Memory::run(room.unwrap_or(std::ptr::null_mut()), self.len)
+            }
         }
     }
 
-    /// Packs a message into the place.
+    /// Packs a message into the slot.
     ///
     /// # Safety
     /// The message's memory is valid for reading, and has as many bytes as were reserved.
     pub unsafe fn fill(&mut self, from: &Memory) {
-        let Some((address, len)) = self.memory().contiguous() else {
+        let Some(room) = self.memory().contiguous() else {
             return;
         };
-        if len != 0 {
-            // SAFETY: the room was reserved for this place alone, in memory that is valid while places are in it; the
+        if room.len != 0 {
+            // SAFETY: the room was reserved for this slot alone, in memory that is valid while slots are in it; the
             // caller vouches for the message's.
-            unsafe { from.pack(0, RawRoom::new(address, len)) };
+            unsafe { from.pack(0, room.room()) };
         }
     }
 }
@@ -192,12 +197,12 @@ impl Books {
         self.first_epoch + last as u64
     }
 
-    /// One message less; gives the flushes that have ended with it.
-    fn leave(&mut self, place: &Place) -> Vec<RequestId> {
-        if place.own.is_none() {
-            self.ring.free(place.start);
+    /// One message less; returns the flushes that have ended with it.
+    fn leave(&mut self, slot: &BufferSlot) -> Vec<RequestId> {
+        if slot.own.is_none() {
+            self.ring.free(slot.start);
         }
-        self.epochs[(place.epoch - self.first_epoch) as usize].messages -= 1;
+        self.epochs[(slot.epoch - self.first_epoch) as usize].messages -= 1;
         let mut ended = Vec::new();
         while self.epochs.len() > 1 && self.epochs[0].messages == 0 {
             ended.extend(
@@ -239,30 +244,37 @@ impl Attachment {
         self.0.lock().clone()
     }
 
-    /// Detaches what is attached: no message goes there any more. Those that are there have still to leave.
+    /// Detaches what is attached: no further message is put there. Those that are there still have to leave.
     pub fn take(&self) -> Option<Arc<SendBuffer>> {
         self.0.lock().take()
     }
 }
 
 impl Engine {
-    /// Sends a message that was copied to a place: the send's memory is that of the place. The request has ended for
-    /// the user from the start, but can be cancelled; `None` where none was asked for.
+    /// Sends a message that was copied to a slot. The request has ended for the user from the start, but can be cancelled;
+    /// `None` where none was asked for.
     pub fn send_from(
         &mut self,
-        send: &super::Send,
-        place: Place,
+        peer: PeerIndex,
+        envelope: Envelope,
+        mut slot: BufferSlot,
         request: bool,
     ) -> Result<Option<RequestId>> {
-        // SAFETY: the place stays until the send has ended.
-        let id = match unsafe { self.send(send, request) } {
+        let send = super::Send {
+            peer,
+            envelope,
+            memory: slot.memory(),
+            sync: false,
+        };
+        // SAFETY: the slot is kept until the send has ended, and nobody else writes to its memory.
+        let id = match unsafe { self.send(&send, request) } {
             Ok(Some(id)) => id,
             Ok(None) => {
-                self.state.give_back(place, None);
+                self.state.give_back(slot, None);
                 return Ok(None);
             }
             Err(error) => {
-                self.state.give_back(place, None);
+                self.state.give_back(slot, None);
                 return Err(error);
             }
         };
@@ -271,7 +283,7 @@ impl Engine {
                 let Work::Send(work) = &mut found.work else {
                     unreachable!("a send's request is a send");
                 };
-                work.place = Some(Box::new(place));
+                work.slot = Some(Box::new(slot));
                 if request {
                     found.outcome = Some(Outcome::EMPTY);
                     found.early = true;
@@ -280,7 +292,7 @@ impl Engine {
                 }
             }
             _ => {
-                self.state.give_back(place, None);
+                self.state.give_back(slot, None);
                 if !request {
                     self.release(id);
                 }
@@ -289,7 +301,7 @@ impl Engine {
         Ok(request.then_some(id))
     }
 
-    /// A request that ends when the messages that are in the buffer now have left. It tells, too, of a message that
+    /// A request that ends when the messages that are in the buffer now have left. Its error also reports a message that
     /// was lost.
     pub fn flush_buffer(&mut self, buffer: &SendBuffer, context: Context) -> RequestId {
         let mut books = buffer.books.lock();
@@ -307,13 +319,13 @@ impl Engine {
 }
 
 impl EngineState {
-    /// The message of a place has left, or was lost for a reason that nobody else is told.
-    pub(super) fn give_back(&mut self, place: Place, lost: Option<Error>) {
-        let mut books = place.buffer.books.lock();
+    /// The message of a slot has left, or was lost with an error that no other call returns.
+    pub(super) fn give_back(&mut self, slot: BufferSlot, lost: Option<Error>) {
+        let mut books = slot.buffer.books.lock();
         if books.failed.is_none() {
             books.failed = lost;
         }
-        for flush in books.leave(&place) {
+        for flush in books.leave(&slot) {
             let outcome = books.failed.take().map_or(Outcome::EMPTY, Outcome::failed);
             self.complete(flush, outcome);
         }
@@ -327,7 +339,7 @@ struct Ring {
     capacity: usize,
     /// The end of each message by its start.
     live: BTreeMap<usize, usize>,
-    /// Behind the latest message.
+    /// The end of the latest message.
     tail: usize,
 }
 
@@ -410,13 +422,13 @@ mod tests {
     #[test]
     fn pieces_go_round() {
         let mut ring = Ring::new(100);
-        let places: Vec<_> = [30, 30, 30].map(|len| ring.reserve(len)).into();
-        assert_eq!(places, [Some(0), Some(32), Some(64)]);
+        let offsets: Vec<_> = [30, 30, 30].map(|len| ring.reserve(len)).into();
+        assert_eq!(offsets, [Some(0), Some(32), Some(64)]);
         assert_eq!(ring.reserve(30), None);
         ring.free(0);
         assert_eq!(ring.reserve(33), None);
         assert_eq!(ring.reserve(30), Some(0));
-        // Out of order: the gap is seen.
+        // Out of order: the gap is found.
         ring.free(64);
         assert_eq!(ring.free_space().largest, 36);
         assert_eq!(ring.reserve(36), Some(64));
@@ -431,8 +443,8 @@ mod tests {
         assert!([1, 2, 2].iter().all(|&len| ring.reserve(len).is_some()));
     }
 
-    /// The circular policy of the standard's model, word for word: the space behind the queue's tail, or that at the
-    /// start of the buffer; what has ended goes from the head up to the first that has not.
+    /// The circular policy of the standard's model, to the letter: the space after the queue's tail, or that at the start
+    /// of the buffer; what has ended is freed from the head up to the first message that has not ended.
     #[derive(Default)]
     struct Model {
         queue: VecDeque<(usize, usize, bool)>,
@@ -465,8 +477,8 @@ mod tests {
     }
 
     proptest! {
-        /// As much room as in the standard's model, until the first message for which the model has none; and no two
-        /// messages ever overlap.
+        /// At least as much room as in the standard's model, until the first message for which the model has no room; and
+        /// no two messages ever overlap.
         #[test]
         fn as_much_room_as_the_standard_asks_for(
             capacity in 1usize..2000,

@@ -1,10 +1,10 @@
-//! The business card that each process publishes: the secret that messages to it must show, and its address on each
-//! of its lanes. `docs/wire.md` draws it.
+//! The business card that each process publishes: the token that messages to it must contain, and its address on each
+//! of its lanes. `docs/wire.md` has its layout.
 
 use crate::base::error::{Error, Result};
 use crate::err;
 
-/// Of all that processes tell each other: a change of any message counts.
+/// The version of all that processes send each other: a change of any message increases it.
 const VERSION: u8 = 2;
 
 /// See the module.
@@ -63,7 +63,7 @@ impl BusinessCard {
 fn malformed(bytes: &[u8]) -> Error {
     err!(
         Other,
-        "a process of this job published an business card that this version of Weft does not understand \
+        "a process of this job published a business card that this version of Weft does not understand \
          ({} bytes, version {}); do all processes use the same version?",
         bytes.len(),
         bytes

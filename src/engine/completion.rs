@@ -1,4 +1,4 @@
-//! Requests from the side of whoever waits for them: what became of them, and their ends.
+//! Requests as their waiters see them: their outcomes, and how they end.
 
 use super::request::{Outcome, RequestId, TaskId, Work};
 use super::{Engine, EngineState};
@@ -15,51 +15,52 @@ impl Engine {
         self.state.requests.insert_ended(Work::None, context, outcome)
     }
 
-    /// Ends a request of [`Engine::bare_request`].
+    /// Ends a request of [`Engine::bare_request`]. A send or receive ends by itself: a lane may have its memory.
     pub fn complete(&mut self, request: RequestId, outcome: Outcome) {
-        self.state.complete(request, outcome);
+        self.state.complete_bare(request, outcome);
     }
 
-    /// The whole name of a request, from what a handle tells of it.
+    /// The whole name of a request, from the part of it that is in a handle.
     #[inline]
     pub fn find_request(&self, index: u32, generation_bits: u32, mask: u32) -> Option<RequestId> {
         self.state.requests.find(index, generation_bits, mask)
     }
 
-    /// Whether a request has ended, by what a handle tells of it; `None`: there is none such.
+    /// Whether a request has ended, by the part of its name in a handle; `None`: there is no such request.
     #[inline(always)]
     pub fn has_ended(&self, index: u32, generation_bits: u32, mask: u32) -> Option<bool> {
         let request = self.state.requests.get_named(index, generation_bits, mask)?;
         Some(request.outcome.is_some())
     }
 
-    /// Whether the request has ended; `None`: there is none such.
+    /// Whether the request has ended; `None`: there is no such request.
     #[inline]
     pub fn is_complete(&self, request: RequestId) -> Option<bool> {
         Some(self.state.requests.get(request)?.outcome.is_some())
     }
 
-    /// Says to which communicator a request belongs that was not made by a send or receive.
+    /// Sets the communicator to which a request belongs that was not made by a send or receive.
     pub fn set_context(&mut self, request: RequestId, context: Context) {
         if let Some(request) = self.state.requests.get_mut(request) {
             request.context = context;
         }
     }
 
-    /// Says of which collective operation a request is: the communicator's context, and its messages' tag.
+    /// Sets the collective operation to which a request belongs: the communicator's context, and its messages' tag.
     pub fn set_collective(&mut self, request: RequestId, context: Context, tag: i32) {
         if let Some(request) = self.state.requests.get_mut(request) {
             request.context = context;
-            if request.outcome.is_none() {
+            if request.outcome.is_none() && request.work.is_bare() {
                 request.work = Work::Collective(tag);
             }
         }
     }
 
-    /// Says of which requests one consists that was not made by a send or receive: when it is freed, so are they.
+    /// Sets the requests that are parts of one that was not made by a send or receive: they are freed with it.
     pub fn set_both(&mut self, request: RequestId, parts: [Option<RequestId>; 2]) {
         if let Some(request) = self.state.requests.get_mut(request)
             && request.outcome.is_none()
+            && request.work.is_bare()
         {
             request.work = Work::Both(parts);
         }
@@ -70,7 +71,7 @@ impl Engine {
         self.state.requests.get(request)?.outcome.as_ref()
     }
 
-    /// Takes a request out if it has ended. Its error says to which communicator it belongs.
+    /// Takes a request out if it has ended. Its error contains the communicator to which it belongs.
     #[inline]
     pub fn take(&mut self, request: RequestId) -> Option<Outcome> {
         let found = self.state.requests.get_mut(request)?;
@@ -85,14 +86,14 @@ impl Engine {
         Some(outcome)
     }
 
-    /// Takes a request out that has ended well, by what a handle tells of it.
+    /// Takes a request out that has ended well, by the part of its name in a handle.
     #[inline(always)]
     pub fn take_well_ended(&mut self, index: u32, generation_bits: u32, mask: u32) -> Option<Outcome> {
         let requests = &mut self.state.requests;
         requests.take_well_ended(index, generation_bits, mask)
     }
 
-    /// The outcome of a request that has still something to do: it goes on as a freed one.
+    /// Takes the outcome of a request that still has something to do: it goes on as a freed one.
     #[cold]
     fn take_early(&mut self, request: RequestId) -> Option<Outcome> {
         let found = self.state.requests.get_mut(request)?;
@@ -101,7 +102,7 @@ impl Engine {
         found.outcome.take()
     }
 
-    /// Nobody will ask for the request's outcome: it goes as soon as it has ended (`MPI_Request_free`).
+    /// Nobody will ask for the request's outcome: it is removed as soon as it has ended (`MPI_Request_free`).
     pub fn release(&mut self, id: RequestId) {
         match self.state.requests.get_mut(id) {
             Some(request) if request.outcome.is_none() => {
@@ -132,7 +133,7 @@ impl Engine {
         into.append(&mut self.state.ready);
     }
 
-    /// Whether [`Engine::take_ready`] would give something.
+    /// Whether [`Engine::take_ready`] would return something.
     #[inline]
     pub fn has_ready_tasks(&self) -> bool {
         !self.state.ready.is_empty()
@@ -140,7 +141,15 @@ impl Engine {
 }
 
 impl EngineState {
-    /// Ends a request and wakes who waits for it.
+    /// See [`Engine::complete`].
+    pub(super) fn complete_bare(&mut self, request: RequestId, outcome: Outcome) {
+        let found = self.requests.get(request);
+        if found.is_some_and(|request| request.work.is_bare()) {
+            self.complete(request, outcome);
+        }
+    }
+
+    /// Ends a request and wakes whatever waits for it.
     pub(super) fn complete(&mut self, id: RequestId, outcome: Outcome) {
         self.happened();
         let Some(request) = self.requests.get_mut(id) else {
@@ -156,8 +165,8 @@ impl EngineState {
             }
             return;
         };
-        let place = work.place.take();
-        let lost = match (&place, released) {
+        let slot = work.slot.take();
+        let lost = match (&slot, released) {
             // Nobody else will ask.
             (Some(_), true) => outcome.error.as_deref().cloned(),
             _ => None,
@@ -168,8 +177,8 @@ impl EngineState {
         if released {
             self.requests.discard(id);
         }
-        if let Some(place) = place {
-            self.give_back(*place, lost);
+        if let Some(slot) = slot {
+            self.give_back(*slot, lost);
         }
     }
 }

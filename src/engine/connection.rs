@@ -1,24 +1,28 @@
 //! Peers that become reachable, and those that are lost.
 
-use super::peer::{Link, Peer};
-use super::{EAGER_UNDER_BACKPRESSURE, Engine, EngineState, business_card, protocol, wire};
+use super::peer::{ConnectionState, Peer};
+use super::{EAGER_UNDER_BACKPRESSURE, Engine, EngineState, WINDOW_MIN, business_card, protocol, wire};
 use crate::base::error::Error;
 use crate::err;
 use crate::identity::PeerIndex;
 
 impl Engine {
-    /// The other processes that messages were sent to, in ascending order, each with the place of its lane in
-    /// [`Engine::lane_names`]. Those that have been lost are not told.
+    /// The other processes that messages were sent to, in ascending order, each with the index of its lane in
+    /// [`Engine::lane_names`], without those that have been lost.
     pub fn links(&self) -> impl Iterator<Item = (PeerIndex, usize)> {
-        let linked = self.state.peers.iter().filter(|(_, peer)| peer.link == Link::Up);
+        let linked = self
+            .state
+            .peers
+            .iter()
+            .filter(|(_, peer)| peer.link == ConnectionState::Up);
         linked.filter_map(|(id, peer)| Some((id, peer.lane.checked_sub(1)?)))
     }
 
-    /// Makes a peer reachable by what it published; the first lane that both have and that connects them carries its
+    /// Makes a peer reachable by its business card; the first lane that both have and that connects them carries its
     /// messages.
     pub fn connect(&mut self, peer: PeerIndex, card: &business_card::BusinessCard) {
         // A peer may have been lost while its card was looked up: nobody waits for that any more.
-        if matches!(self.state.peer(peer).link, Link::Lost(_)) {
+        if matches!(self.state.peer(peer).link, ConnectionState::Lost(_)) {
             return;
         }
         match self.first_lane_to(peer, card) {
@@ -66,7 +70,7 @@ impl Engine {
         ))
     }
 
-    /// Marks a peer as out of reach: all that waits for it fails with `error`.
+    /// Marks a peer as unreachable: all that waits for it fails with `error`.
     pub fn lose(&mut self, peer: PeerIndex, error: Error) {
         self.state.lose(peer, error);
         self.deregister();
@@ -82,7 +86,7 @@ impl Engine {
     /// The processes of the job whose business cards were not needed yet.
     pub fn unconnected(&self) -> Vec<PeerIndex> {
         let is_unknown = |id: &PeerIndex| match self.state.peers.get(*id) {
-            Some(peer) => matches!(peer.link, Link::Unknown | Link::LookingUp),
+            Some(peer) => matches!(peer.link, ConnectionState::Unknown | ConnectionState::LookingUp),
             None => true,
         };
         let job = (0..self.state.size).map(PeerIndex::of_rank);
@@ -102,27 +106,36 @@ impl Engine {
 }
 
 impl EngineState {
-    /// Sees to it that messages to a peer can go: asks for its business card, unless somebody has.
+    /// Makes sure that messages to a peer can be sent: asks for its business card, unless that has been done.
     pub(super) fn seek(&mut self, id: PeerIndex) {
         let peer = self.peer(id);
-        if peer.link == Link::Unknown {
-            peer.link = Link::LookingUp;
+        if peer.link == ConnectionState::Unknown {
+            peer.link = ConnectionState::LookingUp;
             self.wanted.push(id);
         }
     }
 
-    /// Messages to a peer can go from now on, over this lane.
+    /// Messages to a peer can be sent from now on, over this lane.
     pub(super) fn link_up(&mut self, id: PeerIndex, lane: usize) {
-        let window = self.windows[lane];
+        let window = self.window_of(id, lane);
         let peer = self.peer(id);
-        peer.link = Link::Up;
+        peer.link = ConnectionState::Up;
         peer.lane = lane;
         peer.flow.window = window;
         let backpressure = peer.flow.backpressure;
         self.limit_eager(id, lane, backpressure);
     }
 
-    /// Settles what is sent eagerly to a peer over a lane. `backpressure`: it asked for less.
+    /// How many messages may be on their way to or from a peer over a lane. Both sides have to come to the same number, so among
+    /// processes of different jobs, which do not know each other's size, it is the least.
+    pub(super) fn window_of(&self, id: PeerIndex, lane: usize) -> u32 {
+        match id.rank_in(self.size) {
+            Some(_) => self.windows[lane],
+            None => WINDOW_MIN as u32,
+        }
+    }
+
+    /// Sets the size up to which messages to a peer are sent eagerly over a lane. `backpressure`: the peer asked for less.
     pub(super) fn limit_eager(&mut self, id: PeerIndex, lane: usize, backpressure: bool) {
         let eager = self.eager_limit(lane, backpressure);
         let copied = (self.limits[lane].buffered + 1).saturating_sub(wire::HEADER_BYTES);
@@ -149,7 +162,7 @@ impl EngineState {
         }
     }
 
-    /// The largest payload that is sent eagerly over a lane. `backpressure`: to a peer that asked for less.
+    /// The largest payload that is sent eagerly over a lane. `backpressure`: the peer asked for less.
     pub(super) fn eager_limit(&self, lane: usize, backpressure: bool) -> usize {
         let limits = &self.limits[lane];
         let eager = limits
@@ -167,10 +180,10 @@ impl EngineState {
         self.post_attended();
         self.happened();
         let peer = self.peer(id);
-        if matches!(peer.link, Link::Lost(_)) {
+        if matches!(peer.link, ConnectionState::Lost(_)) {
             return;
         }
-        peer.link = Link::Lost(error.clone());
+        peer.link = ConnectionState::Lost(error.clone());
         peer.flow.due = false;
         if std::mem::replace(&mut peer.flow.blocked, false) {
             self.blocked -= 1;

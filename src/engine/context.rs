@@ -1,4 +1,4 @@
-//! What is under way in some contexts, and its end: for communicators that go.
+//! What is under way in some contexts, and how it is ended: for communicators that are freed.
 
 use super::Engine;
 use super::matching::Pattern;
@@ -7,7 +7,7 @@ use crate::base::error::Error;
 use crate::identity::Context;
 
 impl Engine {
-    /// The requests that have not ended, of contexts for which `of` holds.
+    /// The requests that have not ended, in contexts for which `of` holds.
     fn under_way(&self, of: impl Fn(Context) -> bool) -> impl Iterator<Item = (RequestId, &Request)> {
         let requests = self.state.requests.iter();
         requests.filter(move |(_, request)| request.outcome.is_none() && of(request.context))
@@ -21,7 +21,7 @@ impl Engine {
     /// Ends all requests at once, also those whose memory a lane still touches.
     ///
     /// # Safety
-    /// No lane of this engine does anything any more.
+    /// The lanes of this engine are stopped.
     pub unsafe fn end_all(&mut self, error: &Error) {
         let under_way: Vec<RequestId> = (self.state.requests.iter())
             .filter(|(_, request)| request.is_under_way())

@@ -1,32 +1,32 @@
-//! What is pending, in words: for reports of a hang, and for the simulator's.
+//! What is pending, in words: for reports of hangs, and for those of the simulator.
 
 use std::fmt::{self, Write};
 
 use super::Engine;
 use super::matching::{Envelope, Pattern, Posted};
 use super::mismatch::Step;
-use super::peer::{Link, Peer};
+use super::peer::{ConnectionState, Peer};
 use super::request::{Fetch, ReceiveStage, Request, RequestId, SendStage, SendWork, Work};
 use crate::identity::{Context, PeerIndex};
 
-/// Of each kind of thing, only so many are listed.
+/// The number of items of each kind that are listed.
 const LISTED_MAX: usize = 20;
 
-/// What people call the messages of a context.
+/// The name of the messages of a context for people.
 pub struct Called {
-    /// The communicator, or what else they are for.
+    /// The communicator's name, or what else they are for.
     pub name: String,
-    /// They are the library's own: a step of a collective operation, say.
+    /// Whether they are the library's own: for example, a step of a collective operation.
     pub own: bool,
 }
 
-/// Tells what people call the messages of a context and a tag.
+/// Returns the name for people of the messages of a context and a tag.
 pub type Names<'a> = &'a dyn Fn(Context, Option<i32>) -> Called;
 
-/// The same, to keep.
+/// The same, owned.
 pub type OwnNames = Box<dyn Fn(Context, Option<i32>) -> Called>;
 
-/// The bare number, where nobody knows of communicators: in tests.
+/// The bare number, where no names are known: in tests.
 pub fn bare(context: Context, _: Option<i32>) -> Called {
     Called {
         name: format!("context {:#x}", context.bits()),
@@ -35,22 +35,22 @@ pub fn bare(context: Context, _: Option<i32>) -> Called {
 }
 
 impl Engine {
-    /// What this process waits for, one thing a line. Ends without a newline.
+    /// What this process waits for, one item a line. Ends without a newline.
     pub fn describe(&self, names: Names) -> String {
         let mut lines = vec![format!("process {}:", self.state.me.number())];
         lines.extend(self.pending(names, |_| false));
         lines.join("\n  ")
     }
 
-    /// What is under way or has come and was not taken, a line for each thing, without that of the communicators whose
-    /// contexts `spare` picks. The last lines may say that more was left out.
+    /// What is under way or has come and was not taken, a line for each item, except for the communicators whose contexts
+    /// `spare` selects. The last lines may say that more was left out.
     pub fn pending(&self, names: Names, spare: impl Fn(Context) -> bool) -> Vec<String> {
         let state = &self.state;
         let requests = state.requests.iter().map(|(_, request)| request);
         let open =
             requests.filter(|request| request.outcome.is_none() && !context(request).is_some_and(&spare));
         let mut lines = listed(open.map(|request| self.words(request, names)), "requests");
-        // A process may wait several times for one thing.
+        // A process may wait several times for the same thing.
         lines.dedup();
         lines.extend(listed(self.untaken(names, spare).into_iter(), "messages"));
         lines.extend(state.peers.iter().filter_map(|(id, peer)| {
@@ -73,7 +73,7 @@ impl Engine {
     }
 
     /// The messages that no receive has taken, a line for each, without those of the communicators whose contexts `spare`
-    /// picks.
+    /// selects.
     pub fn untaken(&self, names: Names, spare: impl Fn(Context) -> bool) -> Vec<String> {
         let messages = self.state.unexpected.iter();
         let messages = messages.filter(|(envelope, _)| !spare(envelope.context));
@@ -94,7 +94,7 @@ impl Engine {
     }
 
     /// The requests that the user holds, ended or not, a line for each, without those of the communicators whose contexts
-    /// `spare` picks.
+    /// `spare` selects.
     pub fn held_requests(&self, names: Names, spare: impl Fn(Context) -> bool) -> Vec<String> {
         let requests = self.state.requests.iter().map(|(_, request)| request);
         let held = requests.filter(|request| !request.is_freed() && !spare(request.context));
@@ -132,7 +132,7 @@ impl Engine {
             && self.lanes.iter().all(|lane| lane.is_drained())
     }
 
-    /// Whether no request is left, ended or not, no message and nothing to send. Lanes may still have to tell that what
+    /// Whether no request is left, ended or not, no message and nothing to send. Lanes may still have to report that what
     /// they sent is gone.
     pub fn has_said_all(&self) -> bool {
         let state = &self.state;
@@ -158,7 +158,7 @@ impl Engine {
     }
 }
 
-/// So many of them, and how many more there are.
+/// The first of them, and how many more there are.
 pub fn listed(mut all: impl Iterator<Item = String>, what: &str) -> Vec<String> {
     let mut lines: Vec<String> = all.by_ref().take(LISTED_MAX).collect();
     let more = all.count();
@@ -191,13 +191,13 @@ impl Peer {
     fn describe(&self, number: PeerIndex, place: Option<String>) -> Option<String> {
         let quiet = self.queue.is_empty() && self.streams.is_empty() && self.held.is_empty();
         let mut text = match &self.link {
-            Link::Up | Link::Unknown if quiet => return None,
-            Link::Up | Link::Unknown => match place {
+            ConnectionState::Up | ConnectionState::Unknown if quiet => return None,
+            ConnectionState::Up | ConnectionState::Unknown => match place {
                 Some(place) => format!("to process {number} at {place}:"),
                 None => format!("to process {number}:"),
             },
-            Link::LookingUp => format!("to process {number}: its address is being looked up;"),
-            Link::Lost(error) => return Some(format!("process {number} is out of reach: {error}")),
+            ConnectionState::LookingUp => format!("to process {number}: its address is being looked up;"),
+            ConnectionState::Lost(error) => return Some(format!("process {number} is unreachable: {error}")),
         };
         // Writing into a String does not fail.
         let _ = write!(
@@ -356,7 +356,7 @@ fn stage(f: &mut fmt::Formatter<'_>, work: &SendWork) -> fmt::Result {
     })?;
     if work.in_lane != 0 {
         let parts = count(work.in_lane.into(), "part");
-        write!(f, ", {parts} of it not gone yet")?;
+        write!(f, ", {parts} of it not sent yet")?;
     }
     if work.cancel_asked {
         f.write_str(", the receiver has not answered the cancel")?;

@@ -19,7 +19,7 @@ const HALVES: usize = 50;
 const CONTEXT: Context = Context::WORLD;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One that is told, or not, that it may read its peers' memory.
+/// An engine that may, or may not, read its peers' memory.
 fn engine(me: u32, lane: OfiLane, rma: bool) -> Engine {
     Engine::new(Parts {
         me: ProcessName {
@@ -37,13 +37,13 @@ fn engine(me: u32, lane: OfiLane, rma: bool) -> Engine {
     })
 }
 
-/// The lengths of a sender's messages: eager ones, the longest of these, and some that go by rendezvous.
+/// The lengths of a sender's messages: eager ones, the longest of these, and some that are sent by rendezvous.
 fn lengths(at: u32, eager: usize) -> [usize; 5] {
     let at = at as usize;
     [at % 3, 4000 + 7 * at, eager, eager + 1 + at, 100_000 + 13 * at]
 }
 
-/// Runs them all, with a receiver that reads its peers' memory or has it sent.
+/// Runs them all, with a receiver that reads its peers' memory or gets it by messages.
 fn all_arrives(rma: bool) {
     raise_descriptors();
     let lane = open("net");
@@ -87,7 +87,7 @@ fn all_arrives(rma: bool) {
         .iter()
         .map(|messages| messages.clone().map(|message| vec![0; message.len()]))
         .collect();
-    // Half of the receives are there before their messages, and all in another order than these come.
+    // Half of the receives are posted before their messages, and all in another order than these come.
     let mut open_receives: Vec<(usize, usize, RequestId)> = Vec::new();
     let mut arrived = 0;
     let mut waits_for = (0..senders.len())
@@ -157,14 +157,14 @@ fn all_arrives(rma: bool) {
         });
         turn += 1;
     }
-    // The other halves: nothing that anybody has sent.
+    // The rest of each message, with bytes that no engine has sent.
     for (at, hand) in hands.iter_mut().enumerate() {
         hand.say(&pattern(at, eager)[eager / 2..eager - at]);
     }
     while receiver.state.unauthenticated < HALVES as u64 {
         assert!(
             start.elapsed() < PATIENCE,
-            "{} intruders",
+            "{} unauthenticated senders",
             receiver.state.unauthenticated
         );
         receiver.progress(false);

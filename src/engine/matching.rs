@@ -1,22 +1,21 @@
 //! Matching of messages to receives (MPI 5.0 section 3.5): the posted queue and the unexpected queue.
 //!
-//! The idea: a receive waits in the bin of its pattern (context, source, tag), where source and tag may be
-//! wildcards; a message can be taken by at most four patterns, so an arrival looks into at most four bins and takes
-//! the receive that was posted first. An unexpected message lies in the bin of its exact envelope and, once its
-//! context has seen a wildcard, also in its bins by source and by tag. So nothing is ever searched: the cost does not
-//! grow with either queue.
+//! The idea: a receive waits in the bin of its pattern (context, source, tag), where source and tag may be wildcards; a
+//! message matches at most four patterns, so an arrival looks into at most four bins and takes the receive that was
+//! posted first. An unexpected message lies in the bin of its exact envelope and, once its context has seen a wildcard,
+//! also in its bins by source and by tag. So nothing is ever searched: the cost does not grow with either queue.
 //!
-//! The newest receive and the newest message lie in no bin until the next one comes. Most are alone and gone before that, and
-//! one comparison finds them.
+//! The newest receive and the newest message are in no bin until the next one comes. Most are alone and are gone before
+//! that, and one comparison finds them.
 //!
-//! Everything is indices into slabs; in the steady state nothing is allocated.
+//! All links are indices into slabs; in the steady state nothing is allocated.
 
 use rustc_hash::FxHashMap;
 
 use crate::base::slab::Slab;
 use crate::identity::Context;
 
-/// What a message says of itself.
+/// The envelope of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Envelope {
     /// The communicator's context id.
@@ -39,7 +38,7 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Whether it takes a message of this envelope.
+    /// Whether it matches a message of this envelope.
     #[inline]
     pub fn takes(&self, envelope: &Envelope) -> bool {
         self.context == envelope.context
@@ -218,7 +217,7 @@ impl<R: Copy> Posted<R> {
         self.find(envelope).map(|(place, _)| self.remove(place))
     }
 
-    /// The receive that a message of this envelope matches, left where it is.
+    /// The receive that a message of this envelope matches, which stays in the queue.
     #[inline(always)]
     pub fn find(&self, envelope: &Envelope) -> Option<(PostedId, R)> {
         let [exact, wild @ ..] = &self.in_class;
@@ -239,14 +238,14 @@ impl<R: Copy> Posted<R> {
             .then_some((PostedId(self.newest), node.value))
     }
 
-    /// The first receive in the bin of a class that takes such messages.
+    /// The first receive in the bin of a class that matches such messages.
     #[inline(always)]
     fn head(&self, class: usize, envelope: &Envelope) -> Option<u32> {
         let place = self.bin(class, &key_of_class(envelope, class))?;
         Some(self.bins[place].head)
     }
 
-    /// What a posted receive takes.
+    /// The pattern of a posted receive.
     pub fn pattern(&self, PostedId(id): PostedId) -> &Pattern {
         &self.nodes[id].pattern
     }
@@ -428,7 +427,7 @@ impl<M> Unexpected<M> {
         }
     }
 
-    /// The message that arrived first of those that the pattern takes.
+    /// The message that arrived first of those that match the pattern.
     #[inline]
     pub fn find(&mut self, pattern: &Pattern) -> Option<MessageId> {
         if self.nodes.is_empty() {
@@ -484,7 +483,7 @@ impl<M> Unexpected<M> {
         (newest.envelope == *envelope && is_it(&newest.value)).then_some(MessageId(self.newest))
     }
 
-    /// A message that stays where it is.
+    /// A message, which stays in the queue.
     pub fn peek(&self, MessageId(node): MessageId) -> (&Envelope, &M) {
         let node = &self.nodes[node];
         (&node.envelope, &node.value)

@@ -1,15 +1,15 @@
-//! The engine: progress, matching, protocols, requests and waiting. One [`Engine`] holds all the state of one
-//! process; whoever uses it holds its lock (see [`crate::instance`]).
+//! The engine: progress, matching, protocols, requests and waiting. One [`Engine`] holds all state of one
+//! process; a caller holds its lock (see [`crate::instance`]).
 //!
-//! - `wire`, `business_card`: what processes tell each other
+//! - `wire`, `business_card`: what processes send each other
 //! - `matching`: the posted and the unexpected queue
 //! - `request`, `peer`: what the state consists of; `numbering`: whose message it is
 //! - `send`, `receive`: what the layers above call; `buffered`: buffers for messages in buffered mode
-//! - `protocol`: how messages go, a file for each way
+//! - `protocol`: how messages are sent, a file for each protocol
 //! - `transmit`: making headers and handing messages to lanes; `queue`: what waits for that
 //! - `progress`: polling, and delivery of messages and completions; `dispatch`: what is done with each kind of message
 //! - `connection`: peers that become reachable, and lost ones; `unexpected`: messages that no receive has matched
-//! - `completion`: what became of requests; `context`: what is under way in some contexts, and its end
+//! - `completion`: the outcomes of requests; `context`: what is under way in some contexts, and its end
 //! - `describe`: what is pending, in words
 //! - `mismatch`: collective operations that ranks call in different orders
 //! - `sleepers`: waking other threads of this process
@@ -48,7 +48,7 @@ mod unexpected;
 use std::collections::VecDeque;
 
 use crate::base::slab::Slab;
-use crate::identity::{Context, JobId, PeerIndex, ProcessName};
+use crate::identity::{Context, PeerIndex, ProcessName};
 use crate::lane::{Lane, Limits};
 use matching::{Posted, Unexpected};
 use numbering::Numberings;
@@ -72,45 +72,45 @@ pub struct Engine {
 /// All but the lanes: what the lanes report to.
 struct EngineState {
     me: PeerIndex,
-    /// What messages to this process must show.
+    /// The token that messages to this process must contain.
     token: u64,
     /// The largest eager payload, where a setting bounds it.
     eager_max: Option<usize>,
     /// Whether remote memory may be read.
     rma: bool,
     limits: Vec<Limits>,
-    /// The own job, and how many processes it has: their ranks are their indices.
-    job: JobId,
+    /// This process, and how many its job has: their ranks are their indices.
+    name: ProcessName,
     size: u32,
     peers: Peers,
-    /// What messages of other jobs show.
+    /// The tokens in messages of other jobs.
     numberings: Numberings,
     added: dispatch::AddedKinds,
     posted: Posted<RequestId>,
-    /// The receive that its caller stays with: posted after all in `posted`.
+    /// The receive whose caller polls for it: it counts as posted after all in `posted`.
     attended: receive::Attended,
     unexpected: Unexpected<Message>,
-    /// Pipelined messages that have begun to come.
+    /// Pipelined messages whose first part has arrived.
     arrivals: Slab<protocol::pipelined::Arrival>,
-    /// How many `Data` messages of one rendezvous message may be under way, so that what a slow receiver has not polled
-    /// yet does not use up the buffers of its lane.
+    /// How many `Data` messages of one rendezvous message may be under way, so that messages that a slow receiver has not
+    /// polled do not use up the buffers of its lane.
     window: u64,
     requests: Requests,
     /// What the tokens of lanes stand for.
     operations: Slab<Operation>,
     /// Peers with something in their queue or streams.
     sending: VecDeque<PeerIndex>,
-    /// How many peers have something to send and must take more first.
+    /// How many peers there are whose queue waits until they have taken more.
     blocked: u32,
     /// By lane: how many messages may be on their way to one peer.
     windows: Vec<u32>,
     /// How many bytes of one peer's messages are held for receives to come before it is asked to send none eagerly.
     unexpected_max: u64,
-    /// Peers whose cards are wanted.
+    /// Peers whose cards are needed.
     wanted: Vec<PeerIndex>,
     /// Receives that are ready to read remote memory.
     reads: VecDeque<RequestId>,
-    /// Exposures that ended while the lanes were busy.
+    /// Regions to deregister once the lanes are free.
     deregistered: Vec<(usize, crate::lane::Region)>,
     /// Tasks to be polled.
     ready: Vec<TaskId>,
@@ -120,11 +120,11 @@ struct EngineState {
     polling: usize,
     /// Messages without the right token or that make no sense.
     unauthenticated: u64,
-    /// Looks into collective operations that wait for long.
+    /// Checks collective operations that wait for long.
     watch: mismatch::Watch,
     /// Buffers of packed messages that have left, for the next ones.
     spare: Vec<Vec<u8>>,
-    /// How many want every message counted.
+    /// How many callers want every message counted.
     counting: u32,
     sleepers: Sleepers,
 }
@@ -135,7 +135,7 @@ enum Operation {
     Message {
         peer: PeerIndex,
         request: Option<RequestId>,
-        /// An `Ack`: nobody waits for it.
+        /// An `Ack`: nothing waits for it.
         ack: bool,
         owned: Option<Vec<u8>>,
     },
@@ -149,9 +149,9 @@ pub struct Parts {
     pub me: ProcessName,
     /// How many processes its job has.
     pub size: u32,
-    /// What messages to this process must show: random.
+    /// The token that messages to this process must contain: random.
     pub token: u64,
-    /// Ways to other processes; the first one is the way to oneself.
+    /// Ways to other processes; the first lane leads to this process itself.
     pub lanes: Vec<Box<dyn Lane>>,
     /// Bound of eager payloads in bytes, where a setting gives one.
     pub eager_max: Option<usize>,
@@ -165,8 +165,8 @@ pub struct Parts {
     pub unexpected_max: u64,
 }
 
-/// The most messages on their way to one peer, whatever its lane's queue holds: below 2^15, since headers tell 16 bits
-/// of how many were taken.
+/// The most messages on their way to one peer, whatever its lane's queue holds: below 2^15, because a header has only 16
+/// bits for the number of messages taken.
 const WINDOW_MAX: usize = 1024;
 /// The fewest, whatever the number of peers.
 const WINDOW_MIN: usize = 4;
@@ -174,11 +174,11 @@ const WINDOW_MIN: usize = 4;
 /// shorter by much.
 const EAGER_UNDER_BACKPRESSURE: usize = 64;
 
-/// The first lane is the way to oneself.
+/// The first lane leads to this process itself.
 const LOOPBACK: usize = 0;
 
 impl Engine {
-    /// An engine at rest.
+    /// An engine without peers, requests and messages.
     pub fn new(parts: Parts) -> Engine {
         let limits: Vec<Limits> = parts.lanes.iter().map(|lane| lane.limits()).collect();
         let peers = (parts.size.max(2) - 1) as usize;
@@ -186,7 +186,7 @@ impl Engine {
             .iter()
             .map(|limits| (limits.queue / peers).clamp(WINDOW_MIN, WINDOW_MAX) as u32)
             .collect();
-        // Who polls is who sends.
+        // The polling thread is the sending one.
         windows[0] = u32::MAX;
         let mut engine = Engine {
             turns: progress::Turns::new(limits.len()),
@@ -198,7 +198,7 @@ impl Engine {
                 eager_max: parts.eager_max,
                 rma: parts.rma,
                 limits,
-                job: parts.me.job,
+                name: parts.me,
                 size: parts.size,
                 peers: Peers::default(),
                 numberings: Numberings::default(),
@@ -243,7 +243,7 @@ impl Engine {
         self.state.size
     }
 
-    /// What to publish so that others can reach this process.
+    /// The card to publish so that others can reach this process.
     pub fn card(&self) -> business_card::BusinessCard {
         let lanes = self.lanes.iter().skip(1);
         business_card::BusinessCard {
@@ -257,7 +257,7 @@ impl Engine {
         self.lanes.iter().skip(1).map(|lane| lane.name()).collect()
     }
 
-    /// Counts whatever may have changed what somebody waits for.
+    /// Counts whatever may have changed what a caller waits for.
     #[inline]
     pub fn events(&self) -> u64 {
         self.state.events
@@ -314,7 +314,7 @@ impl Engine {
             .collect()
     }
 
-    /// While somebody wants it, [`Engine::is_drained`] tells of every message: see [`Lane::count_all`]. Each `true` is
+    /// While any caller wants it, [`Engine::is_drained`] counts every message: see [`Lane::count_all`]. Each `true` is
     /// followed by one `false`.
     pub fn count_all(&mut self, on: bool) {
         let counting = &mut self.state.counting;
@@ -330,7 +330,7 @@ impl Engine {
 }
 
 impl EngineState {
-    /// The state of a request or peer may have changed.
+    /// Notes that the state of a request or peer may have changed.
     #[inline]
     fn happened(&mut self) {
         self.events += 1;

@@ -1,9 +1,9 @@
-//! Whose message it is: what a header's token and sender mean.
+//! From which process a message is: what a header's token and sender mean.
 //!
-//! A header names its sender by its rank, and shows a token that only this process has told to others. Each job is told another
-//! one, so the token tells in which job's numbering the rank is, and the header can stay short. (With several engines in a
-//! process, each engine will be told another one, too.) The own job's is compared first, by whoever looks at the header; only
-//! messages that show another one come here.
+//! A header names its sender by its rank, and contains a token that only this process has given to others. Each job gets
+//! another token, so the token determines the job in which the rank counts, and the header stays short. (With several
+//! engines in a process, each engine will get a token of its own, too.) The reader of a header compares this job's token
+//! first; only messages with another token come here.
 
 use rustc_hash::FxHashMap;
 
@@ -11,7 +11,7 @@ use super::business_card::BusinessCard;
 use super::{Engine, EngineState};
 use crate::identity::{JobId, PeerIndex, ProcessName};
 
-/// The jobs beside the own one whose processes may send to this one.
+/// The other jobs whose processes may send to this one.
 #[derive(Default)]
 pub(super) struct Numberings(Vec<Numbering>);
 
@@ -35,11 +35,11 @@ impl Numberings {
 }
 
 impl Engine {
-    /// From now on processes of another job may send to this one, if they show this token: random, and another one for each
-    /// job.
+    /// Allows processes of another job to send to this one, if their messages contain this token: random, and different
+    /// for each job.
     pub fn admit(&mut self, job: JobId, token: u64) {
         let numberings = &mut self.state.numberings;
-        if job != self.state.job && numberings.of(job).is_none() {
+        if job != self.state.name.job && numberings.of(job).is_none() {
             numberings.0.push(Numbering {
                 job,
                 token,
@@ -48,13 +48,13 @@ impl Engine {
         }
     }
 
-    /// What a process of another job, which was admitted, has to know to send to this one.
+    /// What a process of an admitted job has to know to send to this one.
     pub fn card_for(&self, job: JobId) -> Option<BusinessCard> {
         let token = self.state.numberings.of(job)?.token;
         Some(BusinessCard { token, ..self.card() })
     }
 
-    /// Tells under which index a process of an admitted job is known here.
+    /// Sets the index under which a process of an admitted job is known here.
     pub fn place(&mut self, process: ProcessName, place: PeerIndex) {
         let mut numberings = self.state.numberings.0.iter_mut();
         if let Some(numbering) = numberings.find(|numbering| numbering.job == process.job) {
@@ -66,7 +66,7 @@ impl Engine {
 impl EngineState {
     /// The index of a process, if it may send to this one.
     pub(super) fn place_of(&self, process: ProcessName) -> Option<PeerIndex> {
-        if process.job == self.job {
+        if process.job == self.name.job {
             return (process.rank < self.size).then(|| PeerIndex::of_rank(process.rank));
         }
         let numbering = self.numberings.of(process.job)?;

@@ -1,4 +1,4 @@
-//! What the engine knows of a process that it talks to.
+//! What the engine knows about a process with which it exchanges messages.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,24 +7,24 @@ use super::transmit::Words;
 use crate::base::error::Error;
 use crate::identity::PeerIndex;
 
-/// The processes that this one has sent to or heard from, by their index. It grows when one is met.
+/// The processes that this one has exchanged messages with, by their index. It grows with each new one.
 #[derive(Default)]
 pub struct Peers(Vec<Option<Box<Peer>>>);
 
 impl Peers {
-    /// What is known of a process, if anything is.
+    /// What is known about a process, if anything is.
     #[inline(always)]
     pub fn get(&self, id: PeerIndex) -> Option<&Peer> {
         self.0.get(id.index())?.as_deref()
     }
 
-    /// The same.
+    /// The same, mutable.
     #[inline(always)]
     pub fn get_mut(&mut self, id: PeerIndex) -> Option<&mut Peer> {
         self.0.get_mut(id.index())?.as_deref_mut()
     }
 
-    /// What is known of a process from now on.
+    /// Adds what is known about a process.
     #[inline(always)]
     pub fn meet(&mut self, id: PeerIndex) -> &mut Peer {
         if self.get(id).is_none() {
@@ -49,11 +49,11 @@ impl Peers {
     }
 }
 
-/// A process that this one has sent to or heard from.
+/// A process that this one has exchanged messages with.
 pub struct Peer {
     /// Whether messages can be handed to its lane.
-    pub link: Link,
-    /// What its business card says that messages to it must show.
+    pub link: ConnectionState,
+    /// The token from its business card that messages to it must contain.
     pub token: u64,
     /// Its lane.
     pub lane: usize,
@@ -73,44 +73,44 @@ pub struct Peer {
     pub listed: bool,
     /// The largest payload to send eagerly, in bytes.
     pub eager: usize,
-    /// The largest payload to push, in bytes.
+    /// The largest payload to send pipelined, in bytes.
     pub pipelined: usize,
-    /// Payloads of fewer bytes are sent eagerly and are copied by the lane at once. 0: the lane has refused the latest message,
-    /// so what comes next is queued and not tried, until the lane takes one from the queue.
+    /// Payloads of fewer bytes are sent eagerly and are copied by the lane at once. 0: the lane has refused the latest message;
+    /// later ones are queued without an attempt, until the lane takes one from the queue.
     pub at_once: usize,
-    /// How much may be on its way.
+    /// How many messages may be on their way.
     pub flow: Flow,
 }
 
-/// Flow control: how far each side of a pair of streams has come. A sender holds back what would be more than a window
-/// ahead of what the receiver has taken, so that what a late receiver has not polled yet fits into the transport's
-/// buffers; and it does not send eagerly what the receiver has no memory for.
+/// Flow control: how far each side of a pair of streams has come. A sender holds back messages that are more than a
+/// window ahead of what the receiver has taken, so messages that a slow receiver has not polled yet fit into the
+/// transport's buffers; and it does not send eagerly what the receiver has no memory for.
 ///
-/// Every header tells how many messages its sender has taken. Where nothing goes back for half a window, an `Ack` does,
-/// which is the one kind of message that no window holds up.
+/// Every header contains how many messages its sender has taken. Where no message goes back for half a window, an `Ack`
+/// is sent, the one kind of message that no window holds up.
 pub struct Flow {
     /// How many messages may be on their way to the peer.
     pub window: u32,
     /// How many messages (modulo 2^32) the peer has taken.
     pub acked: u32,
-    /// How many messages of the peer it knows that this process has taken.
+    /// How many messages of the peer this process has acknowledged.
     pub told: u32,
-    /// The peer must be told, by a message of its own if there is no other.
+    /// An acknowledgement is due: an `Ack` is sent if there is no other message.
     pub due: bool,
     /// Something waits for the window.
     pub blocked: bool,
     /// Bytes of unexpected messages of the peer held here.
     pub held_bytes: u64,
-    /// They are too many: the peer is to send no more eagerly.
+    /// They are too many: the peer is asked to send no more eagerly.
     pub asks_backpressure: bool,
-    /// What the peer says of the same.
+    /// Whether the peer has asked for the same.
     pub backpressure: bool,
 }
 
-/// The state of the way to a peer.
+/// The state of the connection to a peer.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Link {
-    /// Nothing was asked for.
+pub enum ConnectionState {
+    /// Its business card was not asked for.
     Unknown,
     /// Its business card is being looked up.
     LookingUp,
@@ -122,11 +122,11 @@ pub enum Link {
 
 /// A message in the queue of a peer.
 pub struct Outgoing {
-    /// What its header says.
+    /// The contents of its header.
     pub(super) words: Words,
     /// What follows the header.
     pub payload: Payload,
-    /// The send that it belongs to, to be told when it has gone.
+    /// The send that it belongs to, which is notified when it has gone.
     pub request: Option<RequestId>,
 }
 
@@ -178,17 +178,17 @@ pub struct Stream {
     pub pipelined: bool,
     /// The next byte to send.
     pub next: u64,
-    /// Up to where the receiver has room for now.
+    /// How far the receiver has room now.
     pub granted: u64,
     /// Where to stop.
     pub end: u64,
 }
 
 impl Peer {
-    /// A process that nothing is known of yet.
+    /// A process about which nothing is known yet.
     pub fn new() -> Peer {
         Peer {
-            link: Link::Unknown,
+            link: ConnectionState::Unknown,
             token: 0,
             lane: usize::MAX,
             next_out: 0,
@@ -217,7 +217,7 @@ impl Peer {
     /// Whether a message may go straight to the lane.
     #[inline]
     pub fn is_clear(&self) -> bool {
-        matches!(self.link, Link::Up) && self.queue.is_empty() && self.has_room()
+        matches!(self.link, ConnectionState::Up) && self.queue.is_empty() && self.has_room()
     }
 
     /// Whether the window lets another message go.
@@ -226,7 +226,7 @@ impl Peer {
         self.next_out.wrapping_sub(self.flow.acked) < self.flow.window
     }
 
-    /// The message with the header of [`Peer::header`] went.
+    /// Notes that the message with the header of [`Peer::header`] was sent.
     #[inline]
     pub fn went(&mut self) {
         self.next_out = self.next_out.wrapping_add(1);

@@ -1,39 +1,39 @@
 //! Progress: polling the lanes, delivering what they report, and moving the queues to peers.
 
-use super::peer::{Link, Peer};
+use super::peer::{ConnectionState, Peer};
 use super::sleepers::Bed;
-use super::wire::{FLAG_BACKPRESSURE, HEADER_BYTES, Header};
+use super::wire::{FLAG_BACKPRESSURE, HEADER_BYTES, Header, MessageKind};
 use super::{Engine, EngineState, LOOPBACK, Operation};
 use crate::base::bytes::RawBytes;
 use crate::base::error::{Error, Result};
 use crate::err;
-use crate::identity::{PeerIndex, ProcessName};
+use crate::identity::{Context, PeerIndex, ProcessName};
 use crate::lane::{Lane, Sink};
 
-/// In which turns the lanes are polled.
+/// Decides in which calls of progress the lanes are polled.
 ///
-/// A message from the first lane should not wait until a slower one has been asked, and one that has nothing to tell: a poll of
-/// libfabric's `tcp` costs several times what shared memory needs for a message. So while the first lane is busy, one of the others
-/// that has long been quiet is left out most of the time. One that has something under way is not: its polls push that out, and
-/// tell nothing until it is done.
+/// A message from the first lane should not wait for the poll of a slower lane that has nothing: a poll of libfabric's
+/// `tcp` costs several times what shared memory needs for a message. So while the first lane is busy, another lane that
+/// has long been quiet is skipped most of the time. A lane with operations under way is not skipped: its polls are needed
+/// to send them, and report nothing until they are complete.
 #[derive(Default)]
 pub(super) struct Turns {
     /// Calls of [`Engine::progress`], wrapping.
     calls: u32,
-    /// For so many calls more the first lane counts as busy.
+    /// For how many more calls the first lane counts as busy.
     busy: u32,
-    /// By lane: polls without anything, since there last was something.
+    /// By lane: how many polls have found nothing since one last found something.
     quiet: Vec<u32>,
 }
 
-/// So many buffers of packed messages are kept.
+/// The number of buffers of packed messages that are kept.
 const SPARE: usize = 4;
 
-/// A lane that has delivered something is busy for so many calls.
+/// For how many calls a lane counts as busy after it has delivered something.
 const BUSY: u32 = 1 << 12;
-/// A lane is quiet after so many polls without anything.
+/// After how many polls without a result a lane counts as quiet.
 const QUIET: u32 = 64;
-/// A quiet lane by which peers may read is polled in one of so many calls.
+/// A quiet lane through which peers may read is polled in one of this many calls.
 const REGISTERED_ONE_IN: u32 = 8;
 
 impl Turns {
@@ -51,14 +51,15 @@ impl Turns {
         self.busy = self.busy.saturating_sub(1);
     }
 
-    /// Whether it is a lane's turn; every `one_in` calls it is in any case.
+    /// Whether a lane is to be polled; every `one_in` calls it is in any case.
     #[inline]
     fn polls(&self, lane: usize, one_in: u32) -> bool {
         lane < 2 || self.busy == 0 || self.quiet[lane] < QUIET || self.calls.is_multiple_of(one_in)
     }
 
-    /// Whether it is a lane's turn though it would be left out, because its polls move something on: all that goes out, where
-    /// the transport has no thread of its own. Whether a peer reads what is registered can't be seen, so that counts less.
+    /// Whether a lane is to be polled though it would be skipped, because its polls make progress for others: for
+    /// everything that is being sent, where the transport has no thread of its own. Whether a peer reads registered
+    /// memory can't be seen, so that counts less.
     #[inline]
     fn polls_undone(&self, lane: &dyn Lane) -> bool {
         !lane.is_drained() || (self.calls.is_multiple_of(REGISTERED_ONE_IN) && lane.is_registered())
@@ -78,26 +79,26 @@ impl Turns {
         }
     }
 
-    /// Before a sleep: after it, all are polled.
+    /// Called before a sleep: after it, all lanes are polled.
     fn rest(&mut self) {
         self.busy = 0;
     }
 }
 
-/// How far ahead of its turn a message may come before it counts as nonsense.
+/// How far ahead of its turn a message may come before it counts as invalid.
 const HELD_MAX: u32 = 1 << 16;
 
 /// What [`Engine::arm`] found for a thread that goes to sleep.
 #[derive(Clone, Copy, Debug)]
 pub struct Armed {
-    /// Some lane has no descriptor and has to be looked at by the clock.
+    /// Some lane has no descriptor and has to be polled after a time.
     pub by_clock: bool,
     bed: Bed,
 }
 
 impl Engine {
-    /// Does what can be done now. `true`: something happened. `waits`: the caller does nothing but call this again and
-    /// again, so that a lane which has long been quiet may be left out of more calls.
+    /// Makes the progress that can be made now. `true`: something happened. `waits`: the caller does nothing but repeat
+    /// this call, so a lane that has long been quiet may be skipped in more calls.
     pub fn progress(&mut self, waits: bool) -> bool {
         let Engine {
             lanes, state, turns, ..
@@ -143,26 +144,29 @@ impl Engine {
         any || self.state.events != before
     }
 
-    /// After a lane has refused something for a peer: tells the user where it is, if that has gone on for long.
+    /// After a lane has refused a message to a peer: tells the user, with the peer's address, if that has gone on for
+    /// long.
     #[cold]
     pub(super) fn report_late(&mut self, to: PeerIndex) {
         if let Some(peer) = self.state.peers.get(to)
-            && peer.link == Link::Up
+            && peer.link == ConnectionState::Up
             && let Some(words) = self.lanes[peer.lane].late(to)
         {
             eprintln!("[weft] rank {}: {words}", self.state.me.number());
         }
     }
 
-    /// For waiting: collects descriptors that become readable when there is something to do, or when another thread has done it.
-    /// `None`: there is now. Otherwise [`Engine::has_slept`] has to follow.
+    /// For waiting: collects descriptors that become readable when there is something to do, or when another thread has done something.
+    /// `None`: there is something to do now. Otherwise [`Engine::has_slept`] has to follow.
     pub fn arm(&mut self, descriptors: &mut Vec<std::os::fd::RawFd>) -> Option<Armed> {
         self.turns.rest();
         let (lanes, peers) = (&self.lanes, &self.state.peers);
         let mut by_clock = !self.state.reads.is_empty()
             || self.state.sending.iter().any(|&to| {
                 let peer = peers.get(to);
-                !peer.is_some_and(|peer| peer.link == Link::Up && lanes[peer.lane].rings_for_room(to))
+                !peer.is_some_and(|peer| {
+                    peer.link == ConnectionState::Up && lanes[peer.lane].rings_for_room(to)
+                })
             });
         if !self.lanes[0].is_drained() {
             return None;
@@ -202,9 +206,9 @@ impl EngineState {
         own.is_some_and(|own| own.next_out != own.next_in)
     }
 
-    /// A message whose turn it is, and that its sender's [`Peer`] knows of.
+    /// Handles a message whose turn it is; its sender's [`Peer`] is up to date.
     #[inline(always)]
-    fn deliver(&mut self, header: &Header, payload: RawBytes, taken: Taken) {
+    fn deliver(&mut self, header: &Header<PeerIndex>, payload: RawBytes, taken: Taken) {
         if !taken.plain && !self.on_ack(header) {
             return self.nonsense_about_acks(header);
         }
@@ -217,22 +221,22 @@ impl EngineState {
     }
 
     #[cold]
-    fn nonsense_about_acks(&mut self, header: &Header) {
+    fn nonsense_about_acks(&mut self, header: &Header<PeerIndex>) {
         let text = format!(
-            "word of having taken messages ({}) that were not sent",
+            "an acknowledgement of messages ({}) that were not sent",
             header.ack
         );
         self.lose(header.src, nonsense(header.src, &text));
     }
 
     #[cold]
-    fn nonsensical(&mut self, header: &Header) {
+    fn nonsensical(&mut self, header: &Header<PeerIndex>) {
         let text = format!("a message that makes no sense ({:?})", header.kind);
         self.lose(header.src, nonsense(header.src, &text));
     }
 
-    /// The peer has taken more of our messages, or wants them otherwise. `false`: that can't be.
-    fn on_ack(&mut self, header: &Header) -> bool {
+    /// The peer has taken more of our messages, or changes its backpressure. `false`: the header can't be valid.
+    fn on_ack(&mut self, header: &Header<PeerIndex>) -> bool {
         let peer = self.peer(header.src);
         let lane = peer.lane;
         let taken = u32::from(header.ack.wrapping_sub(peer.flow.acked as u16));
@@ -242,9 +246,9 @@ impl EngineState {
         peer.flow.acked = peer.flow.acked.wrapping_add(taken);
         let backpressure = header.flags & FLAG_BACKPRESSURE != 0;
         let changed = std::mem::replace(&mut peer.flow.backpressure, backpressure) != backpressure;
-        // Of a peer that is not connected yet, that counts from then on.
+        // For a peer that is not connected yet, this takes effect when it is connected.
         let (changed, unblocked) = (
-            changed && peer.link == Link::Up,
+            changed && peer.link == ConnectionState::Up,
             peer.flow.blocked && peer.has_room(),
         );
         if changed {
@@ -258,11 +262,11 @@ impl EngineState {
         true
     }
 
-    /// The peer is to be told what has been taken.
+    /// Notes that the peer must be sent an acknowledgement.
     #[cold]
     pub(super) fn owe(&mut self, to: PeerIndex) {
         let peer = self.peer(to);
-        if matches!(peer.link, Link::Lost(_)) {
+        if matches!(peer.link, ConnectionState::Lost(_)) {
             return;
         }
         peer.flow.due = true;
@@ -270,9 +274,9 @@ impl EngineState {
         self.list(to);
     }
 
-    /// A message that did not come in its turn: kept until then, where the lane may reorder.
+    /// Handles a message that did not come in its turn: it is kept until then, where the lane may reorder.
     #[cold]
-    fn out_of_turn(&mut self, header: &Header, head: &[u8; HEADER_BYTES], payload: RawBytes) {
+    fn out_of_turn(&mut self, header: &Header<PeerIndex>, head: &[u8; HEADER_BYTES], payload: RawBytes) {
         let lane = self.polling;
         let ordered = self.limits[lane].ordered;
         let peer = self.peer(header.src);
@@ -289,17 +293,17 @@ impl EngineState {
         }
     }
 
-    /// Messages that came before their turn and whose turn it is now.
+    /// Handles messages that came before their turn and whose turn it is now.
     #[cold]
     fn deliver_held(&mut self, from: PeerIndex) {
         loop {
-            let half = self.windows[self.polling] / 2;
+            let half = self.window_of(from, self.polling) / 2;
             let peer = self.peer(from);
             let Some(bytes) = peer.held.remove(&peer.next_in) else {
                 break;
             };
-            if let Some((mut header, payload)) = Header::parse(&bytes) {
-                header.src = from;
+            if let Some((header, payload)) = Header::parse(&bytes) {
+                let header = header.of(from);
                 let taken = Taken::by(peer, &header, half);
                 self.deliver(&header, payload.into(), taken);
             }
@@ -307,7 +311,7 @@ impl EngineState {
     }
 
     fn lane_failed(&mut self, lane: usize, error: Error) {
-        let of_lane = |(_, peer): &(PeerIndex, &Peer)| peer.lane == lane && peer.link == Link::Up;
+        let of_lane = |(_, peer): &(PeerIndex, &Peer)| peer.lane == lane && peer.link == ConnectionState::Up;
         let lost: Vec<PeerIndex> = self.peers.iter().filter(of_lane).map(|(id, _)| id).collect();
         for id in lost {
             self.lose(id, error.clone());
@@ -319,7 +323,7 @@ impl EngineState {
 fn nonsense(from: PeerIndex, what: &str) -> Error {
     err!(
         Other,
-        "process {} sent {what}; nothing it sends counts any more",
+        "process {} sent {what}; the connection to it is closed",
         from.number()
     )
 }
@@ -336,13 +340,12 @@ impl Sink for EngineState {
     #[inline]
     fn parts(&mut self, head: &[u8; HEADER_BYTES], payload: RawBytes) {
         let header = Header::decode(head);
-        let from_self = header.src == self.me;
-        // Ranks of the own job are indices.
-        if header.token != self.token || header.src.number() >= self.size || from_self != (self.polling == 0)
-        {
+        let from_self = header.src == self.name.rank;
+        if header.token != self.token || header.src >= self.size || from_self != (self.polling == LOOPBACK) {
             return self.of_another_job(head, payload);
         }
-        self.arrived(&header, head, payload);
+        let half = self.windows[self.polling] / 2;
+        self.arrived(&header.of(PeerIndex::of_rank(header.src)), half, head, payload);
     }
 
     fn completed(&mut self, token: u64, result: Result<()>) {
@@ -368,7 +371,7 @@ impl Sink for EngineState {
     }
 
     fn peer_lost(&mut self, peer: PeerIndex, error: Error) {
-        if peer.number() < self.size || self.peers.get(peer).is_some() {
+        if peer.rank_in(self.size).is_some() || self.peers.get(peer).is_some() {
             self.lose(peer, error);
         }
     }
@@ -381,25 +384,36 @@ impl Sink for EngineState {
 }
 
 impl EngineState {
-    /// A message that is none of the own job's: of another job that was admitted, or of somebody who has no business here.
+    /// A message that does not carry this job's token: from another job that was admitted, or from an unauthenticated sender.
     #[cold]
     fn of_another_job(&mut self, head: &[u8; HEADER_BYTES], payload: RawBytes) {
-        let mut header = Header::decode(head);
-        match self.numberings.sender(header.token, header.src.number()) {
-            Some(from) if self.polling != LOOPBACK => {
-                header.src = from;
-                self.arrived(&header, head, payload);
-            }
-            _ => self.unauthenticated += 1,
+        let header = Header::decode(head);
+        let sender = self.numberings.sender(header.token, header.src);
+        let Some(from) = sender.filter(|_| self.polling != LOOPBACK) else {
+            self.unauthenticated += 1;
+            return;
+        };
+        let header = header.of(from);
+        // `MPI_COMM_WORLD` is another communicator in each job, with the same context.
+        let matched = matches!(header.kind, MessageKind::EAGER | MessageKind::RTS);
+        if matched && Context::of_bits(header.context).is_of_one_job() {
+            return self.nonsensical(&header);
         }
+        let half = self.window_of(from, self.polling) / 2;
+        self.arrived(&header, half, head, payload);
     }
 
-    /// A message of a process that may send to this one; its header names that by its index.
+    /// A message of a process that may send to this one. `half`: of its window.
     #[inline(always)]
-    fn arrived(&mut self, header: &Header, head: &[u8; HEADER_BYTES], payload: RawBytes) {
-        let half = self.windows[self.polling] / 2;
+    fn arrived(
+        &mut self,
+        header: &Header<PeerIndex>,
+        half: u32,
+        head: &[u8; HEADER_BYTES],
+        payload: RawBytes,
+    ) {
         let peer = self.peers.meet(header.src);
-        if matches!(peer.link, Link::Lost(_)) {
+        if matches!(peer.link, ConnectionState::Lost(_)) {
             return;
         }
         if header.seq != peer.next_in {
@@ -414,19 +428,19 @@ impl EngineState {
     }
 }
 
-/// What a message changes in what is known of its sender.
+/// Updates what is known about the sender of a message.
 #[derive(Clone, Copy)]
 struct Taken {
-    /// It says nothing new but how many messages the sender has taken, and nothing waits for that.
+    /// It contains nothing new except how many messages the sender has taken, and nothing waits for that.
     plain: bool,
-    /// So many messages have come that the sender is to be told.
+    /// An acknowledgement is due after this many messages.
     owed: bool,
 }
 
 impl Taken {
-    /// A peer's next message is taken. `half`: of its window.
+    /// Counts a peer's next message as taken. `half`: half of its window.
     #[inline(always)]
-    fn by(peer: &mut Peer, header: &Header, half: u32) -> Taken {
+    fn by(peer: &mut Peer, header: &Header<PeerIndex>, half: u32) -> Taken {
         peer.next_in = header.seq.wrapping_add(1);
         let owed = !peer.flow.due && peer.next_in.wrapping_sub(peer.flow.told) >= half;
         let taken = u32::from(header.ack.wrapping_sub(peer.flow.acked as u16));
@@ -453,7 +467,7 @@ mod tests {
     use crate::lane::loopback::Loopback;
     use crate::lane::{Limits, Region, RemoteKey, Sent};
 
-    /// How often lane 2 is polled in so many calls, where lane 1 always has something and lane 2 as told.
+    /// How often lane 2 is polled in a number of calls, where lane 1 always has something and lane 2 as given.
     fn polls(calls: u32, one_in: u32, any: impl Fn(u32) -> bool) -> u32 {
         let mut turns = Turns::new(3);
         let mut polled = 0;
@@ -474,7 +488,7 @@ mod tests {
         assert_eq!(polls(10_000, 64, |_| true), 10_000, "it is not quiet");
         assert!((QUIET..QUIET + 10_000 / 64 + 2).contains(&polls(10_000, 64, |_| false)));
         assert!((QUIET..QUIET + 10_000 / 8 + 2).contains(&polls(10_000, 8, |_| false)));
-        // Once it has something, it is looked at each time again.
+        // Once it has something, it is polled every time again.
         assert!(polls(20_000, 64, |call| call >= 10_000) > 9_900);
     }
 
@@ -499,7 +513,7 @@ mod tests {
         fn connect(&mut self, _: PeerIndex, _: &[u8]) -> Result<()> {
             Ok(())
         }
-        unsafe fn send(&mut self, _: PeerIndex, _: &[u8], _: &[u8], _: u64) -> Result<Sent> {
+        unsafe fn send(&mut self, _: PeerIndex, _: &[u8], _: Piece, _: u64) -> Result<Sent> {
             Ok(Sent::Again)
         }
         fn poll(&mut self, _: &mut dyn Sink) -> Result<bool> {
@@ -527,7 +541,7 @@ mod tests {
         }
     }
 
-    /// How often a lane of which no poll tells anything is polled in so many calls, beside one that is busy.
+    /// How often a lane whose polls find nothing is polled in a number of calls, beside a busy one.
     fn polls_beside_a_busy_one(calls: u32, drained: bool, registered: bool) -> u32 {
         let lane = |any, drained, registered| Counting {
             polls: Arc::default(),
@@ -564,7 +578,7 @@ mod tests {
         assert!((QUIET..QUIET + CALLS / 64 + 2).contains(&left_out), "{left_out}");
         assert_eq!(polls_beside_a_busy_one(CALLS, false, false), CALLS);
         assert_eq!(polls_beside_a_busy_one(CALLS, false, true), CALLS);
-        // A peer may be reading; nothing tells whether one does.
+        // A peer may be reading; this process can't know whether one does.
         let registered = polls_beside_a_busy_one(CALLS, true, true);
         assert!(
             (CALLS / REGISTERED_ONE_IN..CALLS / 4).contains(&registered),

@@ -1,22 +1,23 @@
 //! The queue of messages to a peer, and its streams: what feeds the lane.
 
-use super::peer::{Link, Outgoing, Payload, Stream};
+use super::peer::{ConnectionState, Outgoing, Payload, Stream};
 use super::protocol::rendezvous_data::Frame;
 use super::request::{SendStage, Work};
 use super::transmit::{Body, Words, hand};
 use super::wire::{FLAG_PIPELINED, FLAG_SYNC, HEADER_BYTES, MessageKind};
 use super::{Engine, EngineState, LOOPBACK, Operation};
 use crate::base::error::Result;
+use crate::data::pieces::Piece;
 use crate::identity::PeerIndex;
 use crate::lane::Sent;
 
 impl Engine {
-    /// Hands as much of a peer's queue and streams to its lane as that and the window take. `true`: nothing is left, or
-    /// the rest waits for the peer.
+    /// Hands as much of a peer's queue and streams to its lane as the lane and the window take. `true`: nothing is left,
+    /// or the rest waits for the peer.
     pub(super) fn flush(&mut self, to: PeerIndex) -> bool {
         loop {
             let peer = self.state.peer(to);
-            if peer.link != Link::Up {
+            if peer.link != ConnectionState::Up {
                 return false;
             }
             if !peer.has_room() {
@@ -48,7 +49,7 @@ impl Engine {
                 self.state.accepts_again(to);
             }
             match sent {
-                // One that is pipelined is not long.
+                // A pipelined message is not long.
                 Ok(Frame::Sent(Some(stream))) if stream.pipelined => {
                     self.state.peer(to).streams.push_front(stream)
                 }
@@ -66,12 +67,20 @@ impl Engine {
         }
         match self.state.peer(to).queue.is_empty() {
             true => self.tell(to),
-            // Behind the last piece of a pipelined message the receiver is asked whether it can be had back.
+            // After the last piece of a pipelined message the receiver is asked whether the message can be taken back.
             false => self.flush(to),
         }
     }
 
-    /// Nothing but an `Ack` may go until the peer has taken more.
+    /// As [`Engine::flush`]; but if the lane has refused the latest message to a peer, the next progress asks it again.
+    pub(super) fn flush_unless_refused(&mut self, to: PeerIndex) {
+        let peer = self.state.peer(to);
+        if peer.link == ConnectionState::Up && peer.at_once != 0 {
+            self.flush(to);
+        }
+    }
+
+    /// Only an `Ack` may be sent until the peer has taken more.
     #[cold]
     fn hold(&mut self, to: PeerIndex) -> bool {
         let peer = self.state.peer(to);
@@ -82,8 +91,8 @@ impl Engine {
         self.tell(to)
     }
 
-    /// Tells the peer what has been taken, if that is due and no other message has said it. `false`: the lane can't
-    /// take the message now.
+    /// Sends the peer an acknowledgement, if that is due and no other message contained it. `false`: the lane can't take
+    /// the message now.
     fn tell(&mut self, to: PeerIndex) -> bool {
         if !self.state.peer(to).flow.due {
             return true;
@@ -101,8 +110,8 @@ impl Engine {
         };
         match self.send_outgoing(to, ack) {
             Ok(again) => again.is_none(),
-            // A peer that has parted may be gone, and needs no word of this any more. What it has sent may still be
-            // arriving, so this alone does not lose it: whatever needs it will see.
+            // A peer that has disconnected may be gone, and needs no `Ack` any more. What it has sent may still be
+            // arriving, so the peer is not marked as lost for this alone: whatever needs it will find out.
             Err(_) => {
                 self.state.peer(to).flow.due = false;
                 true
@@ -110,7 +119,7 @@ impl Engine {
         }
     }
 
-    /// Hands one queued message to the lane; gives it back if the lane can't take it now.
+    /// Hands one queued message to the lane; returns it if the lane can't take it now.
     fn send_outgoing(&mut self, to: PeerIndex, mut outgoing: Outgoing) -> Result<Option<Outgoing>> {
         if matches!(outgoing.payload, Payload::OfRequest) && !self.prepare(to, &mut outgoing)? {
             return Ok(None);
@@ -118,13 +127,13 @@ impl Engine {
         let Engine { lanes, state, .. } = self;
         let peer = state.peers.get_mut(to).expect("known");
         let limits = &state.limits[peer.lane];
-        let header = peer.header(state.me, outgoing.words);
+        let header = peer.header(state.name.rank, outgoing.words);
         let body = match &mut outgoing.payload {
             // Bytes that stay with the lane for longer than this call can't stay in `outgoing`.
             Payload::Short { len, bytes } if HEADER_BYTES + usize::from(*len) > limits.buffered => {
                 Body::Owned(bytes[..usize::from(*len)].to_vec())
             }
-            Payload::Short { len, bytes } => Body::Lasting(&bytes[..usize::from(*len)]),
+            Payload::Short { len, bytes } => Body::Lasting(Piece::of(&bytes[..usize::from(*len)])),
             Payload::Owned(bytes) => Body::Owned(std::mem::take(bytes)),
             Payload::OfRequest => {
                 let request = outgoing.request.and_then(|id| state.requests.get(id));
@@ -132,14 +141,13 @@ impl Engine {
                     Some(Work::Send(work)) => {
                         let memory = &work.memory;
                         let len = memory.len() as usize;
-                        // SAFETY: the memory of a send that has not ended is valid.
-                        match unsafe { memory.slice(0, len) } {
+                        match memory.piece(0, len) {
                             Some(bytes) => Body::Lasting(bytes),
-                            // What is not one run goes so only where the lane copies it: `prepare` has seen to that.
+                            // Memory that is not one run is sent so only where the lane copies it: `prepare` has made sure of that.
                             None => Body::Packed(memory, 0, len),
                         }
                     }
-                    _ => Body::Lasting(&[]),
+                    _ => Body::Lasting(Piece::EMPTY),
                 }
             }
         };
@@ -207,30 +215,24 @@ impl Engine {
 impl EngineState {
     /// Queues a message of our own to a peer.
     pub(super) fn reply(&mut self, to: PeerIndex, kind: MessageKind, context: u64, arg: u64, payload: &[u8]) {
-        self.reply_flagged(to, kind, 0, context, arg, payload);
+        let words = Words {
+            kind,
+            flags: 0,
+            tag: 0,
+            context,
+            arg,
+        };
+        self.reply_with(to, words, payload);
     }
 
-    pub(super) fn reply_flagged(
-        &mut self,
-        to: PeerIndex,
-        kind: MessageKind,
-        flags: u8,
-        context: u64,
-        arg: u64,
-        payload: &[u8],
-    ) {
-        if matches!(self.peer(to).link, Link::Lost(_)) {
+    /// The same, with flags and a tag.
+    pub(super) fn reply_with(&mut self, to: PeerIndex, words: Words, payload: &[u8]) {
+        if matches!(self.peer(to).link, ConnectionState::Lost(_)) {
             return;
         }
         self.seek(to);
         self.peer(to).queue.push_back(Outgoing {
-            words: Words {
-                kind,
-                flags,
-                tag: 0,
-                context,
-                arg,
-            },
+            words,
             payload: Payload::short(payload),
             request: None,
         });

@@ -1,9 +1,9 @@
-//! The receiving side of the protocols: what comes meets a receive or waits for one. Probes.
+//! The receiving side of the protocols: an arriving message goes to a receive or waits for one. Probes.
 
 use smallvec::SmallVec;
 
 use super::matching::{Envelope, Pattern};
-use super::peer::Link;
+use super::peer::ConnectionState;
 use super::protocol::rendezvous::Rts;
 use super::request::{Fetch, Outcome, ReceiveStage, ReceiveWork, RequestId, Work};
 use super::wire::{FLAG_PIPELINED, FLAG_SYNC, Header, MessageKind};
@@ -21,16 +21,16 @@ pub struct Message {
     body: Body,
 }
 
-/// Unexpected messages of no more bytes need no memory of their own.
+/// Unexpected messages of at most this many bytes need no allocation.
 const UNEXPECTED_INLINE: usize = 32;
 type EagerBytes = SmallVec<[u8; UNEXPECTED_INLINE]>;
 
 enum Body {
-    /// All of it. A synchronous sender waits to be told.
+    /// All of it. A synchronous sender waits for `Done`.
     Eager { bytes: EagerBytes, sync: Option<u64> },
-    /// It is still with the sender.
+    /// It is still at the sender.
     Rendezvous(Rts),
-    /// It comes in pieces: its place among those that do, and its length.
+    /// It comes in pieces: its index in the table of such messages, and its length.
     Pipelined(u32, u64),
 }
 
@@ -54,7 +54,7 @@ impl Message {
         self.from == from && u64::from(self.seq) == seq
     }
 
-    /// Bytes of its data that are here, or on their way unasked for.
+    /// Bytes of its data that are here, or on their way without having been asked for.
     pub(super) fn held_bytes(&self) -> u64 {
         match &self.body {
             Body::Eager { bytes, .. } => bytes.len() as u64,
@@ -69,7 +69,7 @@ impl Message {
     }
 }
 
-/// What a probe tells of a message.
+/// What a probe returns about a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Probed {
     /// Who sent it, and its tag.
@@ -78,7 +78,7 @@ pub struct Probed {
     pub bytes: u64,
 }
 
-/// What became of a receive at once.
+/// The outcome of starting a receive.
 pub enum Received {
     /// The message was there.
     Now(Outcome),
@@ -94,13 +94,13 @@ pub(super) struct Receive {
     pub memory: Memory,
 }
 
-/// A receive that its caller stays with: see [`Engine::receive_attended`].
+/// A receive whose caller polls for it: see [`Engine::receive_attended`].
 pub(super) enum Attended {
     /// There is none.
     Nobody,
-    /// For a message.
+    /// It waits for a message.
     Waits(Receive),
-    /// It is a posted one like others by now.
+    /// It has become a posted one like others.
     Posted(RequestId),
     /// The message has come.
     Ended(Arrived),
@@ -127,7 +127,7 @@ impl Engine {
         peer: Option<PeerIndex>,
         memory: Memory,
     ) -> Result<Received> {
-        // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
+        // SAFETY: the caller keeps the memory valid for writing, and uses it for nothing else, until the receive has ended.
         if let Some(received) = unsafe { self.receive_unexpected(&pattern, peer, &memory) }? {
             return Ok(received);
         }
@@ -138,7 +138,8 @@ impl Engine {
         })))
     }
 
-    /// Starts a receive for which there is no message yet; `None`: there is one, or the peer is lost, and nothing was done.
+    /// Starts a receive for which there is no message yet; `None`: there is one, or the peer is lost, and nothing has
+    /// been done.
     ///
     /// # Safety
     /// As for [`Engine::receive`].
@@ -151,7 +152,7 @@ impl Engine {
     ) -> Option<RequestId> {
         let state = &mut self.state;
         let is_lost = |peer: PeerIndex| match state.peers.get(peer) {
-            Some(known) => matches!(known.link, Link::Lost(_)),
+            Some(known) => matches!(known.link, ConnectionState::Lost(_)),
             None => false,
         };
         if peer.is_some_and(is_lost) || state.unexpected.find(&pattern).is_some() {
@@ -164,8 +165,8 @@ impl Engine {
         }))
     }
 
-    /// Starts a receive whose caller stays: as long as nobody else gets at the engine, which `stays` tells before each
-    /// turn, it makes progress itself, and the message goes into its memory without a request.
+    /// Starts a receive whose caller polls for it: as long as no other thread gets at the engine, which `stays` returns
+    /// before each turn, it makes progress itself, and the message goes into its memory without a request.
     ///
     /// # Safety
     /// As for [`Engine::receive`].
@@ -177,7 +178,7 @@ impl Engine {
         memory: Memory,
         mut stays: impl FnMut(&Engine) -> bool,
     ) -> Result<Received> {
-        // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
+        // SAFETY: the caller keeps the memory valid for writing, and uses it for nothing else, until the receive has ended.
         if let Some(received) = unsafe { self.receive_unexpected(&pattern, peer, &memory) }? {
             return Ok(received);
         }
@@ -206,7 +207,7 @@ impl Engine {
         )
     }
 
-    /// Receives from the unexpected queue, if something is there.
+    /// Receives from the unexpected queue, if there is a matching message.
     ///
     /// # Safety
     /// As for [`Engine::receive`].
@@ -226,12 +227,12 @@ impl Engine {
                 self.state.forget(message);
                 continue;
             }
-            // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
+            // SAFETY: the caller keeps the memory valid for writing, and uses it for nothing else, until the receive has ended.
             return Ok(Some(unsafe { self.accept(envelope, message, memory) }));
         }
         if let Some(peer) = peer
             && let Some(known) = self.state.peers.get(peer)
-            && let Link::Lost(error) = &known.link
+            && let ConnectionState::Lost(error) = &known.link
         {
             return Err(error.clone());
         }
@@ -249,9 +250,10 @@ impl Engine {
                     self.state.reply(message.from, MessageKind::DONE, 0, sender, &[]);
                     self.flush(message.from);
                 }
-                Received::Now(deliver(&envelope, memory, bytes[..].into()).outcome())
+                // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
+                Received::Now(unsafe { deliver(&envelope, memory, bytes[..].into()) }.outcome())
             }
-            // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
+            // SAFETY: the caller keeps the memory valid for writing, and uses it for nothing else, until the receive has ended.
             Body::Pipelined(at, _) => unsafe { self.state.accept_arrival(at, envelope, memory) },
             Body::Rendezvous(rts) => {
                 let id = self.state.requests.insert(Work::None, envelope.context);
@@ -271,7 +273,7 @@ impl Engine {
         }
     }
 
-    /// The first message that the pattern takes, left where it is.
+    /// The first message that matches the pattern, which stays in the queue.
     pub fn probe(&mut self, pattern: &Pattern) -> Option<Probed> {
         let found = self.state.unexpected.find(pattern)?;
         let (&envelope, message) = self.state.unexpected.peek(found);
@@ -281,16 +283,16 @@ impl Engine {
         })
     }
 
-    /// The first message that the pattern takes, taken out, to be received by [`Engine::accept`].
+    /// The first message that matches the pattern, taken out of the queue to be received by [`Engine::accept`].
     pub fn probe_out(&mut self, pattern: &Pattern) -> Option<(Envelope, Message)> {
         let found = self.state.unexpected.find(pattern)?;
         Some(self.state.unkeep(found))
     }
 }
 
-/// What a message with this header says of itself, if it can be. The largest number would be the wildcard.
+/// The envelope of a message with this header, if it can have one. The largest number would be the wildcard.
 #[inline(always)]
-pub(super) fn envelope(header: &Header) -> Option<Envelope> {
+pub(super) fn envelope(header: &Header<PeerIndex>) -> Option<Envelope> {
     (header.tag >= 0 && header.arg < u64::from(u32::MAX)).then_some(Envelope {
         context: Context::of_bits(header.context),
         source: header.arg as u32,
@@ -302,7 +304,7 @@ pub(super) fn envelope(header: &Header) -> Option<Envelope> {
 fn lies(from: PeerIndex, envelope: &Envelope) -> Error {
     err!(
         Other,
-        "process {} sent a message as rank {} of a communicator, which it is not; nothing it sends counts any more",
+        "process {} sent a message as rank {} of a communicator, but it does not have that rank; the connection to it is closed",
         from.number(),
         envelope.source
     )
@@ -312,7 +314,7 @@ fn lies(from: PeerIndex, envelope: &Envelope) -> Error {
 #[inline]
 fn kept(payload: RawBytes) -> EagerBytes {
     let mut bytes = EagerBytes::with_capacity(payload.len());
-    // SAFETY: so many bytes are readable, and there is room for them where nobody else has been yet.
+    // SAFETY: that many bytes are readable, and there is room for them that nothing else has used yet.
     unsafe {
         payload
             .as_ptr()
@@ -323,8 +325,11 @@ fn kept(payload: RawBytes) -> EagerBytes {
 }
 
 /// Puts an eager message into the receive's memory.
+///
+/// # Safety
+/// The memory is that of a receive that has not ended.
 #[inline(always)]
-pub(super) fn deliver(envelope: &Envelope, memory: &Memory, bytes: RawBytes) -> Arrived {
+pub(super) unsafe fn deliver(envelope: &Envelope, memory: &Memory, bytes: RawBytes) -> Arrived {
     // SAFETY: the memory of a receive that has not ended is valid.
     let fitted = unsafe { memory.unpack(0, bytes) };
     Arrived {
@@ -336,7 +341,7 @@ pub(super) fn deliver(envelope: &Envelope, memory: &Memory, bytes: RawBytes) -> 
 }
 
 impl Arrived {
-    /// Of a message that came in pieces.
+    /// From a message that came in pieces.
     pub(super) fn of(fetch: &Fetch) -> Arrived {
         Arrived {
             source: fetch.envelope.source,
@@ -392,7 +397,7 @@ impl EngineState {
         id
     }
 
-    /// Makes the receive that its caller stays with a posted one, if it still waits.
+    /// Turns the receive whose caller polls for it into a posted one, if it still waits.
     #[inline(always)]
     pub(super) fn post_attended(&mut self) {
         if matches!(self.attended, Attended::Waits(_)) {
@@ -408,8 +413,8 @@ impl EngineState {
         }
     }
 
-    /// An eager message or request to send arrived.
-    pub(super) fn on_user_message(&mut self, header: &Header, payload: RawBytes) -> bool {
+    /// Handles an eager message or a request to send.
+    pub(super) fn on_user_message(&mut self, header: &Header<PeerIndex>, payload: RawBytes) -> bool {
         let Some(envelope) = envelope(header) else {
             return false;
         };
@@ -461,12 +466,13 @@ impl EngineState {
         if let ReceiveStage::Posted { peer: Some(peer), .. } = work.stage
             && peer != header.src
         {
-            // It lies about its rank.
+            // Its rank is not the sender's.
             return false;
         }
         match rts {
             None => {
-                let arrived = deliver(&envelope, &work.memory, payload);
+                // SAFETY: a posted receive has not ended.
+                let arrived = unsafe { deliver(&envelope, &work.memory, payload) };
                 self.posted.remove(place);
                 self.complete(id, arrived.outcome());
                 if let Some(sender) = sync {
@@ -490,7 +496,7 @@ impl EngineState {
         true
     }
 
-    /// No receive will take a message that was kept.
+    /// Drops a message that was kept and that no receive will take.
     pub(super) fn forget(&mut self, message: Message) {
         if let Body::Pipelined(at, _) = message.body {
             self.forget_arrival(at);

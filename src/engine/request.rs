@@ -1,6 +1,6 @@
 //! Requests: what is under way, and how it ended.
 
-use super::buffered::Place;
+use super::buffered::BufferSlot;
 use super::matching::{Envelope, PostedId};
 use crate::base::error::Error;
 use crate::base::slab::Slab;
@@ -11,19 +11,19 @@ use crate::lane::{Region, RemoteKey};
 /// Names a request of one engine. A freed one is never mistaken for its successor.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RequestId {
-    /// Its place.
+    /// Its index.
     pub index: u32,
-    /// How often that place had been used before.
+    /// How often that index had been used before.
     pub generation: u32,
 }
 
 impl RequestId {
-    /// As it goes over the wire.
+    /// Its form in messages.
     pub fn to_u64(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
 
-    /// As it came over the wire: to be looked up, not trusted.
+    /// From its form in a message: to be looked up, not trusted.
     pub fn from_u64(number: u64) -> RequestId {
         RequestId {
             index: number as u32,
@@ -66,21 +66,21 @@ impl Outcome {
     }
 }
 
-/// A task that waits for a request: see `super::task`.
+/// A task that waits for a request: see `crate::instance::task`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TaskId(pub u32);
 
 /// One request.
 pub struct Request {
-    /// What it still does.
+    /// What it still has to do.
     pub work: Work,
     /// Set once it has ended.
     pub outcome: Option<Outcome>,
-    /// Whether the outcome was there before the end: a send in buffered mode, whose message still has to leave.
+    /// Whether the outcome was known before the end: a send in buffered mode, whose message still has to leave.
     pub early: bool,
-    /// Whether nobody will ask for the outcome: it goes as soon as it has ended.
+    /// Whether no call will ask for the outcome: it is removed as soon as it has ended.
     pub released: bool,
-    /// Whether the user has freed the request that this one is a part of. Somebody still takes the outcome.
+    /// Whether the user has freed the request that this one is a part of. The outcome is still taken.
     pub released_whole: bool,
     /// Whom to wake.
     pub waiter: Option<TaskId>,
@@ -90,35 +90,42 @@ pub struct Request {
 
 /// What a request does.
 pub enum Work {
-    /// Ended, or ends by somebody's call of `complete`.
+    /// Ended, or ends by a call of `complete`.
     None,
-    /// A nonblocking collective operation, of the communicator of its context, whose messages have this tag. Ends as those of `None`.
+    /// A nonblocking collective operation, of the communicator of its context, whose messages have this tag. Ends as `None` does.
     Collective(i32),
     /// Two at once (`MPI_Isendrecv`): the requests of those that had not ended when it was made.
     Both([Option<RequestId>; 2]),
-    /// A send. It lies elsewhere: it is long, and most sends have ended before they need one.
+    /// A send. It is allocated separately: it is long, and most sends end before they need one.
     Send(Box<SendWork>),
-    /// A send whose message went at once: it has ended, but may still be taken back.
+    /// A send whose message was sent at once: it has ended, but may still be cancelled.
     Sent(SentWork),
     /// A receive.
     Receive(ReceiveWork),
 }
 
+impl Work {
+    /// Whether nothing of the engine's or of a lane's is under way for it: [`Engine::complete`](super::Engine::complete) ends it.
+    pub fn is_bare(&self) -> bool {
+        matches!(self, Work::None | Work::Collective(_) | Work::Both(_))
+    }
+}
+
 /// A send.
 pub struct SendWork {
-    /// To whom.
+    /// The receiver.
     pub peer: PeerIndex,
-    /// What it says.
+    /// Its envelope.
     pub envelope: Envelope,
-    /// Whose bytes.
+    /// The memory with its bytes.
     pub memory: Memory,
     /// What the memory is in, where that is a buffer for buffered mode.
-    pub place: Option<Box<Place>>,
+    pub slot: Option<Box<BufferSlot>>,
     /// Synchronous mode.
     pub sync: bool,
     /// Memory that the receiver may read.
     pub region: Option<Region>,
-    /// Sequence number, once it is on its way: the name by which a cancel calls it.
+    /// Sequence number, once it is on its way: a cancel names the message by it.
     pub seq: Option<u32>,
     /// Messages of a lane that carry its bytes and have not completed.
     pub in_lane: u32,
@@ -126,33 +133,33 @@ pub struct SendWork {
     pub stage: SendStage,
     /// The receiver was asked to give it back and has not answered.
     pub cancel_asked: bool,
-    /// It was taken back: by the receiver's leave, or before it went.
+    /// It was taken back: with the receiver's agreement, or before it was sent.
     pub taken_back: bool,
-    /// What went wrong: it ends once no lane holds its memory any more.
+    /// What went wrong: it ends once no lane uses its memory any more.
     pub failed: Option<Box<Error>>,
 }
 
-/// What is left to know of a send that has ended at once: most are, so this is little.
+/// What is kept of a send that has ended at once: most do, so this is small.
 #[derive(Clone, Copy)]
 pub struct SentWork {
-    /// To whom.
+    /// The receiver.
     pub peer: PeerIndex,
-    /// What it says.
+    /// Its envelope.
     pub envelope: Envelope,
-    /// Sequence number: the name by which a cancel calls it.
+    /// Sequence number: a cancel names the message by it.
     pub seq: u32,
     /// How many bytes it had, for reports.
     pub bytes: u32,
 }
 
 impl SentWork {
-    /// The same as a send that can have something to do again.
+    /// The same as a full send, which can have something to do again.
     pub fn as_send(&self) -> Box<SendWork> {
         Box::new(SendWork {
             peer: self.peer,
             envelope: self.envelope,
             memory: Memory::empty(),
-            place: None,
+            slot: None,
             sync: false,
             region: None,
             seq: Some(self.seq),
@@ -166,7 +173,8 @@ impl SentWork {
 }
 
 impl Request {
-    /// Ends it, of a receive or an operation of several steps: all that it had to do is done. The task to wake, if one waits.
+    /// Ends a receive or an operation of several steps: all that it had to do is done. Returns the task to wake, if one
+    /// waits.
     #[inline(always)]
     pub fn end(&mut self, outcome: Outcome) -> Option<TaskId> {
         self.work = Work::None;
@@ -175,7 +183,7 @@ impl Request {
         self.waiter.take()
     }
 
-    /// Whether it has something to do still.
+    /// Whether it still has something to do.
     pub fn is_under_way(&self) -> bool {
         self.outcome.is_none() || self.early
     }
@@ -203,14 +211,14 @@ impl SendWork {
     }
 }
 
-/// Where a send stands.
+/// The state of a send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendStage {
     /// In the peer's queue.
     Queued,
     /// Handed to the lane; only its completion is missing.
     InLane,
-    /// The receiver has to say that it took it.
+    /// The receiver has to confirm that it took it.
     AwaitsReceiver,
     /// `Data` messages are being sent.
     Streaming,
@@ -218,7 +226,7 @@ pub enum SendStage {
     Paused {
         /// Its request.
         receiver: u64,
-        /// The next byte to send: all that was granted has gone.
+        /// The next byte to send: all that was granted has been sent.
         next: u64,
         /// Where to stop.
         end: u64,
@@ -236,15 +244,15 @@ impl SendStage {
 pub struct ReceiveWork {
     /// Where the bytes go.
     pub memory: Memory,
-    /// Where it stands.
+    /// Its state.
     pub stage: ReceiveStage,
 }
 
-/// Where a receive stands.
+/// The state of a receive.
 pub enum ReceiveStage {
     /// In the posted queue.
     Posted {
-        /// Its place there.
+        /// Its index there.
         id: PostedId,
         /// The only process that can send it, if the source is given.
         peer: Option<PeerIndex>,
@@ -255,11 +263,11 @@ pub enum ReceiveStage {
 
 /// A rendezvous message that is being fetched.
 pub struct Fetch {
-    /// From whom.
+    /// The sender.
     pub peer: PeerIndex,
     /// The sender's request.
     pub sender: u64,
-    /// What the message says.
+    /// The message's envelope.
     pub envelope: Envelope,
     /// Its whole length in bytes.
     pub size: u64,
@@ -267,7 +275,7 @@ pub struct Fetch {
     pub limit: u64,
     /// How many have come.
     pub received: u64,
-    /// Up to where the sender may send.
+    /// How far the sender may send.
     pub granted: u64,
     /// The sender's memory, where it is read rather than sent.
     pub key: Option<RemoteKey>,
@@ -323,14 +331,14 @@ impl Requests {
         RequestId { index, generation }
     }
 
-    /// The generation of a place that is used for the first time, the next one.
+    /// The generation of an index that is used for the first time, the next one.
     #[cold]
     fn first_use(&mut self) -> u32 {
         self.generations.push(self.first_generation);
         self.first_generation
     }
 
-    /// The request, if there is such a one.
+    /// The request, if there is one.
     #[inline]
     pub fn get(&self, id: RequestId) -> Option<&Request> {
         if self.generations.get(id.index as usize) != Some(&id.generation) {
@@ -339,7 +347,7 @@ impl Requests {
         self.slab.get(id.index)
     }
 
-    /// The request, if there is such a one.
+    /// The request, if there is one.
     #[inline]
     pub fn get_mut(&mut self, id: RequestId) -> Option<&mut Request> {
         if self.generations.get(id.index as usize) != Some(&id.generation) {
@@ -348,7 +356,7 @@ impl Requests {
         self.slab.get_mut(id.index)
     }
 
-    /// The whole name of a request of which only the place and the low bits of the generation are known.
+    /// The whole name of a request of which only the index and the low bits of the generation are known.
     #[inline]
     pub fn find(&self, index: u32, generation_bits: u32, mask: u32) -> Option<RequestId> {
         let generation = *self.generations.get(index as usize)?;
@@ -356,7 +364,7 @@ impl Requests {
             .then_some(RequestId { index, generation })
     }
 
-    /// The request of which only the place and the low bits of the generation are known.
+    /// The request of which only the index and the low bits of the generation are known.
     #[inline(always)]
     pub fn get_named(&self, index: u32, generation_bits: u32, mask: u32) -> Option<&Request> {
         let generation = *self.generations.get(index as usize)?;
@@ -366,7 +374,7 @@ impl Requests {
         }
     }
 
-    /// Takes a request out that has ended well, by what a handle tells of it.
+    /// Takes a request out that has ended well, by the part of its name in a handle.
     #[inline(always)]
     pub fn take_well_ended(&mut self, index: u32, generation_bits: u32, mask: u32) -> Option<Outcome> {
         let generation = self.generations.get_mut(index as usize)?;
@@ -384,7 +392,7 @@ impl Requests {
         outcome
     }
 
-    /// Ends it; its name means nothing from now on.
+    /// Ends it; its name is invalid from now on.
     #[inline]
     pub fn discard(&mut self, id: RequestId) {
         if self.get(id).is_some() {

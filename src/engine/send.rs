@@ -1,8 +1,8 @@
-//! Sending: what the layers above call. A message goes at once, if it can (`protocol/eager.rs`), or into its peer's queue, from
-//! which `queue.rs` feeds the lane; which protocol it then goes by is settled in `protocol/rendezvous.rs`.
+//! Sending: what the layers above call. A message is sent at once, if possible (`protocol/eager.rs`), or goes into its
+//! peer's queue, from which `queue.rs` feeds the lane; `protocol/rendezvous.rs` then decides which protocol it uses.
 
 use super::matching::Envelope;
-use super::peer::{Link, Outgoing, Payload};
+use super::peer::{ConnectionState, Outgoing, Payload};
 use super::request::{RequestId, SendStage, SendWork, Work};
 use super::transmit::Words;
 use super::wire::{FLAG_SYNC, MessageKind};
@@ -13,7 +13,7 @@ use crate::identity::PeerIndex;
 
 /// A message to send, as the objects layer gives it.
 pub struct Send {
-    /// To whom.
+    /// The receiver.
     pub peer: PeerIndex,
     /// Context, own rank and tag.
     pub envelope: Envelope,
@@ -23,9 +23,9 @@ pub struct Send {
     pub sync: bool,
 }
 
-/// What became of an attempt to send at once.
+/// The outcome of an attempt to send at once.
 pub enum Tried {
-    /// It has gone. The request, if one was asked for, has ended.
+    /// It was sent. The request, if one was asked for, has ended.
     Sent(Option<RequestId>),
     /// It has to wait, and its memory with it.
     NotNow,
@@ -50,7 +50,7 @@ impl Engine {
     fn send_queued(&mut self, send: &Send) -> Result<RequestId> {
         let context = send.envelope.context;
         let peer = self.state.peer(send.peer);
-        if let Link::Lost(error) = &peer.link {
+        if let ConnectionState::Lost(error) = &peer.link {
             return Err(error.clone());
         }
         self.state.seek(send.peer);
@@ -59,7 +59,7 @@ impl Engine {
                 peer: send.peer,
                 envelope: send.envelope,
                 memory: send.memory.clone(),
-                place: None,
+                slot: None,
                 sync: send.sync,
                 region: None,
                 seq: None,
@@ -72,7 +72,7 @@ impl Engine {
             context,
         );
         let first = Outgoing {
-            // Settled when the message's turn comes: the lane of the peer may not be known yet.
+            // Decided when the message's turn comes: the lane of the peer may not be known yet.
             words: Words {
                 kind: MessageKind::EAGER,
                 flags: if send.sync { FLAG_SYNC } else { 0 },
@@ -86,18 +86,15 @@ impl Engine {
         let peer = self.state.peer(send.peer);
         peer.queue.push_back(first);
         self.state.list(send.peer);
-        // What the lane has refused just now is tried again with the next progress.
-        let peer = self.state.peer(send.peer);
-        if peer.link == Link::Up && peer.at_once != 0 {
-            self.flush(send.peer);
-        }
+        // A message that the lane has refused just now is tried again in the next call of progress.
+        self.flush_unless_refused(send.peer);
         Ok(id)
     }
 }
 
 impl EngineState {
-    /// A message has left its memory, for good or ill: where it got lost, the peer waits for its number in vain, so
-    /// nothing more can be sent there.
+    /// A message has left its memory, delivered or lost: if it was lost, the peer waits in vain for its sequence number,
+    /// so no further message can be sent there.
     pub(super) fn message_left(&mut self, to: PeerIndex, request: Option<RequestId>, result: Result<()>) {
         if let Err(error) = &result {
             self.lose(to, error.clone());
@@ -116,7 +113,7 @@ impl EngineState {
         }
     }
 
-    /// Ends a send with an error: as soon as no lane holds its memory any more.
+    /// Ends a send with an error: as soon as no lane uses its memory any more.
     pub(super) fn fail_send(&mut self, id: RequestId, error: Error) {
         let Some(request) = self.requests.get_mut(id) else {
             return;

@@ -1,5 +1,5 @@
-//! Threads of this process that sleep while others work: whatever one of these brings about may be what a sleeper waits for, and
-//! the lanes wake whoever sleeps only for what nobody has taken yet.
+//! Threads of this process that sleep while others work: whatever another thread does may be what a sleeper waits for,
+//! and the lanes wake a sleeper only for messages that no thread has taken yet.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -7,20 +7,20 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-/// See the module. Under the engine's lock, as all of the engine.
+/// See the module. Protected by the engine's lock, as all of the engine is.
 ///
-/// There are two descriptors, so that a thread that goes to sleep again is not woken by the ring that has woken it already, as long
-/// as others that it was for have not got to a core yet.
+/// There are two descriptors, so that a thread that goes to sleep again is not woken by the same ring a second time,
+/// while other threads that the ring was for have not run yet.
 pub(super) struct Sleepers {
     groups: [Group; 2],
-    /// Who goes to sleep now joins this one. The other has been rung for, or is empty.
+    /// A thread that goes to sleep now joins this group. The other one has been woken, or is empty.
     current: usize,
 }
 
-/// Those who sleep on one descriptor.
+/// The threads that sleep on one descriptor.
 struct Group {
     count: u32,
-    /// The descriptor is readable: from the first ring until the last of those who slept then has woken.
+    /// The descriptor is readable: from the first ring until the last thread that slept then has woken.
     rung: bool,
     event: Option<File>,
 }
@@ -43,7 +43,7 @@ impl Group {
 }
 
 impl Sleepers {
-    /// Nobody sleeps. The descriptors are there from the beginning, so that those of a process do not grow in number.
+    /// No thread sleeps. The descriptors are made at the beginning, so that their number does not grow later.
     pub fn new() -> Sleepers {
         Sleepers {
             groups: [Group::new(), Group::new()],
@@ -51,8 +51,8 @@ impl Sleepers {
         }
     }
 
-    /// One more is going to sleep on the descriptor and then calls [`Sleepers::leave`]. No descriptor: there is none to be
-    /// had, and no other thread will wake it.
+    /// One more thread is going to sleep on the descriptor and then calls [`Sleepers::leave`]. No descriptor: none could
+    /// be made, and no other thread will wake it.
     pub fn enter(&mut self) -> (Bed, Option<RawFd>) {
         let other = 1 - self.current;
         if self.groups[self.current].rung && self.groups[other].count == 0 {
@@ -66,17 +66,17 @@ impl Sleepers {
         )
     }
 
-    /// It is awake.
+    /// The thread is awake.
     pub fn leave(&mut self, bed: Bed) {
         let group = &mut self.groups[bed.0];
         group.count -= 1;
         if group.count == 0 && std::mem::take(&mut group.rung) {
-            // Nobody else sleeps who might not have seen it yet. It does not block, and has been written to.
+            // No other thread sleeps that might not have seen it yet. The read does not block, as the descriptor has been written to.
             let _ = group.event.as_ref().map(|mut event| event.read(&mut [0; 8]));
         }
     }
 
-    /// Something has happened.
+    /// Wakes the sleepers: something has happened.
     #[inline]
     pub fn wake(&mut self) {
         let group = &self.groups[self.current];

@@ -1,5 +1,5 @@
-//! One engine alone: the test plays its peer, message by message, over a lane that keeps what it is given. So each answer, and
-//! each bound, is seen by itself; what many ranks do together is the simulator's (`tests/simulation`).
+//! One engine alone: the test plays its peer, message by message, over a lane that records what it is given. So each
+//! answer and each bound is tested by itself; `tests/simulation` tests many ranks together.
 
 mod endings;
 mod nonsense;
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use super::business_card::BusinessCard;
 use super::matching::{Envelope, Pattern};
-use super::peer::Link;
+use super::peer::ConnectionState;
 use super::protocol::rendezvous::Rts;
 use super::protocol::rendezvous_data::Grant;
 use super::receive::Received;
@@ -52,20 +52,20 @@ struct Wire {
     reads: Vec<(u64, usize)>,
     /// How many registrations of the engine's own memory there are.
     regions: usize,
-    /// It takes no message now.
+    /// It accepts no message now.
     full: bool,
-    /// How many messages it was given, taken or not.
+    /// How many messages it was given, accepted or not.
     tries: u32,
-    /// It takes no message of this kind now.
+    /// It accepts no message of this kind now.
     refuses: Option<MessageKind>,
-    /// What it was told of counting.
+    /// The calls of `count_all`.
     counts: Vec<bool>,
-    /// It keeps what it is given until it says that it is done.
+    /// It holds what it is given until the test ends it.
     keeps: bool,
     kept: Vec<u64>,
-    /// It reads nothing now.
+    /// It accepts no read now.
     reads_nothing: bool,
-    /// It has not said yet that all it took is gone.
+    /// It has not reported yet that all it took is gone.
     busy: bool,
     /// What looking for messages comes to, once.
     failure: Option<crate::Error>,
@@ -93,15 +93,17 @@ impl Lane for Played {
         Ok(())
     }
 
-    unsafe fn send(&mut self, _: PeerIndex, header: &[u8], payload: &[u8], token: u64) -> Result<Sent> {
+    unsafe fn send(&mut self, _: PeerIndex, header: &[u8], payload: Piece, token: u64) -> Result<Sent> {
         let mut wire = self.wire.lock();
         wire.tries += 1;
         let kind = Header::parse(header).map(|(header, _)| header.kind);
         if wire.full || wire.refuses.is_some() && kind == wire.refuses {
             return Ok(Sent::Again);
         }
-        wire.sent.push([header, payload].concat());
-        if wire.keeps && header.len() + payload.len() > self.limits.buffered {
+        // SAFETY: the caller says that the payload is readable.
+        let bytes = unsafe { payload.bytes() }.to_vec();
+        wire.sent.push([header, &bytes].concat());
+        if wire.keeps && header.len() + payload.len > self.limits.buffered {
             wire.kept.push(token);
             return Ok(Sent::Pending);
         }
@@ -150,7 +152,7 @@ impl Lane for Played {
         }
         let mut from = offset as usize;
         wire.reads.push((offset, total(into)));
-        assert!(wire.reads.len() < 1000, "it reads for ever");
+        assert!(wire.reads.len() < 1000, "it reads forever");
         for piece in into {
             let bytes = &wire.registered[from..from + piece.len];
             // SAFETY: the engine's promise.
@@ -177,7 +179,7 @@ impl Lane for Played {
     }
 }
 
-/// An engine with its peer, whom the test plays.
+/// An engine with its peer, which the test plays.
 pub(super) struct Scene {
     pub engine: Engine,
     wire: Arc<Mutex<Wire>>,
@@ -195,7 +197,7 @@ impl Scene {
     }
 
     /// The peer's card is not known yet.
-    fn of_intruders() -> Scene {
+    fn without_card() -> Scene {
         Scene::unconnected(|_| ())
     }
 
@@ -249,7 +251,7 @@ impl Scene {
     /// These bytes reach the engine.
     fn gets(&mut self, bytes: Vec<u8>) {
         self.wire.lock().coming.push_back(bytes);
-        // Where a read can't begin, the engine tries for ever.
+        // Where a read can't begin, the engine tries forever.
         for _ in 0..100 {
             if !self.engine.progress(false) {
                 break;
@@ -265,7 +267,7 @@ impl Scene {
             kind,
             flags,
             ack: self.taken,
-            src: PEER,
+            src: PEER.number(),
             seq,
             tag,
             context,
@@ -281,7 +283,7 @@ impl Scene {
         self.says_as(seq, kind, flags, words, payload);
     }
 
-    /// The peer announces a long message, of so many bytes and with this tag, that can't be read.
+    /// The peer announces a long message, of this many bytes and with this tag, that can't be read.
     pub fn announces(&mut self, flags: u8, tag: i32, size: u64) {
         let rts = Rts {
             size,
@@ -329,7 +331,7 @@ impl Scene {
 
     fn is_lost(&self) -> bool {
         let peer = self.engine.state.peers.get(PEER);
-        matches!(peer.expect("known").link, Link::Lost(_))
+        matches!(peer.expect("known").link, ConnectionState::Lost(_))
     }
 
     fn receive(&mut self, tag: i32, memory: Memory) -> Received {
@@ -423,7 +425,7 @@ fn a_cancel_takes_its_own_message_and_no_other_of_the_same_envelope() {
 /// How a message of the peer comes.
 type Arrive<'a> = &'a dyn Fn(&mut Scene);
 
-/// What a receive of a message that is too long says: the error, and how many bytes are in the buffer.
+/// The outcome of a receive of a message that is too long: the error, and how many bytes are in the buffer.
 #[test]
 fn a_truncated_receive_counts_what_has_fitted() {
     let data = pattern(700);
@@ -550,10 +552,10 @@ fn data_beyond_what_was_granted_loses_the_peer() {
 }
 
 #[test]
-fn a_peer_is_pressed_while_too_much_is_held_and_no_longer() {
+fn backpressure_is_asked_for_while_too_much_is_held_and_no_longer() {
     let mut scene = Scene::new(|_| ());
     let backpressure = |scene: &mut Scene| {
-        // Whatever is sent says it.
+        // Every message sent contains it.
         let request = scene.send(9, Memory::empty());
         scene.engine.take(request).expect("it went at once");
         let (header, _) = scene.heard().pop().expect("it went");
@@ -575,7 +577,7 @@ fn a_peer_is_pressed_while_too_much_is_held_and_no_longer() {
             let received = scene.receive(5, Memory::of_mut(&mut buffer));
             assert_eq!(scene.outcome(received).bytes, 250);
             if left * 250 == UNEXPECTED_MAX / 2 {
-                // It is told by itself, where nothing else is sent.
+                // It is sent in a message of its own, where there is no other.
                 while scene.engine.progress(false) {}
                 let (ack, _) = scene.hears(MessageKind::ACK);
                 assert_eq!(ack.flags & FLAG_BACKPRESSURE, 0);
@@ -591,7 +593,7 @@ fn a_peer_is_pressed_while_too_much_is_held_and_no_longer() {
 }
 
 #[test]
-fn who_is_pressed_asks_first_and_sends_eagerly_again_after() {
+fn a_sender_under_backpressure_asks_first_and_sends_eagerly_again_after() {
     for pipelined in [0, 500] {
         let mut scene = Scene::new(|limits| {
             limits.eager = 100;
@@ -610,7 +612,7 @@ fn who_is_pressed_asks_first_and_sends_eagerly_again_after() {
                 let id = scene.send(5, memory.clone());
                 let (header, _) = scene.heard().swap_remove(0);
                 kinds.push((header.kind, header.flags & FLAG_PIPELINED));
-                // The peer has it, so that nothing is left over.
+                // The peer has received it, so nothing is left over.
                 if header.kind == MessageKind::RTS && header.flags & FLAG_PIPELINED == 0 {
                     let backpressure = scene.engine.state.peer(PEER).flow.backpressure;
                     let flags = if backpressure { FLAG_BACKPRESSURE } else { 0 };

@@ -6,23 +6,29 @@ use super::wire::{FLAG_BACKPRESSURE, HEADER_BYTES, Header, MessageKind};
 use crate::base::error::Result;
 use crate::base::slab::Slab;
 use crate::data::memory::Memory;
+use crate::data::pieces::Piece;
 use crate::identity::PeerIndex;
 use crate::lane::{Lane, Limits, Sent};
 
-/// What a message's header says besides what the connection to its receiver adds.
+/// The contents of a message's header, except for what the connection to its receiver adds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Words {
+pub struct Words {
+    /// What the message is for.
     pub kind: MessageKind,
+    /// Flags of its kind: all but the highest bit, which is the engine's.
     pub flags: u8,
+    /// A tag.
     pub tag: i32,
+    /// A number; of the engine's own kinds see [`Header::context`].
     pub context: u64,
+    /// A number; of the engine's own kinds see [`Header::arg`].
     pub arg: u64,
 }
 
 impl Peer {
-    /// The header of the next message to this peer. [`Peer::went`] follows once the lane has taken the message.
+    /// The header of the next message to this peer, from this process's rank in its job. [`Peer::went`] follows once the lane has taken the message.
     #[inline(always)]
-    pub(super) fn header(&self, me: PeerIndex, words: Words) -> Header {
+    pub(super) fn header(&self, rank: u32, words: Words) -> Header {
         let Words {
             kind,
             flags,
@@ -40,7 +46,7 @@ impl Peer {
                     0
                 },
             ack: self.next_in as u16,
-            src: me,
+            src: rank,
             seq: self.next_out,
             tag,
             context,
@@ -49,17 +55,17 @@ impl Peer {
     }
 }
 
-/// What follows a header.
+/// The bytes after a header.
 pub(super) enum Body<'a> {
-    /// Bytes that stay as they are until the operation has ended; or so few that the lane copies them.
-    Lasting(&'a [u8]),
+    /// Bytes that stay unchanged until the operation has ended; or so few that the lane copies them.
+    Lasting(Piece),
     /// Bytes of our own, which are kept as long as the lane needs them.
     Owned(Vec<u8>),
-    /// So many of the packed bytes of memory, from this one on, that the lane copies them.
+    /// A number of the packed bytes of memory, from an offset on, which the lane copies.
     Packed(&'a Memory, u64, usize),
 }
 
-/// What became of a message.
+/// The outcome of handing over a message.
 pub(super) struct Handed {
     pub sent: Sent,
     /// Bytes of our own that the lane does not need.
@@ -70,7 +76,7 @@ pub(super) struct Handed {
 /// they are our own.
 ///
 /// # Safety
-/// [`Body::Lasting`] is valid and unchanged until the lane has completed the operation, and [`Body::Packed`] is readable.
+/// [`Body::Lasting`] is readable and unchanged until the lane has completed the operation, and [`Body::Packed`] is readable.
 pub(super) unsafe fn hand(
     lane: &mut dyn Lane,
     limits: &Limits,
@@ -90,10 +96,9 @@ pub(super) unsafe fn hand(
             return Ok(Handed { sent, back: None });
         }
         Body::Lasting(payload) => (payload, None),
-        Body::Owned(bytes) => (&[][..], Some(bytes)),
+        Body::Owned(bytes) => (Piece::of(&bytes), Some(bytes)),
     };
-    let payload = owned.as_deref().unwrap_or(payload);
-    let pending = HEADER_BYTES + payload.len() > limits.buffered;
+    let pending = HEADER_BYTES + payload.len > limits.buffered;
     let token = match pending {
         true => operations.insert(operation()),
         false => u32::MAX,

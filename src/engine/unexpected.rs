@@ -31,14 +31,14 @@ impl EngineState {
         }
     }
 
-    /// Takes a message that was kept.
+    /// Takes out a message that was kept.
     pub(super) fn unkeep(&mut self, found: MessageId) -> (Envelope, Message) {
         let (envelope, message) = self.unexpected.take(found);
         let most = self.unexpected_max;
         let (from, bytes) = (message.from(), message.held_bytes());
         if let Some(Peer { flow, .. }) = self.peers.get_mut(from) {
             flow.held_bytes -= bytes;
-            // Not at once, lest a program at the limit has the peer told with every message.
+            // Not at once: otherwise a program near the limit would send the peer a notice with every message.
             if flow.asks_backpressure && flow.held_bytes <= most / 2 {
                 self.ask_backpressure(from, false);
             }

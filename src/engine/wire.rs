@@ -1,6 +1,7 @@
-//! The one header that stands in front of every active message. `docs/wire.md` draws it.
+//! The header at the start of every message. `docs/wire.md` has its layout.
 //!
-//! Bytes off a wire are input: [`Header::parse`] checks all that can be checked without the engine's state.
+//! Bytes from the network are untrusted input: [`Header::parse`] checks all that can be checked without the engine's
+//! state.
 
 use crate::identity::PeerIndex;
 
@@ -12,9 +13,9 @@ pub struct MessageKind(u8);
 
 impl MessageKind {
     /// A user's or collective's message, whole: the payload is the packed data. With `FLAG_SYNC` the sender's request
-    /// (8 bytes) stands before it.
+    /// (8 bytes) precedes it.
     pub const EAGER: MessageKind = MessageKind(1);
-    /// Request to send (rendezvous): the payload says the size, the sender's request and, where it may be read,
+    /// Request to send (rendezvous): the payload contains the size, the sender's request and, where it may be read,
     /// the memory's key (`rendezvous::Rts`).
     pub const RTS: MessageKind = MessageKind(2);
     /// Clear to send: the receiver wants the data as `DATA` messages.
@@ -23,14 +24,16 @@ impl MessageKind {
     pub const DATA: MessageKind = MessageKind(4);
     /// The receiver is done with a rendezvous or synchronous send's buffer.
     pub const DONE: MessageKind = MessageKind(5);
-    /// Take back the message whose sequence number is in `arg`.
+    /// Cancels the message whose sequence number is in `arg`.
     pub const CANCEL: MessageKind = MessageKind(6);
     /// The answer to `CANCEL`; flag bit 0: it was taken back.
     pub const CANCEL_REPLY: MessageKind = MessageKind(7);
-    /// Says nothing but what every header says: how many messages have been taken.
+    /// Contains only what every header contains: how many messages have been taken.
     pub const ACK: MessageKind = MessageKind(8);
     /// The sender waits for the receiver in a collective operation: its context id, and the tag of its messages in `arg`.
     pub const WAITS: MessageKind = MessageKind(9);
+    /// The answer to a `CTS` for a send that was given up: no more of its data comes. `arg`: the receiver's request.
+    pub const GONE: MessageKind = MessageKind(10);
 
     /// A kind of a layer above the engine: the lowest of these numbers is 64.
     pub const fn added(number: u8) -> MessageKind {
@@ -38,7 +41,12 @@ impl MessageKind {
         MessageKind(64 + number)
     }
 
-    /// As it stands in a header.
+    /// Whether it is one of [`MessageKind::added`].
+    pub const fn is_added(self) -> bool {
+        self.0 >= 64
+    }
+
+    /// Its number in a header.
     pub const fn number(self) -> u8 {
         self.0
     }
@@ -51,24 +59,24 @@ pub const FLAG_PIPELINED: u8 = 1;
 /// Flag of `CancelReply`: the message was taken back.
 pub const FLAG_CANCELLED: u8 = 1;
 /// Flag of every kind: the sender of this message holds as many bytes of unexpected messages of its receiver as it
-/// will, and asks for requests to send (`Rts`) in place of eager messages.
+/// accepts, and asks for requests to send (`Rts`) in place of eager messages.
 pub const FLAG_BACKPRESSURE: u8 = 0x80;
 
 /// Little-endian on the wire, [`HEADER_BYTES`] long, at these offsets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Header {
-    /// 0: the receiver's secret, which only its business card tells; others' messages do not count.
+pub struct Header<Sender = u32> {
+    /// 0: the receiver's token, which only its business card contains; messages with another token are ignored.
     pub token: u64,
     /// 8: what the message is for.
     pub kind: MessageKind,
     /// 9: see the `FLAG_` constants.
     pub flags: u8,
-    /// 10: how many messages of the receiver's stream `src` has taken, modulo 2^16.
+    /// 10: how many messages of the receiver's stream the sender has taken, modulo 2^16.
     pub ack: u16,
-    /// 12: who sent it: the rank in its job, which the token tells. In a header that has been checked it is the process's index
-    /// here; of the own job that is the same.
-    pub src: PeerIndex,
-    /// 16: position in the stream from `src` to the receiver, from 0, wrapping.
+    /// 12: who sent it. On the wire it is the rank in its job; which job that is, the token shows. Of a message whose token was
+    /// checked it is the process's index here.
+    pub src: Sender,
+    /// 16: position in the stream from the sender to the receiver, from 0, wrapping.
     pub seq: u32,
     /// 20: the MPI tag.
     pub tag: i32,
@@ -84,13 +92,13 @@ impl Header {
     #[inline]
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let kind = self.kind.0;
-        // By words, for the lanes read words again: a load that spans several stores waits until they have reached the cache.
+        // By words, because the lanes read words: a load that spans several stores waits until they have reached the cache.
         let words = [
             self.token,
             u64::from(kind)
                 | u64::from(self.flags) << 8
                 | u64::from(self.ack) << 16
-                | u64::from(self.src.number()) << 32,
+                | u64::from(self.src) << 32,
             u64::from(self.seq) | u64::from(self.tag as u32) << 32,
             self.context,
             self.arg,
@@ -109,7 +117,7 @@ impl Header {
         Some((Header::decode(head), payload))
     }
 
-    /// The header of these bytes. Whether it makes sense, its reader sees.
+    /// The header of these bytes. The caller checks whether it makes sense.
     #[inline]
     pub fn decode(head: &[u8; HEADER_BYTES]) -> Header {
         let u32_at = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
@@ -119,11 +127,38 @@ impl Header {
             kind: MessageKind(head[8]),
             flags: head[9],
             ack: u16::from_le_bytes([head[10], head[11]]),
-            src: PeerIndex::new(u32_at(12)),
+            src: u32_at(12),
             seq: u32_at(16),
             tag: u32_at(20) as i32,
             context: u64_at(24),
             arg: u64_at(32),
+        }
+    }
+
+    /// The same, sent by this process.
+    #[inline(always)]
+    pub fn of(self, src: PeerIndex) -> Header<PeerIndex> {
+        let Header {
+            token,
+            kind,
+            flags,
+            ack,
+            src: _,
+            seq,
+            tag,
+            context,
+            arg,
+        } = self;
+        Header {
+            token,
+            kind,
+            flags,
+            ack,
+            src,
+            seq,
+            tag,
+            context,
+            arg,
         }
     }
 }

@@ -5,12 +5,12 @@
 //!   partial  meeting  inside  partitioned  identifier   collective
 //! ```
 //!
-//! The identifier is a communicator's; the marks tell what a message of it is for. Identifiers are made by one process and
-//! handed out to the others, so there is nothing to agree on. No two are the same:
+//! The identifier is a communicator's; the marks say what a message of it is for. Identifiers are made by one process and
+//! sent to the others, so there is nothing to agree on. No two are the same:
 //!
 //! - within a job by construction: the maker's rank and its counter, mixed by a function that maps no two numbers to the same;
-//! - between jobs by chance: the function's key is the job's. A communicator of processes of two jobs has an identifier of one
-//!   of them, and meets one of the other job with a probability of one in 2^59 for each that is in use.
+//! - between jobs by chance: the function's key is the job's. A communicator of processes of two jobs has an identifier
+//!   of one of them; it is equal to an identifier of the other job with a probability of 2^-59 for each one in use.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,13 +22,13 @@ pub struct Context(u64);
 
 /// Messages of collective operations.
 const COLLECTIVE: u64 = 1;
-/// Messages of operations that some of the members have alone.
+/// Messages of operations of some of the members.
 const PARTIAL: u64 = 1 << 63;
-/// Communicators that only serve for making others.
+/// Communicators that are only used to make others.
 const MEETING: u64 = 1 << 62;
 /// On an intercommunicator: messages inside a group, where sources are ranks of the sender's own group.
 const INSIDE: u64 = 1 << 61;
-/// Partitioned communication: as it is for the offers by which a send finds its receive, with `COLLECTIVE` for the data.
+/// Partitioned communication: alone for the offers by which a send finds its receive, with `COLLECTIVE` for the data.
 const PARTITIONED: u64 = 1 << 60;
 
 const MARKS: u64 = PARTIAL | MEETING | INSIDE | PARTITIONED | COLLECTIVE;
@@ -38,7 +38,7 @@ const IDENTIFIERS: u64 = (1 << IDENTIFIER_BITS) - 1;
 const FIRST_MADE: u64 = 16;
 
 impl Context {
-    /// None: of what belongs to no communicator.
+    /// None: for what belongs to no communicator.
     pub const NONE: Context = Context(0);
     /// `MPI_COMM_WORLD`
     pub const WORLD: Context = Context::of_identifier(1);
@@ -51,9 +51,28 @@ impl Context {
         Context(identifier << 1)
     }
 
-    /// That of a communicator for processes that meet to make another one, all of which know this number.
+    /// The context of a communicator for processes that meet to make another one; all of them know this number.
     pub fn meeting(number: u64) -> Context {
         Context(MEETING | (number << 1) & !MARKS)
+    }
+
+    /// Whether it is one of those that each job has, of its own processes: `MPI_COMM_WORLD`'s and kin.
+    #[inline]
+    pub const fn is_of_one_job(self) -> bool {
+        self.0 & MEETING == 0 && (self.0 & !MARKS) >> 1 < FIRST_MADE
+    }
+
+    /// Bytes of a context in messages.
+    pub const BYTES: usize = 8;
+
+    /// The bytes for a message.
+    pub const fn encode(self) -> [u8; Context::BYTES] {
+        self.0.to_le_bytes()
+    }
+
+    /// The context in these bytes.
+    pub const fn decode(bytes: [u8; Context::BYTES]) -> Context {
+        Context(u64::from_le_bytes(bytes))
     }
 
     /// As it stands in a header.
@@ -62,7 +81,7 @@ impl Context {
         self.0
     }
 
-    /// What stands in a header. Any number is one.
+    /// From the bits in a header. Any number is valid.
     #[inline(always)]
     pub const fn of_bits(bits: u64) -> Context {
         Context(bits)
@@ -87,7 +106,7 @@ impl Context {
         Context(self.0 | COLLECTIVE)
     }
 
-    /// For messages of operations that some of the members have alone.
+    /// For messages of operations of some of the members.
     pub const fn partial(self) -> Context {
         Context(self.0 | PARTIAL)
     }
@@ -137,7 +156,7 @@ impl Context {
 #[derive(Debug)]
 pub struct Contexts {
     key: u64,
-    /// The maker's rank, where it stands in an identifier before that is mixed.
+    /// The maker's rank, at its place in an identifier before mixing.
     rank: u64,
     counter_bits: u32,
     counter: AtomicU64,
@@ -169,8 +188,9 @@ impl Contexts {
     }
 }
 
-/// Factors of the steps of [`mix`], and whether the key comes in before. Before it, numbers of one maker that follow each other have
-/// been spread over all: jobs whose keys are close to each other have no more in common than others.
+/// Factors of the steps of [`mix`], and whether the key is added before the step. The steps before that have spread
+/// consecutive numbers of one maker over the whole range, so jobs whose keys are close to each other have no more in
+/// common than others.
 const STEPS: [(u64, bool); 4] = [
     (0xbf58_476d_1ce4_e5b9, false),
     (0x94d0_49bb_1331_11eb, false),
@@ -178,7 +198,7 @@ const STEPS: [(u64, bool); 4] = [
     (0xd6e8_feb8_6659_fd93, false),
 ];
 
-/// Maps numbers below 2^59 to such numbers, no two to the same: each step can be undone.
+/// Maps numbers below 2^59 one to one to such numbers: each step can be undone.
 fn mix(number: u64, key: u64) -> u64 {
     STEPS.into_iter().fold(number, |mut mixed, (factor, keyed)| {
         if keyed {
@@ -222,6 +242,18 @@ mod tests {
     }
 
     #[test]
+    fn fixed_ones_are_of_one_job() {
+        let fixed = [Context::NONE, Context::WORLD, Context::SELF, Context::FINALIZE];
+        for context in fixed {
+            assert!(context.is_of_one_job() && context.collective().partial().is_of_one_job());
+        }
+        let made = Context::of_identifier(FIRST_MADE);
+        assert!(!made.is_of_one_job() && !made.collective().is_of_one_job());
+        assert!(!Context::meeting(1).is_of_one_job());
+        assert_eq!(Context::decode(made.collective().encode()), made.collective());
+    }
+
+    #[test]
     fn a_meeting_is_no_communicator_whatever_its_number_is() {
         for number in [0, 1, 5, u64::MAX] {
             let meeting = Context::meeting(number);
@@ -261,7 +293,7 @@ mod tests {
 
     /// Undoes a step of `mix` up to the key.
     fn undo(mixed: u64, factor: u64) -> u64 {
-        // Newton's way to the inverse of the factor: each step doubles the bits that are right.
+        // Newton's method for the inverse of the factor: each step doubles the bits that are right.
         let inverse = (0..6).fold(factor, |inverse, _| {
             inverse.wrapping_mul(2u64.wrapping_sub(factor.wrapping_mul(inverse)))
         });
@@ -283,7 +315,7 @@ mod tests {
 
     #[test]
     fn the_fixed_ones_are_never_made() {
-        // The first number of this job's only process would become 2: it is 0, and stays so until the key comes in.
+        // The first number of this job's only process would become 2: it is 0, and stays 0 until the key is added.
         let behind = STEPS.into_iter().rev().take(2);
         let key = behind.fold(2, |mixed, (factor, _)| undo(mixed, factor));
         assert_eq!(mix(0, key), 2);

@@ -3,9 +3,9 @@
 use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
 
-use super::process::{JobId, PeerIndex, ProcessName};
+use super::process::{PeerIndex, ProcessName};
 
-/// From names to places and back. The processes of the own job need no entry: their places are their ranks. It only grows.
+/// From names to indices and back. The processes of this job need no entry: their indices are their ranks. It only grows.
 #[derive(Debug)]
 pub struct Directory {
     me: ProcessName,
@@ -21,7 +21,7 @@ struct Others {
 }
 
 impl Directory {
-    /// A directory of the own job: this process, and how many the job has.
+    /// The directory of a job: this process, and how many the job has.
     pub fn new(me: ProcessName, size: u32) -> Directory {
         Directory {
             me,
@@ -35,15 +35,10 @@ impl Directory {
         PeerIndex::of_rank(self.me.rank)
     }
 
-    /// The own job.
-    pub fn job(&self) -> JobId {
-        self.me.job
-    }
-
     /// The name of a process.
     ///
     /// # Panics
-    /// If this directory has not given the place.
+    /// If this directory has not given the index.
     pub fn name(&self, place: PeerIndex) -> ProcessName {
         match place.number().checked_sub(self.size) {
             None => ProcessName {
@@ -54,7 +49,7 @@ impl Directory {
         }
     }
 
-    /// The place of a process, which gets one if it has none. `None`: its job is the own one, which has no such rank; or there
+    /// The index of a process, which gets one if it has none. `None`: it is of this job, which has no such rank; or there
     /// are 2^32 processes.
     pub fn place(&self, name: ProcessName) -> Option<PeerIndex> {
         if name.job == self.me.job {
@@ -77,6 +72,7 @@ impl Directory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identity::JobId;
 
     #[test]
     fn own_ranks_are_places_and_others_follow() {

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-/// Tells jobs apart.
+/// Identifies a job.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct JobId(pub u64);
 
 impl JobId {
-    /// The job of a text that is the same in all of its processes and in those of no other job. (The hash is FNV-1a: it has to
+    /// The job named by a text that is the same in all of its processes, and different in those of any other job. (The hash is FNV-1a: it has to
     /// be the same in all processes, whatever they were built with.)
     pub fn of(text: &str) -> JobId {
         let hash = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -15,7 +15,7 @@ impl JobId {
     }
 }
 
-/// A process, as all processes of all jobs name it. In a later version an engine of it, too: today a process has one.
+/// A process, as all processes of all jobs name it. In a later version it may also name one of its engines: today a process has one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ProcessName {
     /// Its job.
@@ -46,38 +46,44 @@ impl ProcessName {
     }
 }
 
-/// A process that this one knows of, by its place in this one's [`Directory`](super::Directory). The processes of its own job
+/// A process that this one knows of, by its index in this one's [`Directory`](super::Directory). The processes of this job
 /// come first, in the order of their ranks; processes of other jobs follow as they become known.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct PeerIndex(u32);
 
 impl PeerIndex {
-    /// The process of this place.
+    /// The process of this index in a table that was made by index.
     #[inline(always)]
     pub const fn new(index: u32) -> PeerIndex {
         PeerIndex(index)
     }
 
-    /// The process of a rank of this process's own job.
+    /// The process of a rank of this job.
     #[inline(always)]
     pub const fn of_rank(rank: u32) -> PeerIndex {
         PeerIndex(rank)
     }
 
-    /// The place, for tables.
+    /// Its rank, if it is a process of this one's job, which has so many.
+    #[inline(always)]
+    pub fn rank_in(self, size: u32) -> Option<u32> {
+        (self.0 < size).then_some(self.0)
+    }
+
+    /// The index, for tables.
     #[inline(always)]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// The place as a number.
+    /// The index as a number.
     #[inline(always)]
     pub const fn number(self) -> u32 {
         self.0
     }
 }
 
-/// For messages to the user: "process 3". Of the own job that is the rank.
+/// For messages to the user: "process 3". For a process of this job, the number is the rank.
 impl fmt::Display for PeerIndex {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(formatter)

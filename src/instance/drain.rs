@@ -1,5 +1,6 @@
-//! Waiting until nothing is under way any more: what finalize and disconnect are made of. No request ends with these
-//! conditions, so whoever awaits them has to look at each turn: [`Instance::block_on_turns`], not a task.
+//! Waiting until nothing is under way any more: what finalize and disconnect are made of. No request ends when these
+//! conditions come true, so they have to be checked at each turn of progress: await them in [`Instance::block_on_turns`],
+//! not in a task.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -13,26 +14,26 @@ use crate::engine::Engine;
 use crate::identity::Context;
 
 impl Instance {
-    /// All that was handed to the engine has left this process.
+    /// Waits until all that was handed to the engine has left this process.
     pub async fn drained(&self) {
         self.engine_is(Engine::is_drained).await;
     }
 
-    /// The same but for messages that wait until their receivers have taken earlier ones.
+    /// The same, except for messages that wait until their receivers have taken earlier ones.
     pub async fn left(&self) {
         self.engine_is(Engine::has_left).await;
     }
 
-    /// No operation whose request was freed is under way in the contexts that `concerns`: the receivers have taken all
-    /// sends.
+    /// Waits until no operation whose request was freed is under way in the contexts that `concerns`: the receivers have
+    /// taken all sends.
     pub async fn freed_ended(&self, concerns: impl Fn(Context) -> bool) {
         self.engine_is(|engine| !engine.has_freed(&concerns)).await;
     }
 
-    /// The same where no process posts receives any more: sends that no receive has taken never will be taken, and are
-    /// given up.
+    /// The same where no process posts receives any more: sends that no receive has taken will never be taken, and are
+    /// abandoned.
     pub async fn settled(&self, concerns: impl Fn(Context) -> bool) {
-        // Each receiver is asked once; where it has taken the message, it will say so.
+        // Each receiver is asked once; if it has taken the message, it replies so.
         let mut asked = FxHashSet::default();
         poll_fn(|_| {
             let mut engine = self.engine();
@@ -49,12 +50,12 @@ impl Instance {
         .await;
     }
 
-    /// Of each send that was cancelled in a context that `concerns` it is known whether it was taken back.
+    /// Waits until, for each send that was cancelled in a context that `concerns`, it is known whether it was taken back.
     pub async fn answered(&self, concerns: impl Fn(Context) -> bool) {
         self.engine_is(|engine| !engine.awaits_answers(&concerns)).await;
     }
 
-    /// Every process of the job has come to the launcher's fence.
+    /// Waits until every process of the job has come to the launcher's fence.
     pub async fn fenced(&self) -> Result<()> {
         self.bootstrap().begin_fence()?;
         poll_fn(|_| match self.bootstrap().fence_is_over() {
@@ -73,7 +74,7 @@ impl Instance {
         .await;
     }
 
-    /// While the result lives, [`Instance::drained`] waits for every message, also for short ones.
+    /// While the result lives, [`Instance::drained`] waits for every message, short ones too.
     pub fn count_all(self: &Arc<Self>) -> Counting {
         self.engine().count_all(true);
         Counting(self.clone())

@@ -1,14 +1,17 @@
-//! The lifetime of the instance. It is made when the first of the World Model and the sessions is initialized, and
-//! comes to rest when the last of them is finalized: the launcher is told that the process may exit, but peers can
-//! still send to it, and a later session finds it as it was, at once. It is closed
+//! The lifetime of the instance. It is made when the first of the World Model and the sessions is initialized, and comes
+//! to rest when the last of them is finalized: the launcher is told that the process may exit, but peers can still send
+//! to it, and a later session finds it unchanged and can use it at once. It is closed
 //!
-//! - by `MPI_Finalize`, if no process of the job has had a session: all close theirs together, so that the next
-//!   session of each makes one of the same incarnation ([`Users`]). Only where the launcher takes the process up again
-//!   ([`AfterFinalize`]): a foreign one shows no further business cards, or not before all processes have come to a fence;
+//! - by `MPI_Finalize`, if no process of the job has had a session: all processes close theirs together, so the next
+//!   session of each makes one of the same incarnation ([`Users`]). This is done only where the launcher accepts the
+//!   process again ([`AfterFinalize`]): other launchers give no further business cards, or not before all processes have
+//!   come to a fence;
 //! - when the process exits.
 
+use std::io::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 
@@ -20,21 +23,22 @@ use crate::base::startup::{Ledger, Phase};
 use crate::engine::describe::{self, OwnNames};
 use crate::engine::{Engine, Parts};
 use crate::lane;
-use crate::system::bootstrap::{self, AfterFinalize};
+use crate::system::bootstrap::{self, AfterFinalize, Bootstrap};
+use crate::system::output;
 use crate::system::rcu::{Held, Published};
 
-/// What the layer above tells an instance and does for it.
+/// What the layer above does for an instance.
 pub struct Host {
-    /// Names the procedure that the calling thread is in, for reports.
-    pub label: fn() -> &'static str,
-    /// Tells the names of communicators, by their contexts.
-    pub names: fn() -> OwnNames,
-    /// An instance rests for the first time: [`Lifetime::close_at_rest`] is to be called when the process exits.
-    pub at_rest: fn(),
+    /// Returns the name of the procedure that the calling thread is in, for reports.
+    pub(crate) label: fn() -> &'static str,
+    /// Finds the names of communicators, by their contexts.
+    pub(crate) names: fn() -> OwnNames,
+    /// The instance has come to rest: [`Lifetime::close_at_rest`] is to be called when the process exits.
+    pub(crate) at_rest: fn(),
 }
 
 impl Host {
-    /// Of a program that has nothing of its own to tell or do: it calls [`Lifetime::close_at_rest`] at its end.
+    /// For a program that needs nothing of this: it calls [`Lifetime::close_at_rest`] at its end.
     pub const PLAIN: Host = Host {
         label: || "the program",
         names: || Box::new(describe::bare),
@@ -42,19 +46,37 @@ impl Host {
     };
 }
 
-/// The instance of a process, from its making to its end. See the module.
+/// How far the World Model has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Stage {
+    /// Before Init.
+    Before,
+    /// Between Init and Finalize.
+    Running,
+    /// After Finalize.
+    Finalized,
+}
+
+/// What a process needs for MPI, its *instance*, from its making to its end. It is made when the first of the World Model and the
+/// sessions comes, rests when the last of them has gone, and is there again for the next one. A program has one such value, for as
+/// long as it runs.
 pub struct Lifetime {
     host: Host,
     /// The instance while it has users: what every procedure looks up.
     current: Published<Instance>,
     active: AtomicBool,
+    /// See [`Lifetime::stage`].
+    stage: AtomicU8,
     library: Mutex<Library>,
-    /// A session that had to wait may come.
+    /// Signalled when a session that had to wait may be initialized.
     decided: Condvar,
 }
 
 struct Library {
     instance: Option<Arc<Instance>>,
+    /// The process that made it.
+    owner: u32,
     users: Users,
 }
 
@@ -65,8 +87,10 @@ impl Lifetime {
             host,
             current: Published::none(),
             active: AtomicBool::new(false),
+            stage: AtomicU8::new(Stage::Before as u8),
             library: Mutex::new(Library {
                 instance: None,
+                owner: 0,
                 users: Users::new(),
             }),
             decided: Condvar::new(),
@@ -75,27 +99,42 @@ impl Lifetime {
 
     /// The instance, while it has users.
     #[inline]
-    pub fn current(&self) -> Option<Arc<Instance>> {
+    pub(crate) fn current(&self) -> Option<Arc<Instance>> {
         self.current.share()
     }
 
-    /// The instance, while it has users, without a reference of its own: as long as the result lives there must be no waiting, and
-    /// no call of a user's function.
+    /// The instance, while it has users, without counting a reference: while the result lives, the caller must not wait, and
+    /// must not call a user's function.
     #[inline(always)]
-    pub fn hold(&self) -> Option<Held<'_, Instance>> {
+    pub(crate) fn hold(&self) -> Option<Held<'_, Instance>> {
         self.current.hold()
     }
 
     /// Whether the instance has users.
     #[inline]
-    pub fn is_active(&self) -> bool {
+    pub(crate) fn is_active(&self) -> bool {
         self.active.load(Ordering::Relaxed)
     }
 
+    /// How far the World Model has come, which begins and ends once.
+    #[inline]
+    pub(crate) fn stage(&self) -> Stage {
+        match self.stage.load(Ordering::Acquire) {
+            0 => Stage::Before,
+            1 => Stage::Running,
+            _ => Stage::Finalized,
+        }
+    }
+
+    /// The World Model has come so far.
+    pub(crate) fn set_stage(&self, stage: Stage) {
+        self.stage.store(stage as u8, Ordering::Release);
+    }
+
     /// The instance for one more user.
-    pub fn acquire(&self, user: User) -> Result<Arc<Instance>> {
+    pub(crate) fn acquire(&self, user: User) -> Result<Arc<Instance>> {
         let mut library = self.library.lock();
-        // All processes are inside MPI_Finalize then, so this ends without any call of theirs.
+        // All processes are inside MPI_Finalize then, so this ends without any further call of theirs.
         self.decided
             .wait_while(&mut library, |library| !library.users.may_come());
         let instance = match &library.instance {
@@ -109,6 +148,7 @@ impl Lifetime {
             None => {
                 let instance = open(&self.host, library.users.incarnation())?;
                 library.instance = Some(instance.clone());
+                library.owner = std::process::id();
                 instance
             }
         };
@@ -127,28 +167,28 @@ impl Lifetime {
     }
 
     /// Whether there are users besides the caller.
-    pub fn has_other_users(&self) -> bool {
+    pub(crate) fn has_other_users(&self) -> bool {
         self.library.lock().users.count() > 1
     }
 
     /// Whether a session has been initialized here.
-    pub fn had_sessions(&self) -> bool {
+    pub(crate) fn had_sessions(&self) -> bool {
         self.library.lock().users.had_sessions()
     }
 
-    /// The same as the last word in the vote on closing the instance, which [`Lifetime::release`] or [`Lifetime::go_on`] ends.
-    pub fn last_word(&self) -> bool {
+    /// The same as the final answer in the vote on closing the instance, which [`Lifetime::release`] or [`Lifetime::go_on`] ends.
+    pub(crate) fn last_word(&self) -> bool {
         self.library.lock().users.last_word()
     }
 
-    /// The vote on closing the instance came to nothing.
-    pub fn go_on(&self) {
+    /// The vote decided not to close the instance.
+    pub(crate) fn go_on(&self) {
         self.library.lock().users.go_on();
         self.decided.notify_all();
     }
 
-    /// A user needs the instance no more. `close`: no process of the job has had a session.
-    pub fn release(&self, close: bool) -> Result<()> {
+    /// A user no longer needs the instance. `close`: no process of the job has had a session.
+    pub(crate) fn release(&self, close: bool) -> Result<()> {
         let mut library = self.library.lock();
         let left = self.leave(&mut library, close);
         drop(library);
@@ -169,7 +209,7 @@ impl Lifetime {
         self.active.store(false, Ordering::Release);
         self.publish(None);
         let ledger = instance.ledger();
-        let told = ledger.time(Phase::Leave, || instance.take_leave());
+        let told = ledger.time(Phase::Disconnect, || instance.take_leave());
         match then {
             Then::Closes => library.instance = None,
             _ => (self.host.at_rest)(),
@@ -177,31 +217,100 @@ impl Lifetime {
         told
     }
 
-    /// The instance, at rest or not, if there is one and it can be had at once.
-    pub fn try_instance(&self) -> Option<Arc<Instance>> {
+    /// The instance, at rest or not, if there is one and its lock is free.
+    fn try_instance(&self) -> Option<Arc<Instance>> {
         self.library
             .try_lock_for(std::time::Duration::from_millis(100))?
             .instance
             .clone()
     }
 
-    /// Closes an instance at rest, if there is one: the process is about to exit, and leaves no files behind.
+    /// Closes an instance at rest, if there is one: the process is about to exit, and leaves no files behind. Does nothing in a
+    /// child that the process has forked: the connections, descriptors and files are the parent's, which goes on using them.
     pub fn close_at_rest(&self) {
         if let Some(mut library) = self.library.try_lock()
             && library.users.count() == 0
+            && library.owner == std::process::id()
         {
             library.instance = None;
         }
     }
+
+    /// Ends the job with a code (MPI 5.0 section 11.4.2): all processes that this one is connected with, and these are all of the
+    /// job, before the World Model too. After it this process is connected with nobody, and ends alone. Its status is the low 8
+    /// bits of the code. Why is said once: by the launcher if it tells the user such things, which Weft's does for the first
+    /// rank that aborts, and by this process otherwise.
+    ///
+    /// C's buffers are written out. Nothing else runs: no destructors, and no functions that are registered for the exit.
+    pub fn abort(&self, code: i32, text: &str) -> ! {
+        let rank = self.try_instance().map(|instance| instance.job().rank);
+        let line = match rank {
+            Some(rank) => format!("[weft] rank {rank}: {text}\n"),
+            None => format!("[weft] {text}\n"),
+        };
+        // In one piece: a rank that is killed meanwhile, as others are when one aborts, leaves no half of a line.
+        let say = || {
+            let _ = std::io::stderr().write_all(line.as_bytes());
+        };
+        let end = |mut bootstrap: Option<&mut dyn Bootstrap>| {
+            let told = bootstrap.as_ref().is_some_and(|bootstrap| bootstrap.tells_why());
+            if !told {
+                say();
+            }
+            // Here and not in the bindings, for a program without them can have parts in C, too.
+            output::flush();
+            // Weft's own launcher reads all before it ends.
+            if !told
+                && bootstrap
+                    .as_ref()
+                    .is_some_and(|bootstrap| bootstrap.descriptor().is_some())
+            {
+                let end = Instant::now() + output::TIME;
+                output::wait_for_reader(&std::io::stdout(), end);
+                output::wait_for_reader(&std::io::stderr(), end);
+            }
+            let asked = bootstrap
+                .as_mut()
+                .is_some_and(|bootstrap| bootstrap.abort(code, text));
+            if told && !asked {
+                say();
+            }
+        };
+        match self.try_instance() {
+            // At rest.
+            Some(_) if self.stage() == Stage::Finalized && !self.is_active() => end(None),
+            // Not `lock`: the thread may hold it itself if something of ours failed inside.
+            Some(instance) => match instance.try_bootstrap() {
+                Some(mut bootstrap) => end(Some(&mut **bootstrap)),
+                None => end(None),
+            },
+            None if self.stage() == Stage::Before => match bootstrap::connect() {
+                Ok(mut bootstrap) => end(Some(&mut *bootstrap)),
+                Err(_) => end(None),
+            },
+            None => end(None),
+        }
+        // SAFETY: ends the process without running destructors, which may belong to threads that still run.
+        unsafe { libc::_exit(exit_status(code)) }
+    }
 }
 
-/// `Data` messages of one rendezvous message under way: enough to fill any wire, and few of a lane's buffers.
+/// The exit status of a process that aborts with a code: its low 8 bits, as of a status that `main` returns. Only the code
+/// 0 itself looks like success.
+fn exit_status(code: i32) -> i32 {
+    match code & 0xff {
+        0 if code != 0 => 1,
+        status => status,
+    }
+}
+
+/// `Data` messages of one rendezvous message under way: enough to keep any network busy, and few of a lane's buffers.
 const WINDOW: u32 = 32;
 
 fn open(host: &Host, incarnation: u32) -> Result<Arc<Instance>> {
     let settings = Settings::read(|name| std::env::var(name).ok())?;
     let ledger = Arc::new(Ledger::new(settings.report.startup));
-    let bootstrap = ledger.time(Phase::Greet, bootstrap::connect)?;
+    let bootstrap = ledger.time(Phase::Connect, bootstrap::connect)?;
     let job = bootstrap.job().clone();
     if let Some(why) = job
         .layout_unknown
@@ -210,7 +319,7 @@ fn open(host: &Host, incarnation: u32) -> Result<Arc<Instance>> {
     {
         eprintln!("[weft] {why}: the ranks have told each other where they are");
     }
-    // Weft's launcher has told the user.
+    // Weft's launcher has printed the reason.
     if job.rank == 0 && !bootstrap.tells_why() {
         static TOLD: std::sync::Once = std::sync::Once::new();
         TOLD.call_once(|| misspelt_here().iter().for_each(|line| eprintln!("[weft] {line}")));

@@ -1,9 +1,9 @@
-//! An instance: all that one MPI process is. Nothing of it is process-wide, so a test can hold many in one process.
+//! An instance: all state of one MPI process. Nothing of it is process-wide, so a test can hold many in one process.
 //!
 //! - [`Instance`]: the engine behind its lock, the bootstrap, the tasks
 //! - `drain`: waiting until nothing is under way any more
 //! - `task`: operations of several steps, written as `async fn`s; the engine is their executor
-//! - [`Lifetime`]: when it is made and closed; [`Users`]: who uses it
+//! - [`Lifetime`]: when it is made and closed, and what aborts the job; [`Users`]: who uses it
 //! - [`transports`]: which lane carried whose messages
 //! - `wait`: how a process waits
 //!
@@ -16,6 +16,7 @@ pub mod transports;
 mod users;
 mod wait;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -38,7 +39,7 @@ use crate::system::bootstrap::{AfterFinalize, Bootstrap, Job};
 use crate::system::lock;
 use crate::system::output;
 
-pub use lifetime::{Host, Lifetime};
+pub use lifetime::{Host, Lifetime, Stage};
 pub use task::Completion;
 #[cfg(feature = "sim")]
 pub use task::Operation;
@@ -50,7 +51,7 @@ pub use wait::Policy;
 pub struct Instance {
     engine: lock::Mutex<Engine>,
     bootstrap: Mutex<Box<dyn Bootstrap>>,
-    /// Business cards that were fetched before anybody needed them, as the launcher was about to be gone.
+    /// Business cards that were fetched before they were needed, because the launcher was about to end.
     kept: Mutex<FxHashMap<PeerIndex, Vec<u8>>>,
     tasks: Tasks,
     job: Job,
@@ -62,16 +63,18 @@ pub struct Instance {
     directory: Directory,
     /// Context ids of the communicators that sessions hold.
     lent: Mutex<FxHashSet<Context>>,
+    /// How many sessions there have been.
+    sessions: AtomicU64,
     attachment: Attachment,
-    /// Names the procedure that the calling thread is in, for reports.
+    /// Returns the name of the procedure that the calling thread is in, for reports.
     label: OnceLock<fn() -> &'static str>,
-    /// Tells the names of communicators, by their context ids.
+    /// Finds the names of communicators, by their context ids.
     names: OnceLock<fn() -> OwnNames>,
-    /// What goes on, in words, where what is pending does not say it.
+    /// What this process does, in words, where the list of pending requests does not say it.
     notes: Mutex<Slab<String>>,
-    /// When a wait that has not ended says what it waits for.
+    /// When a wait that has not ended prints what it waits for.
     report_at: Mutex<Option<Instant>>,
-    /// Says what this process waits for, where that is known better than by the engine's list.
+    /// Returns in words what this process waits for, where that is known better than from the engine's list.
     explain: Mutex<Option<Explain>>,
 }
 
@@ -81,7 +84,7 @@ pub enum Looked<T> {
     Found(T),
     /// Nothing.
     Nothing,
-    /// Tasks, from which it may come.
+    /// Nothing, but there are tasks to run, which may bring it.
     Tasks,
 }
 
@@ -99,7 +102,7 @@ impl Drop for Note {
 /// See [`Instance::set_explanation`].
 pub type Explain = fn(&Instance, &Engine, Names) -> String;
 
-/// A blocking receive looks so often for its message before it is posted. One that waits longer is in no hurry.
+/// How often a blocking receive looks for its message before it is posted. For one that waits longer the cost of posting does not matter.
 const ATTENDED_TURNS: u32 = 1000;
 
 impl Instance {
@@ -134,6 +137,7 @@ impl Instance {
             contexts: Contexts::new(me, size),
             directory: Directory::new(me, size),
             lent: Mutex::default(),
+            sessions: AtomicU64::new(0),
             attachment: Attachment::default(),
             label: OnceLock::new(),
             names: OnceLock::new(),
@@ -149,7 +153,7 @@ impl Instance {
         self.engine.lock()
     }
 
-    /// What the launcher said.
+    /// What the launcher says about the job.
     pub fn job(&self) -> &Job {
         &self.job
     }
@@ -169,7 +173,7 @@ impl Instance {
         self.bootstrap.lock()
     }
 
-    /// The connection to the launcher, if nobody uses it.
+    /// The connection to the launcher, if no other thread uses it.
     pub fn try_bootstrap(&self) -> Option<MutexGuard<'_, Box<dyn Bootstrap>>> {
         self.bootstrap.try_lock_for(std::time::Duration::from_millis(100))
     }
@@ -179,15 +183,15 @@ impl Instance {
         self.directory.me()
     }
 
-    /// The node of a process of the job: those of one node share memory. `WEFT_FAKE_NODES` makes several of one machine. Nothing is
-    /// known of processes of other jobs: each counts as alone.
+    /// The node of a process of the job: processes of one node share memory. `WEFT_FAKE_NODES` makes several nodes of one
+    /// machine. Nothing is known about processes of other jobs: each counts as alone on its node.
     pub fn node_of(&self, process: PeerIndex) -> u64 {
-        match process.number() {
-            rank if rank < self.job.size => {
+        match process.rank_in(self.job.size) {
+            Some(rank) => {
                 let nodes = self.settings.fake_nodes;
                 self.job.layout.pretended_node_of(rank, nodes)
             }
-            other => u64::MAX - u64::from(other),
+            None => u64::MAX - u64::from(process.number()),
         }
     }
 
@@ -202,41 +206,46 @@ impl Instance {
         &self.directory
     }
 
-    /// A context for a new communicator, which no other one has.
+    /// A context for a new communicator, which no other communicator has.
     pub fn new_context(&self) -> Context {
         self.contexts.make()
     }
 
-    /// Reports say in which procedure a thread waits: this tells its name.
+    /// A number for a new session, which no other one of the instance has or had. From 1: 0 stands for the World Model.
+    pub fn new_session_number(&self) -> u64 {
+        self.sessions.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Sets how reports find the name of the procedure in which a thread waits.
     pub fn set_label(&self, label: fn() -> &'static str) {
-        // Whoever came first has said it.
+        // The first caller has set it already.
         let _ = self.label.set(label);
     }
 
-    /// Reports call communicators by these names.
+    /// Sets how reports find the names of communicators.
     pub fn set_names(&self, names: fn() -> OwnNames) {
         let _ = self.names.set(names);
     }
 
-    /// The names of communicators now. Not while the engine is held: whoever holds their table may wait for the engine.
+    /// The names of communicators now. Not to be called while the engine is locked: a thread that holds their table may wait for the engine.
     pub fn names(&self) -> OwnNames {
         self.names
             .get()
             .map_or_else(|| Box::new(bare) as OwnNames, |names| names())
     }
 
-    /// A wait that goes on for longer than `after` from now says once on standard error what it waits for. `None` takes
-    /// that back.
+    /// A wait that goes on for longer than `after` from now prints once on standard error what it waits for. `None` turns
+    /// that off.
     pub fn report_after(&self, after: Option<Duration>) {
         *self.report_at.lock() = after.map(|after| Instant::now() + after);
     }
 
-    /// From now on reports say what `explain` makes of the engine, behind "and waits".
+    /// From now on reports contain what `explain` returns, after "and waits".
     pub fn set_explanation(&self, explain: Option<Explain>) {
         *self.explain.lock() = explain;
     }
 
-    /// Says what this process waits for, if it is time to.
+    /// Prints what this process waits for, if it is time to.
     #[cold]
     fn report_if_late(&self) {
         let mut report_at = self.report_at.lock();
@@ -251,14 +260,14 @@ impl Instance {
         eprintln!("[weft] rank {} is {report}", self.job.rank);
     }
 
-    /// Hears what the launcher has to say: it may ask for a report, or be gone.
+    /// Handles messages of the launcher: it may ask for a report, or be gone.
     #[cold]
     fn attend(&self) {
         let Some(mut bootstrap) = self.bootstrap.try_lock() else {
             return;
         };
         let attended = bootstrap.attend();
-        // Whoever holds the engine may wait for the launcher: never the other way round.
+        // A thread that holds the engine may wait for the launcher, never the other way round.
         drop(bootstrap);
         match attended {
             Ok(false) => {}
@@ -311,7 +320,7 @@ impl Instance {
         text
     }
 
-    /// Reports have this line until the result is dropped.
+    /// Reports contain this line until the result is dropped.
     pub fn note(self: &Arc<Self>, note: String) -> Note {
         let place = self.notes.lock().insert(note);
         Note {
@@ -326,14 +335,14 @@ impl Instance {
         self.run_ready_tasks() || any
     }
 
-    /// Looks for something and, where it is not there, once more after what progress can be made now. Tasks are left alone:
-    /// who has nothing that forbids it runs them and looks again.
+    /// Looks for something and, where it is not there, makes what progress can be made now and looks once more. It runs
+    /// no tasks: a caller that may run them does so and looks again.
     #[inline]
     pub fn look<T>(&self, check: impl FnMut(&mut Engine) -> Option<T>) -> Looked<T> {
         self.look_into(&mut self.engine(), check)
     }
 
-    /// The same of an engine that is locked.
+    /// The same with an engine that is locked.
     #[inline]
     pub fn look_into<T>(
         &self,
@@ -351,7 +360,7 @@ impl Instance {
         }
     }
 
-    /// Progress of the engine, with the business cards that it wants.
+    /// Progress of the engine, and fetching the business cards that it needs.
     #[inline]
     fn step_engine(&self, engine: &mut Engine, waits: bool) -> bool {
         let any = engine.progress(waits);
@@ -393,7 +402,7 @@ impl Instance {
         any
     }
 
-    /// Notes the context id of a communicator that a session holds: what happens there is no concern of the World Model.
+    /// Notes the context id of a communicator that a session holds: its messages do not concern the World Model.
     pub fn lend_context(&self, context: Context) {
         self.lent.lock().insert(context);
     }
@@ -408,8 +417,8 @@ impl Instance {
         !self.lent.lock().contains(&context)
     }
 
-    /// Tells the launcher that this process may exit. If that is the end of the launcher ([`AfterFinalize::Ends`]), all that a
-    /// later session may ask of it is fetched before: the business cards that are not known yet.
+    /// Tells the launcher that this process may exit. If the launcher ends with that ([`AfterFinalize::Ends`]), what a
+    /// later session may need from it is fetched first: the business cards that are not known yet.
     pub fn take_leave(&self) -> Result<()> {
         let unknown = match self.after_finalize() == AfterFinalize::Ends && !self.bootstrap().is_over() {
             true => self.unknown_cards(),
@@ -431,7 +440,7 @@ impl Instance {
         unknown_cards
     }
 
-    /// Takes business cards that came from elsewhere than the launcher.
+    /// Takes business cards that did not come from the launcher.
     pub fn keep_cards(&self, cards: impl IntoIterator<Item = (PeerIndex, Vec<u8>)>) {
         self.kept.lock().extend(cards);
     }
@@ -441,8 +450,8 @@ impl Instance {
         self.bootstrap().after_finalize()
     }
 
-    /// Comes to the launcher again, after [`Instance::take_leave`]; `connect` makes a new connection, where there can be
-    /// one.
+    /// Connects to the launcher again, after [`Instance::take_leave`]; `connect` makes a new connection, where one is
+    /// possible.
     pub fn resume(&self, connect: impl FnOnce() -> Result<Box<dyn Bootstrap>>) -> Result<()> {
         if self.after_finalize() == AfterFinalize::Returns {
             *self.bootstrap.lock() = connect()?;
@@ -450,8 +459,8 @@ impl Instance {
         Ok(())
     }
 
-    /// Starts a receive, and stays with it for a while where no other thread is kept waiting by that: `alone` says so of
-    /// what the caller has locked.
+    /// Starts a receive, and polls for it for a while unless that keeps another thread waiting: `alone` returns whether
+    /// no other thread waits for what the caller has locked.
     ///
     /// # Safety
     /// As for [`Engine::receive`].
@@ -481,7 +490,7 @@ impl Instance {
             };
             true
         };
-        // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
+        // SAFETY: the caller keeps the memory valid for writing, and uses it for nothing else, until the receive has ended.
         unsafe { engine.receive_attended(pattern, peer, memory, stays) }
     }
 

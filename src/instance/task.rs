@@ -1,6 +1,6 @@
-//! Operations of several steps: each is written once, as an `async fn` over sends and receives. A blocking call polls
-//! it where it stands while it makes progress ([`Instance::block_on`]); a nonblocking call makes it a task that
-//! progress polls ([`Instance::spawn`]); the simulator polls many in virtual time.
+//! Operations of several steps: each is written once, as an `async fn` over sends and receives. A blocking call polls its
+//! future in place while it makes progress ([`Instance::block_on`]); a nonblocking call makes it a task that progress
+//! polls ([`Instance::spawn`]); the simulator polls many in virtual time.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,7 +13,6 @@ use super::Instance;
 use crate::base::error::{Error, Result};
 use crate::base::slab::Slab;
 use crate::engine::request::{Outcome, RequestId, TaskId};
-use crate::err;
 
 /// What a task runs: it ends with the outcome of its request.
 pub type Operation = Pin<Box<dyn Future<Output = Result<Outcome>> + Send>>;
@@ -32,7 +31,7 @@ struct Task {
     request: RequestId,
 }
 
-/// The waker carries nothing but the task's number: whoever completes a request notes the number with the engine.
+/// The waker contains only the task's number: when a request completes, the number is recorded in the engine.
 static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, |_| (), |_| (), |_| ());
 
 fn clone(data: *const ()) -> RawWaker {
@@ -41,7 +40,7 @@ fn clone(data: *const ()) -> RawWaker {
 
 fn waker(task: Option<TaskId>) -> Waker {
     let number = task.map_or(0, |task| task.0 as usize + 1);
-    // SAFETY: the functions of the table never look behind the pointer, which is only a number.
+    // SAFETY: the functions of the table never dereference the pointer, which is only a number.
     unsafe { Waker::from_raw(RawWaker::new(std::ptr::without_provenance(number), &VTABLE)) }
 }
 
@@ -69,7 +68,7 @@ impl Instance {
     pub fn spawn(&self, operation: Operation) -> RequestId {
         let mut slab = self.tasks.slab.lock();
         let mut engine = self.engine();
-        // The request needs the task's number and the task the request's name.
+        // The request needs the task's number, and the task needs the request's name.
         let request = engine.bare_request();
         drop(engine);
         let task = TaskId(slab.insert(Task {
@@ -82,13 +81,14 @@ impl Instance {
         request
     }
 
-    /// Ends all that is under way, so that no operation that is dropped waits for the end of a request, and drops the tasks, which
-    /// keep the instance: for a simulated process that is gone.
+    /// Ends all that is under way, so that an operation that is dropped does not wait for the end of a request, and drops
+    /// the tasks, which hold references to the instance: for a simulated process that is gone.
     ///
     /// # Safety
     /// No lane of this instance does anything any more.
+    #[cfg(feature = "sim")]
     pub unsafe fn forsake(&self) {
-        let gone = err!(Other, "this process is gone");
+        let gone = crate::err!(Other, "this process is gone");
         // SAFETY: the caller says that nothing moves any more.
         unsafe { self.engine().end_all(&gone) };
         let tasks = std::mem::take(&mut *self.tasks.slab.lock());
@@ -139,7 +139,8 @@ impl Instance {
     }
 }
 
-/// The end of a request, to be awaited. Dropped before, it sees to it that the request touches no memory any more.
+/// The end of a request, to be awaited. If it is dropped before, it makes sure that the request touches no memory any
+/// more.
 pub struct Completion {
     instance: Arc<Instance>,
     state: TaskState,
@@ -151,7 +152,7 @@ enum TaskState {
 }
 
 impl Completion {
-    /// Of a request.
+    /// Awaits a request.
     pub fn of(instance: &Arc<Instance>, request: RequestId) -> Completion {
         Completion {
             instance: instance.clone(),
@@ -159,7 +160,7 @@ impl Completion {
         }
     }
 
-    /// Of something that has ended already, well or not.
+    /// The end of something that has ended already, with or without an error.
     pub fn of_outcome(instance: &Arc<Instance>, outcome: Outcome) -> Completion {
         Completion {
             instance: instance.clone(),
@@ -172,7 +173,7 @@ impl Completion {
         std::future::poll_fn(|context| self.poll_outcome(context)).await
     }
 
-    /// Of something that has ended already.
+    /// The end of something that has ended already.
     pub fn ended(instance: &Arc<Instance>, result: Result<Outcome>) -> Completion {
         Completion {
             instance: instance.clone(),
@@ -219,9 +220,23 @@ impl Future for Completion {
 impl Drop for Completion {
     fn drop(&mut self) {
         if let TaskState::UnderWay(id) = self.state {
+            let stays = EndsProcess;
             let instance = self.instance.clone();
             instance.engine().abandon(id);
             instance.wait_for(|engine| engine.take(id));
+            std::mem::forget(stays);
         }
+    }
+}
+
+/// Ends the process when it is dropped by a panic: the memory of a request that is still under way would be freed next.
+struct EndsProcess;
+
+impl Drop for EndsProcess {
+    fn drop(&mut self) {
+        eprintln!(
+            "weft: an operation was dropped where it could not be given up (the engine is locked): the process ends"
+        );
+        std::process::abort();
     }
 }

@@ -1,7 +1,7 @@
-//! Which lane carried whose messages (`WEFT_REPORT=transports`): each rank tells its own part at the beginning of
+//! Which lane carried whose messages (`WEFT_REPORT=transports`): each rank reports its own part at the beginning of
 //! `MPI_Finalize`, when all of it has happened, and rank 0 makes a table of all.
 //!
-//! [`Ways`] is what one rank tells, [`table`] draws it.
+//! [`TransportUse`] is what one rank reports, [`table`] formats it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,27 +10,27 @@ use std::ops::RangeInclusive;
 use crate::engine::Engine;
 use crate::instance::Instance;
 
-/// What one rank tells.
+/// What one rank reports.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Ways {
+pub struct TransportUse {
     /// The machine's name.
     host: String,
-    /// Its number in the job; pretended nodes have numbers of their own.
+    /// Its number in the job; pretended nodes (`WEFT_FAKE_NODES`) have numbers of their own.
     node: u64,
     /// The lanes that the rank opened.
     lanes: Vec<String>,
-    /// Ranks that it sent messages to, each with the place of the lane in `lanes`.
+    /// Ranks that it sent messages to, each with the index of the lane in `lanes`.
     to: Vec<(RangeInclusive<u32>, usize)>,
 }
 
-impl Ways {
-    /// Of this process, until now.
-    pub fn of(instance: &Instance) -> Ways {
+impl TransportUse {
+    /// What this process has used until now.
+    pub fn of(instance: &Instance) -> TransportUse {
         let host = nix::unistd::gethostname().ok();
         let host = host.and_then(|name| name.into_string().ok()).unwrap_or_default();
         let engine = instance.engine();
-        Ways {
-            // Blanks stand between the words of the encoded text.
+        TransportUse {
+            // Spaces separate the words of the encoded text.
             host: match host.replace(char::is_whitespace, "_") {
                 host if host.is_empty() => "localhost".into(),
                 host => host,
@@ -51,9 +51,9 @@ impl Ways {
         text
     }
 
-    /// Of a text, in a job of so many ranks; `None`: it makes no sense.
-    pub fn decode(text: &str, ranks: usize) -> Option<Ways> {
-        // Without lanes there are two blanks.
+    /// Reads the text of a rank, in a job of `ranks` ranks; `None`: the text is not valid.
+    pub fn decode(text: &str, ranks: usize) -> Option<TransportUse> {
+        // Without lanes there are two spaces.
         let mut words = text.split(' ');
         let (host, node) = (words.next()?.to_string(), words.next()?.parse().ok()?);
         let lanes: Vec<String> = (words.next()?.split(',').filter(|name| !name.is_empty()))
@@ -68,7 +68,7 @@ impl Ways {
                 Some((first.parse().ok()?..=last, lane))
             })
             .collect();
-        Some(Ways {
+        Some(TransportUse {
             host,
             node,
             lanes,
@@ -86,7 +86,7 @@ impl Ways {
     }
 }
 
-/// Ranks one after another that have the same, put together. Ranks ascend.
+/// Consecutive ranks with the same value, as ranges. Ranks ascend.
 fn ranges<T: PartialEq>(each: impl IntoIterator<Item = (u32, T)>) -> Vec<(RangeInclusive<u32>, T)> {
     let mut ranges: Vec<(RangeInclusive<u32>, T)> = Vec::new();
     for (rank, what) in each {
@@ -110,8 +110,8 @@ fn list(ranks: impl IntoIterator<Item = u32>) -> String {
     words.collect::<Vec<_>>().join(",")
 }
 
-/// The names of the nodes by their numbers. Where several have the same, as pretended ones have, the number comes with it.
-fn names(all: &[Option<Ways>]) -> BTreeMap<u64, String> {
+/// The names of the nodes by their numbers. Where several nodes have the same name, as pretended ones do, the number is added.
+fn names(all: &[Option<TransportUse>]) -> BTreeMap<u64, String> {
     let nodes: BTreeMap<u64, &str> = (all.iter().flatten())
         .map(|ways| (ways.node, ways.host.as_str()))
         .collect();
@@ -125,9 +125,9 @@ fn names(all: &[Option<Ways>]) -> BTreeMap<u64, String> {
     nodes.iter().map(name).collect()
 }
 
-/// The table for people, from what each rank told, in the order of ranks; `None`: it was not asked. `by_rank`: a line for each
-/// rank, and not for each pair of hosts.
-pub fn table(all: &[Option<Ways>], by_rank: bool) -> String {
+/// The table for people, from what each rank reports, in the order of ranks; `None`: it was not asked. `by_rank`: a line
+/// for each rank, instead of one for each pair of hosts.
+pub fn table(all: &[Option<TransportUse>], by_rank: bool) -> String {
     let names = names(all);
     let mut lines = match by_rank {
         true => rank_by_rank(all, &names),
@@ -147,7 +147,7 @@ pub fn table(all: &[Option<Ways>], by_rank: bool) -> String {
     lines.iter().map(|line| format!("[weft] {line}\n")).collect()
 }
 
-fn rank_by_rank(all: &[Option<Ways>], names: &BTreeMap<u64, String>) -> Vec<String> {
+fn rank_by_rank(all: &[Option<TransportUse>], names: &BTreeMap<u64, String>) -> Vec<String> {
     let mut lines = vec!["transports, rank by rank: which lane carried whose messages to whom".to_string()];
     for (rank, ways) in all.iter().enumerate() {
         let Some(ways) = ways else { continue };
@@ -170,7 +170,7 @@ fn rank_by_rank(all: &[Option<Ways>], names: &BTreeMap<u64, String>) -> Vec<Stri
     lines
 }
 
-fn host_by_host(all: &[Option<Ways>], names: &BTreeMap<u64, String>) -> Vec<String> {
+fn host_by_host(all: &[Option<TransportUse>], names: &BTreeMap<u64, String>) -> Vec<String> {
     let mut hosts = vec![["host", "ranks", "lanes open"].map(String::from)];
     for (node, name) in names {
         let mine = || {
@@ -219,7 +219,7 @@ fn host_by_host(all: &[Option<Ways>], names: &BTreeMap<u64, String>) -> Vec<Stri
     lines
 }
 
-/// Columns as wide as their widest cell, two blanks apart.
+/// Columns as wide as their widest cell, two spaces apart.
 pub fn columns<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> Vec<String> {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
@@ -238,8 +238,8 @@ pub fn columns<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> Vec<String> 
 mod tests {
     use super::*;
 
-    fn ways(host: &str, node: u64, to: &[(u32, u32, usize)]) -> Option<Ways> {
-        Some(Ways {
+    fn ways(host: &str, node: u64, to: &[(u32, u32, usize)]) -> Option<TransportUse> {
+        Some(TransportUse {
             host: host.into(),
             node,
             lanes: vec!["shm".into(), "ofi/tcp;ofi_rxm".into()],
@@ -252,14 +252,14 @@ mod tests {
 
     #[test]
     fn a_text_comes_back() {
-        let alone = Ways {
+        let alone = TransportUse {
             host: "a".into(),
             node: 7,
             lanes: Vec::new(),
             to: Vec::new(),
         };
         for ways in [ways("alpha", 0, &[(1, 3, 0), (5, 5, 1)]).unwrap(), alone] {
-            assert_eq!(Ways::decode(&ways.encode(), 6), Some(ways));
+            assert_eq!(TransportUse::decode(&ways.encode(), 6), Some(ways));
         }
         for bad in [
             "",
@@ -272,7 +272,7 @@ mod tests {
             "a 1 shm 2-6=0",
             "a 1 shm  ",
         ] {
-            assert_eq!(Ways::decode(bad, 6), None, "{bad}");
+            assert_eq!(TransportUse::decode(bad, 6), None, "{bad}");
         }
     }
 

@@ -1,5 +1,5 @@
-//! How a process waits: it spins while a spin pays, then yields its core, then sleeps on what a peer or the
-//! transport can ring.
+//! How a process waits: it spins while that is worth it, then yields its core, then sleeps on descriptors through which a
+//! peer or the transport can wake it.
 
 use std::future::Future;
 use std::os::fd::{AsRawFd, RawFd};
@@ -14,32 +14,33 @@ use crate::engine::{Armed, Engine};
 use crate::system::bootstrap::Job;
 use crate::system::lock::MutexGuard;
 
-/// For how long to spin and to yield.
+/// How long to spin and to yield.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
     /// Spin for this long.
     pub spin: Duration,
     /// Then yield the core at each turn for this long, and sleep from then on.
     pub yields: Duration,
-    /// The longest sleep where a descriptor is to end it: what a peer's silence may cost. With a very long one, a test hangs
-    /// whose process is not woken.
+    /// The longest sleep where a descriptor is to end it: the most that a missed wake-up may cost. With a very long one,
+    /// a test hangs if its process is not woken.
     pub sleep: Duration,
 }
 
-/// Where each rank has a core, a spin costs nobody anything; one shorter than the pauses that a busy machine makes costs
-/// half a microsecond of latency (seen with 200 µs).
+/// Where each rank has a core, a spin costs no other rank anything; one that is shorter than the pauses of a busy machine
+/// adds half a microsecond of latency (seen with 200 µs).
 const SPIN: Duration = Duration::from_millis(2);
 const YIELD: Duration = Duration::from_millis(2);
-/// The first sleep of a wait; each is twice as long as the one before, up to the longest: this one without a descriptor to wake it,
-/// and otherwise [`Policy::sleep`].
+/// The first sleep of a wait; each is twice as long as the one before. Without a descriptor to wake the process, this is
+/// also the longest; otherwise [`Policy::sleep`] is.
 const NAP: Duration = Duration::from_micros(50);
 const NAP_MAX: Duration = Duration::from_millis(2);
-/// After so many sleeps they do not become longer.
+/// After this many sleeps they do not become longer.
 const NAPS: u32 = 9;
 
 impl Policy {
-    /// By the settings, and by whether each rank of the machine has a processor. Those count that the launcher, or where it
-    /// does not say this process, may use: the affinity mask and the quota of the control group are in that number.
+    /// By the settings, and by whether each rank of the machine has a processor. The processors that count are those that
+    /// the launcher may use, or this process where the launcher does not say: the affinity mask and the quota of the
+    /// control group limit that number.
     pub fn new(settings: &Settings, job: &Job) -> Policy {
         let cores = match job.processors {
             Some(processors) => processors as usize,
@@ -89,7 +90,7 @@ impl Idle {
     #[inline]
     fn rest(&mut self, policy: &Policy, early: bool) -> Rest {
         self.polls = self.polls.wrapping_add(1);
-        // Who has slept, and has been woken for nothing, goes on sleeping.
+        // A process that has slept and was woken for nothing goes on sleeping.
         if early || self.naps != 0 {
             return Rest::Sleep;
         }
@@ -117,8 +118,8 @@ impl Instance {
         self.wait_for_all(|_| false, check)
     }
 
-    /// The same; `needs` tells of requests all of which have ended when it returns, so that reasons can be given where one of
-    /// them never will.
+    /// The same. `needs` returns requests, all of which have ended when this returns; with them reasons can be given
+    /// where one of them never will end.
     pub fn wait_for_all<T>(
         &self,
         needs: impl Fn(RequestId) -> bool,
@@ -151,8 +152,8 @@ impl Instance {
         }
     }
 
-    /// Runs an operation to its end that waits for more than requests: for lanes, for the launcher. It is polled at each
-    /// turn.
+    /// Runs to its end an operation that waits for more than requests: for lanes, or for the launcher. It is polled at
+    /// each turn.
     pub fn block_on_turns<T>(&self, operation: impl Future<Output = T>) -> T {
         let mut operation = std::pin::pin!(operation);
         let mut context = Context::from_waker(Waker::noop());
@@ -170,7 +171,7 @@ impl Instance {
         }
     }
 
-    /// After a turn that found nothing: spins, yields or sleeps, and others get the engine meanwhile.
+    /// After a turn that found nothing: spins, yields or sleeps; other threads get the engine meanwhile.
     #[inline]
     fn rest<'a>(
         &'a self,
@@ -226,7 +227,7 @@ impl Instance {
     }
 }
 
-/// Sleeps until one of the descriptors can be read, or for `longest`; tells which can be read.
+/// Sleeps until one of the descriptors can be read, or for `longest`; returns which can be read.
 fn sleep(descriptors: &[RawFd], longest: Duration) -> Vec<bool> {
     let mut polled: Vec<libc::pollfd> = descriptors
         .iter()
@@ -252,7 +253,7 @@ mod tests {
     use crate::system::bootstrap::Bootstrap;
     use crate::system::bootstrap::singleton::Singleton;
 
-    /// Whether waits spin, with so many ranks on a machine whose launcher shares out so many processors.
+    /// Whether waits spin, by the number of ranks on this machine and of the processors that the launcher shares out.
     fn spins(ranks: u32, processors: u32, spin_us: &str) -> bool {
         let settings = Settings::read(|name| (name == "WEFT_SPIN_US").then(|| spin_us.into())).unwrap();
         let job = Job {
@@ -267,7 +268,7 @@ mod tests {
     fn waits_spin_where_each_rank_has_a_processor() {
         assert!(spins(1, 1, "") && spins(2, 2, "") && spins(2, 8, ""));
         assert!(!spins(2, 1, "") && !spins(9, 8, ""));
-        // Who sets it knows better.
+        // A user who sets it knows better.
         assert!(spins(9, 8, "10") && !spins(1, 8, "0"));
     }
 }

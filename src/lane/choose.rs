@@ -1,8 +1,5 @@
 //! Which lanes a process opens: by the settings, and by where the job's processes are.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-
 use super::Lane;
 use super::loopback::Loopback;
 use super::ofi::{OfiLane, shm_room};
@@ -12,9 +9,9 @@ use crate::base::settings::Settings;
 use crate::base::startup::Ledger;
 use crate::system::bootstrap::Job;
 use crate::system::fabric::select;
-use crate::system::locality::pretended_node;
+use crate::system::locality::{pid_namespace, pretended_node};
 
-/// What the settings want.
+/// The lanes that the settings ask for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wanted {
     /// The lane over shared memory.
@@ -26,7 +23,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// `fi_provider` is libfabric's own setting, `FI_PROVIDER`. Who names a provider wants that.
+    /// `fi_provider` is libfabric's own setting, `FI_PROVIDER`. A user who names a provider gets that one.
     pub fn of(settings: &Settings, fi_provider: Option<String>) -> Wanted {
         let named = !settings.lanes.is_empty();
         let provider = settings.provider.is_some() || fi_provider.is_some_and(|name| !name.is_empty());
@@ -51,11 +48,11 @@ impl Wanted {
     }
 }
 
-/// Opens the lanes of a process, the way to itself first. `spins`: whether each process has a core, and waits may spin; see
-/// [`OfiLane::open`], too; `token` is random.
+/// Opens the lanes of a process, its loopback lane first. `spins`: whether each process has a core, so that waits may
+/// spin; see also [`OfiLane::open`]. `token` is random.
 ///
-/// Where all processes are on one machine and shared memory reaches them, libfabric is not touched: asking it for its
-/// providers alone can take longer than all the rest of a start.
+/// Where all processes are on one machine and shared memory reaches them, libfabric is not used: asking it for its
+/// providers alone can take longer than the rest of the start.
 pub fn open(
     settings: &Settings,
     job: &Job,
@@ -63,7 +60,7 @@ pub fn open(
     token: u64,
     ledger: &Ledger,
 ) -> Result<Vec<Box<dyn Lane>>> {
-    // Also where nothing goes over it.
+    // Also where it carries no message.
     select::check_interface(settings, job.local_only)?;
     let mut lanes: Vec<Box<dyn Lane>> = vec![Box::new(Loopback::default())];
     if job.size == 1 {
@@ -87,7 +84,7 @@ pub fn open(
                 lanes.push(Box::new(lane));
                 reaches_all = job.local_only && settings.fake_nodes <= 1 && shares_pids_with_launcher(job);
             }
-            // libfabric takes its place.
+            // libfabric is used instead.
             Err(_) if wanted.ofi => {}
             Err(error) => return Err(error),
         }
@@ -101,12 +98,11 @@ pub fn open(
     Ok(lanes)
 }
 
-/// Ranks that were started in containers of their own are on one machine, and can't share memory all the same. Where the launcher
-/// does not tell its namespace, nobody knows.
+/// Ranks that were started in separate containers are on one machine, and still can't share memory. Where the launcher
+/// does not tell its namespace, it is not known whether they can.
 fn shares_pids_with_launcher(job: &Job) -> bool {
-    let own = fs::metadata("/proc/self/ns/pid").map(|namespace| namespace.ino());
     job.launcher_pids
-        .is_some_and(|theirs| own.is_ok_and(|own| own == theirs))
+        .is_some_and(|theirs| pid_namespace().is_ok_and(|own| own == theirs))
 }
 
 #[cfg(test)]
@@ -152,7 +148,7 @@ mod tests {
             size,
             local_only: size == local_ranks,
             local_ranks,
-            launcher_pids: fs::metadata("/proc/self/ns/pid").ok().map(|one| one.ino()),
+            launcher_pids: pid_namespace().ok(),
             ..Singleton::new().job().clone()
         }
     }
@@ -174,7 +170,7 @@ mod tests {
         assert_eq!(opened(&[("WEFT_LANES", "shm,ofi")], &job(1, 1)), ["loopback"]);
         assert_eq!(opened(&[], &job(2, 2)), ["loopback", "shm"]);
         assert_eq!(opened(&[("WEFT_LANES", "shm")], &job(2, 2)), ["loopback", "shm"]);
-        // Who names it gets it, however many are here.
+        // A user who names it gets it, whatever the number of ranks here.
         assert_eq!(opened(&[("WEFT_LANES", "shm")], &job(2, 1)), ["loopback", "shm"]);
     }
 
@@ -186,10 +182,10 @@ mod tests {
         let shm_and_ofi = ["loopback", "shm", &ofi];
         assert_eq!(opened(&both, &job(2, 2)), shm_and_ofi);
         assert_eq!(opened(&both, &job(3, 2)), shm_and_ofi);
-        // Nobody else is on this machine.
+        // No other rank is on this machine.
         assert_eq!(opened(&both, &job(2, 1)), ["loopback", &ofi]);
         assert_eq!(opened(&[("WEFT_PROVIDER", tcp)], &job(2, 2)), ["loopback", &ofi]);
-        // By default: nodes that are made up, other machines, a launcher in another namespace or in one that is not told.
+        // By default: pretended nodes, other machines, a launcher in another or an unknown namespace.
         let names = |values: &[_], job: &Job| opened(values, job).len();
         assert_eq!(names(&[("WEFT_FAKE_NODES", "2")], &job(2, 2)), 3);
         assert_eq!(names(&[("WEFT_FAKE_NODES", "1")], &job(2, 2)), 2);

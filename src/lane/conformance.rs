@@ -1,7 +1,7 @@
 //! What every lane must do, as tests over two lanes of one process that any implementation can run.
 //!
-//! A lane's own tests call [`run`] with a function that makes a connected-to-be pair. Every wait is bounded by a
-//! deadline, so a lane that loses something fails rather than hangs.
+//! A lane's own tests call [`run`] with a function that makes a pair of lanes, not yet connected. Every wait is bounded
+//! by a deadline, so a lane that loses something fails rather than hangs.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Default)]
 pub(crate) struct Log {
     pub messages: Vec<Vec<u8>>,
-    /// How many have come, also of those that a test has taken out.
+    /// How many have come, including those that a test has taken out.
     pub arrived: usize,
     pub completed: Vec<(u64, Result<()>)>,
     pub lost: Vec<(PeerIndex, Error)>,
@@ -49,7 +49,7 @@ pub(crate) struct Pair<L> {
 
 const HEADER: [u8; 40] = *b"a header of forty bytes, as the engine's";
 
-/// Bytes that tell their place and their message.
+/// Bytes that depend on their offset and their message.
 pub(crate) fn pattern(seed: usize, len: usize) -> Vec<u8> {
     (0..len)
         .map(|at| (at.wrapping_mul(31) ^ (at >> 8).wrapping_mul(7) ^ seed.wrapping_mul(131)) as u8)
@@ -68,7 +68,7 @@ impl<L: Lane> Pair<L> {
         Pair::unconnected(lanes)
     }
 
-    /// Two lanes that are to be told of each other.
+    /// Two lanes, not yet connected to each other.
     pub(crate) fn unconnected(lanes: [L; 2]) -> Pair<L> {
         Pair {
             lanes,
@@ -99,7 +99,7 @@ impl<L: Lane> Pair<L> {
         }
     }
 
-    /// Sends from lane `from`, polling while the lane says again, or as much is on its way as the other one may leave waiting.
+    /// Sends from lane `from`, polling while the lane returns [`Sent::Again`], or while as much is on its way as the other lane may leave waiting.
     pub(crate) fn send(&mut self, from: usize, payload: &[u8], token: u64) -> Sent {
         let start = Instant::now();
         let to = 1 - from;
@@ -110,7 +110,9 @@ impl<L: Lane> Pair<L> {
         loop {
             let to = PeerIndex::new(to as u32);
             // SAFETY: the tests keep payloads until their completion, or until the lanes are closed.
-            match unsafe { self.lanes[from].send(to, &HEADER, payload, token) }.expect("sending works") {
+            match unsafe { self.lanes[from].send(to, &HEADER, Piece::of(payload), token) }
+                .expect("sending works")
+            {
                 Sent::Again => self.poll(),
                 other => {
                     self.sent[from] += 1;
@@ -119,7 +121,7 @@ impl<L: Lane> Pair<L> {
             }
             assert!(
                 start.elapsed() < PATIENCE,
-                "{}: sending says again for ever",
+                "{}: sending says again forever",
                 self.lanes[0].name()
             );
         }
@@ -140,7 +142,7 @@ impl<L: Lane> Pair<L> {
             }
             assert!(
                 start.elapsed() < PATIENCE,
-                "{}: reading says again for ever",
+                "{}: reading says again forever",
                 self.lanes[0].name()
             );
         }
@@ -151,7 +153,7 @@ impl<L: Lane> Pair<L> {
     }
 }
 
-/// All of it. `make` gives two fresh lanes each time.
+/// Runs all tests. `make` returns two fresh lanes each time.
 pub(crate) fn run<L: Lane>(mut make: impl FnMut() -> [L; 2]) {
     let mut pair = Pair::new(make());
     sizes(&mut pair);
@@ -221,7 +223,7 @@ fn packed<L: Lane>(pair: &mut Pair<L>) {
         loop {
             let sent = pair.lanes[0].send_packed(PeerIndex::new(1), &HEADER, payload.len(), &mut |into| {
                 assert_eq!(into.len(), payload.len());
-                into.fill_from(&payload);
+                into.fill_from(&payload[..]);
             });
             match sent.expect("sending works") {
                 Sent::Done => break,
@@ -230,7 +232,7 @@ fn packed<L: Lane>(pair: &mut Pair<L>) {
             }
             assert!(
                 start.elapsed() < PATIENCE,
-                "{}: again for ever",
+                "{}: again forever",
                 pair.lanes[0].name()
             );
         }
@@ -245,7 +247,7 @@ fn packed<L: Lane>(pair: &mut Pair<L>) {
     }
 }
 
-/// Many messages of mixed sizes, as fast as the lane takes them, arrive once each; in order where it says so.
+/// Many messages of mixed sizes, as fast as the lane takes them, arrive once each; in order where it promises that.
 fn order<L: Lane>(pair: &mut Pair<L>) {
     let limits = pair.lanes[0].limits();
     let most = limits.message - HEADER.len();
@@ -394,8 +396,8 @@ fn reads<L: Lane>(pair: &mut Pair<L>) {
     pair.drain();
 }
 
-/// Pieces of a buffer, of lengths that go round, with gaps between, and those of odd places before those of even ones: what is
-/// first in the data need not be first in memory.
+/// Pieces of a buffer, with lengths from the list in turn and gaps between, the pieces at odd positions before those at
+/// even ones: what comes first in the data need not come first in memory.
 fn scattered(buffer: &mut [u8], lengths: &[usize], count: usize) -> Vec<Piece> {
     let mut rest = buffer;
     let mut pieces = Vec::new();
@@ -497,7 +499,7 @@ fn reads_from_pieces<L: Lane>(pair: &mut Pair<L>) {
         assert!(key.0.len() <= RemoteKey::MAX);
         let end = data.len();
         let quarter = end / 4;
-        // Whole, in four reads that follow each other, again from somewhere, and before where that was.
+        // Whole, in four consecutive reads, then from other offsets, also lower ones.
         let ranges = [
             0..end,
             0..quarter,
@@ -509,10 +511,10 @@ fn reads_from_pieces<L: Lane>(pair: &mut Pair<L>) {
             end - 1..end,
         ];
         for (number, range) in ranges.into_iter().enumerate() {
-            let mut flat = vec![0; range.len()];
+            let mut contiguous = vec![0; range.len()];
             let mut buffer = vec![0xee; 8 << 20];
             let pieces = match number % 2 {
-                0 => vec![Piece::of_mut(&mut flat)],
+                0 => vec![Piece::of_mut(&mut contiguous)],
                 _ => {
                     // The last piece takes what is left over.
                     let mut pieces = scattered(&mut buffer, &[777], range.len() / 777 + 2);
@@ -533,7 +535,7 @@ fn reads_from_pieces<L: Lane>(pair: &mut Pair<L>) {
                 assert_eq!(pair.logs[0].completed.remove(0), (44, Ok(())));
             }
             let got = match number % 2 {
-                0 => flat,
+                0 => contiguous,
                 _ => gathered(&buffer, &pieces),
             };
             assert!(
@@ -558,7 +560,7 @@ fn reads_from_pieces<L: Lane>(pair: &mut Pair<L>) {
     }
 }
 
-/// Keys that came off a wire broken are errors.
+/// Invalid keys are errors.
 fn bad_keys<L: Lane>(pair: &mut Pair<L>) {
     let mut into = [0u8; 16];
     for bytes in [vec![], vec![0], vec![0xff; 24], vec![0xff; 64], vec![0; 23]] {
@@ -576,7 +578,7 @@ fn bad_keys<L: Lane>(pair: &mut Pair<L>) {
     }
 }
 
-/// Addresses that came off a wire broken are errors, and change nothing.
+/// Invalid addresses are errors, and change nothing.
 fn bad_addresses<L: Lane>(pair: &mut Pair<L>) {
     let good = pair.lanes[1].address();
     let mut broken = vec![vec![], vec![0], vec![0xff; 8], vec![0xff; 300]];
@@ -607,7 +609,7 @@ fn unknown_peer<L: Lane>(pair: &mut Pair<L>) {
     for len in [0, 900, pair.lanes[0].limits().message - HEADER.len()] {
         let payload = vec![0; len];
         // SAFETY: `payload` lives on; the call is refused.
-        assert!(unsafe { pair.lanes[0].send(PeerIndex::new(99), &HEADER, &payload, 1) }.is_err());
+        assert!(unsafe { pair.lanes[0].send(PeerIndex::new(99), &HEADER, Piece::of(&payload), 1) }.is_err());
     }
 }
 
@@ -619,7 +621,7 @@ fn close_while_busy<L: Lane>(mut pair: Pair<L>) {
     pair.poll_until("a first message", |pair| !pair.logs[1].messages.is_empty());
     for token in 0..50 {
         // SAFETY: the payload outlives the lanes.
-        let _ = unsafe { pair.lanes[0].send(PeerIndex::new(1), &HEADER, &payload, token) };
+        let _ = unsafe { pair.lanes[0].send(PeerIndex::new(1), &HEADER, Piece::of(&payload), token) };
     }
     if pair.lanes[0].limits().rma {
         // SAFETY: both buffers outlive the lanes.

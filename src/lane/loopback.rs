@@ -3,10 +3,13 @@
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
 
+use rustc_hash::FxHashMap;
+
 use super::{Lane, Limits, Region, RemoteKey, Sent, Sink};
 use crate::base::bytes::RawRoom;
 use crate::base::error::Result;
-use crate::data::pieces::Piece;
+use crate::data::kind::MemoryKind;
+use crate::data::pieces::{Piece, total};
 use crate::err;
 use crate::identity::PeerIndex;
 
@@ -16,6 +19,9 @@ pub struct Loopback {
     queue: VecDeque<Vec<u8>>,
     /// Buffers of delivered messages, for the next ones.
     spare: Vec<Vec<u8>>,
+    /// What may be read, by the number that is its key.
+    regions: FxHashMap<u64, Piece>,
+    next_region: u64,
 }
 
 /// More spare buffers than this, or longer ones than `SPARE_BYTES`, are given back.
@@ -54,10 +60,11 @@ impl Lane for Loopback {
         Ok(())
     }
 
-    unsafe fn send(&mut self, _: PeerIndex, header: &[u8], payload: &[u8], _: u64) -> Result<Sent> {
+    unsafe fn send(&mut self, _: PeerIndex, header: &[u8], payload: Piece, _: u64) -> Result<Sent> {
         let mut message = self.spare.pop().unwrap_or_default();
         message.extend_from_slice(header);
-        message.extend_from_slice(payload);
+        // SAFETY: the caller says that the payload is readable.
+        unsafe { payload.bytes() }.append_to(&mut message);
         self.queue.push_back(message);
         Ok(Sent::Done)
     }
@@ -79,7 +86,7 @@ impl Lane for Loopback {
 
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<bool> {
         let waiting = self.queue.len();
-        // Every wait for other processes comes by here.
+        // Every wait for other processes polls this lane too.
         if waiting == 0 {
             return Ok(false);
         }
@@ -94,14 +101,18 @@ impl Lane for Loopback {
     }
 
     unsafe fn register(&mut self, pieces: &[Piece]) -> Result<(Region, RemoteKey)> {
-        let &[Piece { address, .. }] = pieces else {
+        let &[piece] = pieces else {
             return Err(err!(Intern, "the lane loopback registers one piece at a time"));
         };
-        let address = address.expose_provenance() as u64;
-        Ok((Region(0), RemoteKey(address.to_le_bytes().to_vec())))
+        let region = self.next_region;
+        self.next_region += 1;
+        self.regions.insert(region, piece);
+        Ok((Region(region), RemoteKey(region.to_le_bytes().to_vec())))
     }
 
-    fn deregister(&mut self, _: Region) {}
+    fn deregister(&mut self, Region(region): Region) {
+        self.regions.remove(&region);
+    }
 
     unsafe fn read(
         &mut self,
@@ -111,22 +122,24 @@ impl Lane for Loopback {
         into: &[Piece],
         _: u64,
     ) -> Result<Sent> {
-        let Ok(address) = <[u8; 8]>::try_from(key.0.as_slice()) else {
+        let number = <[u8; 8]>::try_from(key.0.as_slice()).map(u64::from_le_bytes);
+        let Some(from) = number.ok().and_then(|number| self.regions.get(&number)) else {
+            return Err(err!(Other, "the memory to be read is not registered any more"));
+        };
+        let (len, within) = (total(into), usize::try_from(offset).ok());
+        let Some(mut at) = within.filter(|at| *at <= from.len && len <= from.len - at) else {
             return Err(err!(
                 Intern,
-                "a loopback key has 8 bytes, this one {}",
-                key.0.len()
+                "a read of {len} bytes at {offset} is outside the {} bytes that are registered",
+                from.len
             ));
         };
-        let mut from: *const u8 =
-            std::ptr::with_exposed_provenance((u64::from_le_bytes(address) + offset) as usize);
         for piece in into {
-            // SAFETY: the address was made by `register` of this process and is still registered; `into` is the caller's
-            // promise. A send to oneself may overlap its receive only in an erroneous program; `copy` bears it.
-            unsafe {
-                std::ptr::copy(from, piece.address, piece.len);
-                from = from.add(piece.len);
-            }
+            let (MemoryKind::System, MemoryKind::System) = (from.kind, piece.kind);
+            // SAFETY: within a registered region, which is readable until it is deregistered; the pieces are writable, as the caller
+            // says. A send to oneself may overlap its receive only in an erroneous program; `copy` permits that.
+            unsafe { std::ptr::copy(from.address.add(at), piece.address, piece.len) };
+            at += piece.len;
         }
         Ok(Sent::Done)
     }
@@ -159,8 +172,29 @@ mod tests {
         assert!(lane.can_sleep() && lane.arm().is_none() && lane.is_drained());
         assert!(!lane.is_registered() && !lane.rings_for_room(PeerIndex::new(0)) && !lane.sleeps_early());
         // SAFETY: the message is copied.
-        let sent = unsafe { lane.send(PeerIndex::new(0), &[1], &[2], 0) };
+        let sent = unsafe { lane.send(PeerIndex::new(0), &[1], Piece::of(&[2]), 0) };
         assert_eq!(sent, Ok(Sent::Done));
         assert!(!lane.can_sleep() && !lane.is_drained());
+    }
+
+    #[test]
+    fn only_what_is_registered_is_read() {
+        let mut lane = Loopback::default();
+        let (source, mut target) = ([1u8, 2, 3, 4], [0u8; 3]);
+        let me = PeerIndex::new(0);
+        let into = [Piece::of_mut(&mut target)];
+        // SAFETY: both arrays outlive the lane's use of them.
+        unsafe {
+            let (region, key) = lane.register(&[Piece::of(&source)]).expect("one piece");
+            assert_eq!(lane.read(me, &key, 1, &into, 0), Ok(Sent::Done));
+            for beyond in [2, 5, u64::MAX] {
+                assert!(lane.read(me, &key, beyond, &into, 0).is_err());
+            }
+            lane.deregister(region);
+            assert!(lane.read(me, &key, 0, &into, 0).is_err());
+            let (_, other) = lane.register(&[Piece::of(&source)]).expect("one piece");
+            assert_ne!(key, other);
+        }
+        assert_eq!(target, [2, 3, 4]);
     }
 }

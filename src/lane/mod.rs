@@ -1,5 +1,5 @@
-//! Lanes carry active messages between processes, in order per peer where they can, and read remote memory where
-//! they can. Matching, protocols and requests live above them, in the engine.
+//! Lanes carry messages between processes, in order per peer where they can, and read remote memory where they can.
+//! Matching, protocols and requests are above them, in the engine.
 //!
 //! A lane has no threads of its own and no locks: the engine owns it and calls it.
 //!
@@ -21,7 +21,7 @@ use crate::base::error::{Error, Result};
 use crate::data::pieces::Piece;
 use crate::identity::{PeerIndex, ProcessName};
 
-/// Bytes of the header that stands in front of each message.
+/// Bytes of the header at the start of each message.
 pub const HEADER_BYTES: usize = 40;
 
 /// What a lane can carry.
@@ -29,41 +29,42 @@ pub const HEADER_BYTES: usize = 40;
 pub struct Limits {
     /// Header and payload up to this many bytes never return [`Sent::Pending`]: the lane copies them.
     pub buffered: usize,
-    /// The largest header and payload of one active message.
+    /// The largest header and payload of one message.
     pub message: usize,
-    /// The least payload of a message that is a piece of a longer one, but for the last one: pieces become longer towards the middle,
-    /// up to what `message` has room for. A lane whose two sides copy at the same time has short ones at the ends.
+    /// The least payload of a message that is a piece of a longer one, except for the last: pieces are longer towards the
+    /// middle, up to what `message` has room for. A lane whose two sides copy at the same time uses short ones at the
+    /// ends.
     pub piece: usize,
     /// Whether messages of one peer arrive in the order in which they were sent. Where not, the engine puts them
     /// in order by their sequence number.
     pub ordered: bool,
     /// Whether [`Lane::register`] and [`Lane::read`] work.
     pub rma: bool,
-    /// From this message size on a rendezvous reads remote memory rather than receiving `Data` messages (bytes).
+    /// From this message size in bytes on, a rendezvous reads remote memory instead of receiving `Data` messages.
     pub rma_from: usize,
-    /// Memory that is not one run is read into directly where its runs have so many bytes on average: the price of a further
-    /// piece is what it costs to copy about so many (`usize::MAX`: it is never worth while).
+    /// Data is read directly into memory that is not one run if its runs have this many bytes on average: a further piece
+    /// costs about as much as copying this many bytes (`usize::MAX`: it is never worth while).
     pub read_run: usize,
-    /// Likewise, memory that is not one run is registered.
+    /// The same limit for registering memory that is not one run.
     pub register_run: usize,
     /// Up to this many payload bytes a message is sent eagerly.
     pub eager: usize,
-    /// Up to this many payload bytes a message that is too long for that is pipelined: sent in pieces of at most `message`, without
-    /// waiting for its receive. 0: none is.
+    /// Up to this many payload bytes, a message that is too long to be sent eagerly is pipelined: sent in pieces of at
+    /// most `message`, without waiting for its receive. 0: none is.
     pub pipelined: usize,
-    /// About how many messages from all peers together may wait for this process to poll. The engine keeps each peer to
+    /// About how many messages from all peers together may wait for this process to poll. The engine limits each peer to
     /// its share.
     pub queue: usize,
 }
 
-/// What became of a message handed to [`Lane::send`] or a read handed to [`Lane::read`].
+/// The outcome of [`Lane::send`] or [`Lane::read`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sent {
     /// The bytes were taken (or read); there is no completion to come.
     Done,
-    /// The bytes must stay where they are until [`Sink::completed`] gets the token.
+    /// The bytes must stay valid and unchanged until [`Sink::completed`] gets the token.
     Pending,
-    /// Nothing was done for want of resources; the same call again after some progress.
+    /// Nothing was done, as resources are missing: repeat the call after some progress.
     Again,
 }
 
@@ -82,46 +83,47 @@ pub struct Region(pub u64);
 
 /// What a lane reports from [`Lane::poll`]. The engine implements it.
 pub trait Sink {
-    /// A message arrived: header and payload as they came, unchecked; valid during the call.
+    /// A message arrived: header and payload as received, unchecked; valid during the call.
     fn message(&mut self, bytes: &[u8]);
-    /// The same, from a lane that has header and payload apart. Who wants to be fast does not put them together.
+    /// The same, from a lane that has header and payload in separate places. A fast sink does not join them.
     fn parts(&mut self, header: &[u8; HEADER_BYTES], payload: RawBytes) {
         let mut message = header.to_vec();
         payload.append_to(&mut message);
         self.message(&message);
     }
-    /// A pending send or read came to its end.
+    /// A pending send or read has ended.
     fn completed(&mut self, token: u64, result: Result<()>);
     /// The peer can't be reached any more. Pending operations to it are still completed, with errors.
     fn peer_lost(&mut self, peer: PeerIndex, error: Error);
-    /// The same of a process that this one need not be connected to, by its name.
+    /// The same for a process, by its name, to which this one need not be connected.
     fn sender_lost(&mut self, sender: ProcessName, error: Error);
 }
 
-/// A way to carry active messages.
+/// A way to carry messages.
 pub trait Lane: Send {
-    /// For reports: `ofi/tcp;ofi_rxm`, `loopback`, …
+    /// The name for reports: `ofi/tcp;ofi_rxm`, `loopback`, …
     fn name(&self) -> String;
 
-    /// What it can carry; constant.
+    /// Its limits; constant.
     fn limits(&self) -> Limits;
 
-    /// Where peers find this process; part of its business card.
+    /// This process's address for peers; part of its business card.
     fn address(&self) -> Vec<u8>;
 
-    /// Makes `peer` known by the bytes of its [`Lane::address`], which come from outside and are checked. Does not
+    /// Connects to `peer` by the bytes of its [`Lane::address`], which come from outside and are checked. Does not
     /// wait for the peer.
     fn connect(&mut self, peer: PeerIndex, address: &[u8]) -> Result<()>;
 
     /// Sends header and payload as one message to a connected peer.
     ///
     /// # Safety
-    /// After [`Sent::Pending`], `payload` stays valid and unchanged until [`Sink::completed`] is called with `token`.
-    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: &[u8], token: u64) -> Result<Sent>;
+    /// `payload` is valid for reading, and nobody writes to it during the call. After [`Sent::Pending`] it stays so until
+    /// [`Sink::completed`] is called with `token`.
+    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: Piece, token: u64) -> Result<Sent>;
 
-    /// As [`Lane::send`], of a payload of `len` bytes that `fill` writes to where the lane wants them, so that the copy which
-    /// the lane makes is the only one. With the header they are no more than [`Limits::buffered`]. `fill` writes all of
-    /// them; it may be called though nothing is sent then.
+    /// As [`Lane::send`], for a payload of `len` bytes that `fill` writes directly to where the lane needs them, so that
+    /// it is copied only once. With the header they are no more than [`Limits::buffered`]. `fill` writes all of them; it
+    /// may be called even if nothing is sent then.
     fn send_packed(
         &mut self,
         peer: PeerIndex,
@@ -129,29 +131,33 @@ pub trait Lane: Send {
         len: usize,
         fill: &mut dyn FnMut(RawRoom),
     ) -> Result<Sent> {
+        assert!(
+            header.len() + len <= self.limits().buffered,
+            "the lane copies the message"
+        );
         let mut bytes = vec![0; len];
         fill(RawRoom::from(&mut bytes[..]));
-        // SAFETY: short enough never to be pending.
-        unsafe { self.send(peer, header, &bytes, u64::MAX) }
+        // SAFETY: bytes of this function's, and short enough never to be pending.
+        unsafe { self.send(peer, header, Piece::of(&bytes), u64::MAX) }
     }
 
-    /// Delivers what arrived and what completed. `true`: there was something.
+    /// Delivers messages and completions. `true`: there were any.
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<bool>;
 
-    /// Lets peers read these bytes until [`Lane::deregister`]. A lane may be able to do so with one piece only.
+    /// Lets peers read these bytes until [`Lane::deregister`]. A lane may support one piece only.
     ///
     /// # Safety
-    /// The memory stays valid until then.
+    /// The memory is readable until then.
     unsafe fn register(&mut self, pieces: &[Piece]) -> Result<(Region, RemoteKey)>;
 
     /// Ends the registration.
     fn deregister(&mut self, region: Region);
 
-    /// Reads what `peer` registered as `key`, from its byte `offset` on, into these pieces, one after the other. The lane splits
-    /// what is too much for one operation, and completes once for all.
+    /// Reads memory that `peer` registered as `key`, from its byte `offset` on, into these pieces, one after the other. The lane splits
+    /// a read that is too large for one operation, and completes once for all.
     ///
     /// # Safety
-    /// The pieces are valid for writing. After [`Sent::Pending`] they stay so, and untouched, until [`Sink::completed`] gets
+    /// The pieces are valid for writing. After [`Sent::Pending`] they stay valid and untouched until [`Sink::completed`] gets
     /// `token`.
     unsafe fn read(
         &mut self,
@@ -162,29 +168,29 @@ pub trait Lane: Send {
         token: u64,
     ) -> Result<Sent>;
 
-    /// Prepares for sleeping: a descriptor that becomes readable when [`Lane::poll`] has something to do, or `None` if
-    /// it has something now or has no such descriptor ([`Lane::can_sleep`] tells which).
+    /// Prepares for sleeping: returns a descriptor that becomes readable when [`Lane::poll`] has something to do, or `None` if
+    /// it has something now, or has no such descriptor (see [`Lane::can_sleep`]).
     fn arm(&mut self) -> Option<RawFd>;
 
-    /// Whether [`Lane::arm`] can give a descriptor.
+    /// Whether [`Lane::arm`] can return a descriptor.
     fn can_sleep(&self) -> bool;
 
     /// Whether the latest message to `peer` was refused ([`Sent::Again`]) and the descriptor of the next [`Lane::arm`] becomes
-    /// readable as soon as it is worth trying again. Where not, whoever sleeps has to look by the clock.
+    /// readable as soon as it is worth trying again. Where it does not, a sleeper has to try again after a time.
     fn rings_for_room(&self, peer: PeerIndex) -> bool {
         let _ = peer;
         false
     }
 
-    /// Where a connected peer is, for reports: an address, and over what.
+    /// Where a connected peer is, for reports: its address, and the provider.
     fn place(&self, peer: PeerIndex) -> Option<String> {
         let _ = peer;
         None
     }
 
-    /// Asked when a message to a connected peer, or a read of its memory, was refused ([`Sent::Again`]): what to tell the user,
-    /// once, where none has been taken for so long that the peer may be out of reach. It need not be: one that computes or is
-    /// stopped takes none either. So nothing is lost by that, and the same is tried again.
+    /// Called when a message to a connected peer, or a read of its memory, was refused ([`Sent::Again`]): returns, once,
+    /// what to tell the user, if nothing was taken for so long that the peer may be unreachable. It need not be: a peer
+    /// that computes or is stopped takes nothing either. So the peer is not marked as lost, and the lane goes on trying.
     fn late(&mut self, peer: PeerIndex) -> Option<String> {
         let _ = peer;
         None
@@ -193,19 +199,19 @@ pub trait Lane: Send {
     /// Whether nothing is under way: no send or read waits for its completion.
     fn is_drained(&self) -> bool;
 
-    /// Whether a peer may be reading memory of this process by way of this lane's polls.
+    /// Whether a peer may be reading memory of this process, which needs polls of this lane.
     fn is_registered(&self) -> bool {
         false
     }
 
-    /// While on, [`Lane::is_drained`] tells of every message, also of those short ones that otherwise are handed to the
-    /// transport for good.
+    /// While on, [`Lane::is_drained`] counts every message, including short ones, which otherwise count as gone once they
+    /// are handed to the transport.
     fn count_all(&mut self, on: bool) {
         let _ = on;
     }
 
-    /// Whether a thread of the transport itself makes progress (`FI_PROGRESS_AUTO`) and would be starved of a core
-    /// by a spinning rank, so that waiting should sleep at once; constant.
+    /// Whether a thread of the transport itself makes progress (`FI_PROGRESS_AUTO`) and would get no core from a spinning
+    /// rank, so that waiting should sleep at once; constant.
     fn sleeps_early(&self) -> bool {
         false
     }

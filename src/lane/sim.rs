@@ -1,12 +1,12 @@
-//! An in-process lane for tests: a network in virtual time, whose every delay and refusal follows from a seed.
+//! An in-process lane for tests: a network in virtual time, in which every delay and refusal follows from a seed.
 //!
-//! The idea: a [`Network`] holds, for each process, a heap of what is going to reach it and when: messages,
-//! completions, deaths. A [`SimLane`] hands over what is due when the engine polls it. Time stands still until
-//! somebody calls [`Network::advance`]. Every delay is at least one nanosecond, so nothing that one process does shows
-//! at another before time has advanced.
+//! The idea: a [`Network`] holds, for each process, a heap of what is going to reach it and when: messages, completions,
+//! deaths. A [`SimLane`] delivers what is due when the engine polls it. Time does not advance until [`Network::advance`]
+//! is called. Every delay is at least one nanosecond, so nothing that one process does can be seen at another before time
+//! has advanced.
 //!
-//! It is a strict lane. Bytes that must not change while a message is pending are compared when it completes; memory
-//! that is being read into is filled with rubbish first; a region can be read only until it is deregistered.
+//! It is a strict lane. Bytes that must not change while a message is pending are compared when it completes; memory that
+//! is the target of a read is first overwritten with arbitrary bytes; a region can be read only until it is deregistered.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -26,19 +26,19 @@ use crate::identity::PeerIndex;
 /// How a network behaves.
 #[derive(Clone, Debug)]
 pub struct Conditions {
-    /// What its lanes say of themselves, and keep to.
+    /// The limits that its lanes report and keep.
     pub limits: Limits,
     /// The longest delay of a message in virtual nanoseconds.
     pub delay_ns_max: u64,
     /// The longest time from a send or read to its completion, where it has one.
     pub completion_ns_max: u64,
-    /// Of a thousand sends and reads, how many are refused with [`Sent::Again`].
+    /// How many of a thousand sends and reads are refused with [`Sent::Again`].
     pub again_permille: u32,
-    /// Of a thousand reads, how many fail.
+    /// How many of a thousand reads fail.
     pub failed_reads_permille: u32,
-    /// Of a thousand messages of the process [`Conditions::rogue`], how many have some bytes changed or are cut.
+    /// How many of a thousand messages of the process [`Conditions::rogue`] have some bytes changed or are cut.
     pub mangled_permille: u32,
-    /// Whose messages are mangled.
+    /// The process whose messages are changed.
     pub rogue: Option<PeerIndex>,
 }
 
@@ -50,12 +50,12 @@ struct NetworkState {
     conditions: Conditions,
     rng: Rng,
     now_ns: u64,
-    /// Events ever made: settles the order of those that are due at the same time.
+    /// Number of events made so far: orders those that are due at the same time.
     events: u64,
     nodes: Vec<Node>,
     /// When the last message of a pair is due, which the next one must not precede in an ordered network.
     last_due_ns: FxHashMap<(PeerIndex, PeerIndex), u64>,
-    /// Of each pair: the number of each message, and when it is out of its sender's hands.
+    /// For each pair: the number of each message, and when it has left its sender.
     left_ns: FxHashMap<(PeerIndex, PeerIndex), Vec<(u64, u64)>>,
 }
 
@@ -82,13 +82,13 @@ enum What {
         from: PeerIndex,
         bytes: Vec<u8>,
     },
-    /// A short message is out of our hands, where all are counted.
+    /// A short message has left, where all are counted.
     Counted,
     /// A message's memory is free again, if it still holds `copy`.
     Left {
         peer: PeerIndex,
         token: u64,
-        address: *const u8,
+        payload: Piece,
         copy: Vec<u8>,
         result: Result<()>,
     },
@@ -101,7 +101,7 @@ enum What {
         copy: Vec<u8>,
     },
     Lost(PeerIndex, Error),
-    /// Somebody wants to be polled at this time.
+    /// The process is to be polled at this time.
     Wake,
 }
 
@@ -112,12 +112,6 @@ struct Reading {
     into: Pieces,
     token: u64,
 }
-
-// SAFETY: the pointers are those that the engine gave with the promise to keep them valid until completion or
-// deregistration, from whichever thread.
-unsafe impl Send for What {}
-// SAFETY: as above.
-unsafe impl Send for Registered {}
 
 impl PartialEq for Event {
     fn eq(&self, other: &Self) -> bool {
@@ -208,7 +202,7 @@ impl Network {
         self.0.lock().push(process, due_ns, What::Wake);
     }
 
-    /// Ends a process without a word. What it has sent may or may not arrive; then the others are told.
+    /// Ends a process without notice. What it has sent may or may not arrive; then the others learn of its end.
     pub fn kill(&self, process: PeerIndex) {
         let state = &mut *self.0.lock();
         let node = &mut state.nodes[process.index()];
@@ -225,9 +219,8 @@ impl Network {
         }
     }
 
-    /// A process closes its lane and exits. Of its messages under way those are lost that were not out of its hands,
-    /// which only [`Lane::is_drained`] tells of; to each peer they leave in their order. Then the others see its
-    /// connections close.
+    /// A process closes its lane and exits. Those of its messages under way are lost that had not left it, as only
+    /// [`Lane::is_drained`] reports; messages to the same peer leave in order. Then the others see its connections close.
     pub fn leave(&self, process: PeerIndex) {
         let state = &mut *self.0.lock();
         let node = &mut state.nodes[process.index()];
@@ -254,7 +247,7 @@ impl Network {
                 _ => true,
             };
             state.nodes[at].coming.retain(keeps);
-            // A connection closes behind what was sent over it.
+            // A connection closes after what was sent over it.
             state.announce(
                 process,
                 PeerIndex::new(at as u32),
@@ -269,7 +262,7 @@ impl Network {
         self.0.lock().nodes[process.index()].dead
     }
 
-    /// Lets any bytes arrive at a process as a message.
+    /// Makes any bytes arrive at a process as a message.
     pub fn inject(&self, to: PeerIndex, bytes: &[u8]) {
         let mut state = self.0.lock();
         let due_ns = state.now_ns + 1;
@@ -310,7 +303,7 @@ impl NetworkState {
         permille != 0 && self.rng.u32(..1000) < permille
     }
 
-    /// Lets a process know, some time after `from_ns`, that another can't be reached any more.
+    /// Informs a process, some time after `from_ns`, that another can't be reached any more.
     fn announce(&mut self, gone: PeerIndex, to: PeerIndex, from_ns: u64, error: Error) {
         if !self.nodes[to.index()].dead {
             let due_ns = from_ns + 1 + self.rng.u64(..=2 * self.conditions.delay_ns_max);
@@ -343,7 +336,7 @@ impl NetworkState {
         self.now_ns + 1 + self.rng.u64(..=self.conditions.completion_ns_max)
     }
 
-    /// Does what is due at a process and hands on what its engine has to know. `false`: nothing is due.
+    /// Does what is due at a process and passes on what its engine has to know. `false`: nothing is due.
     fn next_due(&mut self, me: PeerIndex) -> Option<What> {
         loop {
             let now_ns = self.now_ns;
@@ -423,7 +416,7 @@ unsafe fn gather(pieces: &[Piece]) -> Vec<u8> {
         .collect()
 }
 
-/// Puts bytes into pieces that have room for just so many.
+/// Puts bytes into pieces that have room for exactly these bytes.
 ///
 /// # Safety
 /// The pieces are valid for writing.
@@ -437,7 +430,7 @@ unsafe fn scatter(mut bytes: &[u8], pieces: &[Piece]) {
     assert!(bytes.is_empty(), "{} bytes too many", bytes.len());
 }
 
-/// Cuts a message or changes some of its bits; not those that name its sender, as any holder of a process's token can
+/// Cuts a message or changes some of its bits, except for those that name its sender: any holder of a process's token can
 /// send in another's name.
 fn mangle(rng: &mut Rng, bytes: &mut Vec<u8>) {
     if rng.u32(..4) == 0 {
@@ -445,7 +438,7 @@ fn mangle(rng: &mut Rng, bytes: &mut Vec<u8>) {
         bytes.truncate(len);
     } else {
         for _ in 0..rng.u32(1..4) {
-            // Mostly in the header, which is where it matters.
+            // Mostly in the header, where it matters.
             let bound = if rng.bool() {
                 bytes.len().min(48)
             } else {
@@ -462,12 +455,12 @@ fn mangle(rng: &mut Rng, bytes: &mut Vec<u8>) {
 /// Where a header names its sender; see `crate::engine::wire`.
 const SENDER: std::ops::Range<usize> = 12..16;
 
-/// One process's way into a [`Network`].
+/// One process's connection to a [`Network`].
 pub struct SimLane {
     me: PeerIndex,
     limits: Limits,
     network: Network,
-    /// What is being handed over, outside of the network's lock.
+    /// What is being delivered, outside of the network's lock.
     due: VecDeque<What>,
     counts_all: bool,
 }
@@ -497,9 +490,9 @@ impl Lane for SimLane {
         }
     }
 
-    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: &[u8], token: u64) -> Result<Sent> {
+    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: Piece, token: u64) -> Result<Sent> {
         let state = &mut *self.network.0.lock();
-        let len = header.len() + payload.len();
+        let len = header.len() + payload.len;
         assert!(
             len <= self.limits.message,
             "a message of {len} bytes in a lane for {}",
@@ -508,7 +501,9 @@ impl Lane for SimLane {
         if state.chance(state.conditions.again_permille) {
             return Ok(Sent::Again);
         }
-        let message = [header, payload].concat();
+        // SAFETY: the caller says that the payload is readable.
+        let copy = unsafe { payload.bytes() }.to_vec();
+        let message = [header, &copy].concat();
         let dead = state.nodes[peer.index()].dead;
         let left_ns = state.completion_time();
         state.post(self.me, peer, message, left_ns);
@@ -527,8 +522,8 @@ impl Lane for SimLane {
         let left = What::Left {
             peer,
             token,
-            address: payload.as_ptr(),
-            copy: payload.to_vec(),
+            payload,
+            copy,
             result,
         };
         state.nodes[self.me.index()].pending += 1;
@@ -552,13 +547,12 @@ impl Lane for SimLane {
                 What::Left {
                     peer,
                     token,
-                    address,
+                    payload,
                     copy,
                     result,
                 } => {
-                    let address = if copy.is_empty() { copy.as_ptr() } else { address };
                     // SAFETY: the engine promised to keep the payload until this completion.
-                    let bytes = unsafe { std::slice::from_raw_parts(address, copy.len()) };
+                    let bytes = unsafe { payload.bytes() }.to_vec();
                     assert!(
                         bytes == copy,
                         "{} bytes on their way from {} to {} were changed before the lane was done with them",
@@ -642,7 +636,7 @@ impl Lane for SimLane {
         if state.rng.u32(..8) == 0 {
             return state.read(&reading).0.map(|()| Sent::Done);
         }
-        // SAFETY: the caller's pieces are valid. Rubbish until the bytes come.
+        // SAFETY: the caller's pieces are valid. Arbitrary bytes until the data comes.
         unsafe { scatter(&vec![0xee; total(into)], into) };
         let due_ns = state.now_ns + 1 + state.rng.u64(..=state.conditions.delay_ns_max);
         state.nodes[self.me.index()].pending += 1;

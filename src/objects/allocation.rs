@@ -1,7 +1,8 @@
 //! Memory that Weft allocates for the user: `MPI_Alloc_mem` (MPI 5.0 section 9.2) and `MPI_Win_allocate` (section 12.2.2).
 //!
-//! Small blocks come from the heap. Large ones are mapped each by itself: whoever allocates and frees windows of many sizes
-//! would else leave a heap of holes, for once a large block of the heap has been freed glibc takes even larger ones from there.
+//! Small blocks come from the heap. Each large one is mapped separately: otherwise a program that allocates and frees
+//! windows of many sizes would leave a heap with holes, because glibc takes even larger blocks from the heap once a large
+//! one has been freed.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,25 +18,25 @@ use crate::objects::info::Info;
 pub const ALIGNMENT_KEY: &str = "mpi_minimum_memory_alignment";
 /// In bytes, where nothing larger is asked for: a cache line.
 pub const ALIGNMENT: usize = 64;
-/// The largest that can be asked for: beyond any page.
+/// The largest that can be asked for: larger than any page.
 const ALIGNMENT_MAX: usize = 1 << 30;
 
 /// Blocks from this size on are mapped.
 const MAPPED_FROM: usize = 1 << 20;
-/// No page is smaller, and none is larger that every mapping begins with.
+/// The smallest size of a page: every mapping begins at a multiple of it.
 const PAGE: usize = 4096;
 
-/// The mapped blocks, and how long each is: who frees one tells nothing but its address. It is memory of the process, so
-/// there is one such table for all instances.
+/// The mapped blocks, and how long each is: the caller that frees one passes only its address. It is memory of the
+/// process, so there is one such table for all instances.
 static MAPPED: Mutex<FxHashMap<usize, usize>> = Mutex::new(FxHashMap::with_hasher(FxBuildHasher));
 
-/// The alignment that a value of [`ALIGNMENT_KEY`] asks for, in bytes. `None`: it is no power of two up to 1 GiB.
+/// The alignment that a value of [`ALIGNMENT_KEY`] asks for, in bytes. `None`: it is not a power of two up to 1 GiB.
 pub fn alignment(value: &str) -> Option<usize> {
     let bytes = value.parse::<usize>().ok()?;
     (bytes.is_power_of_two() && bytes <= ALIGNMENT_MAX).then_some(bytes.max(ALIGNMENT))
 }
 
-/// Some bytes, freed when this goes.
+/// Some bytes, freed when this is dropped.
 #[derive(Debug)]
 pub struct Allocation {
     address: *mut c_void,
@@ -49,8 +50,8 @@ unsafe impl Send for Allocation {}
 unsafe impl Sync for Allocation {}
 
 impl Allocation {
-    /// So many bytes, which have no particular value. With none there is an address all the same. An alignment that `asked`
-    /// asks for and that can't be had is a hint that is ignored.
+    /// This many bytes, with undefined contents. With none there is still an address. An alignment in `asked` that is not
+    /// possible is a hint that is ignored.
     ///
     /// # Errors
     /// `MPI_ERR_NO_MEM`.
@@ -73,13 +74,13 @@ impl Allocation {
         self.address
     }
 
-    /// From now on it is the user's, who gives it to [`free`].
+    /// From now on it is the user's, who passes it to [`free`].
     pub fn into_raw(self) -> *mut c_void {
         self.leave();
         self.address
     }
 
-    /// From now on it stays for as long as the process does.
+    /// Keeps it for the rest of the process's life.
     pub fn leave(&self) {
         self.left.store(true, Ordering::Relaxed);
     }
@@ -94,18 +95,18 @@ impl Drop for Allocation {
     }
 }
 
-/// Frees what [`Allocation::into_raw`] gave.
+/// Frees what [`Allocation::into_raw`] returned.
 ///
 /// # Safety
-/// The address is from there, or null, and the memory is not used any more.
+/// The address is from that function, or null, and the memory is not used any more.
 pub unsafe fn free(address: *mut c_void) {
-    // Only a block that begins with a page can be a mapped one.
+    // Only a block that begins at a page can be a mapped one.
     let mapped = match address.addr().is_multiple_of(PAGE) {
         true => MAPPED.lock().remove(&address.addr()),
         false => None,
     };
     match mapped {
-        // SAFETY: `map` mapped so many bytes there, and the caller says that they are not used any more.
+        // SAFETY: `map` mapped that many bytes there, and the caller says that they are not used any more.
         Some(bytes) => unsafe {
             libc::munmap(address, bytes);
         },
@@ -158,7 +159,7 @@ mod tests {
                 let memory = Allocation::new(bytes, asked.as_ref()).expect("there is memory");
                 assert!(!memory.address().is_null());
                 assert!(memory.address().addr().is_multiple_of(expected), "{asked:?}");
-                // SAFETY: so many bytes are there.
+                // SAFETY: that many bytes are there.
                 unsafe { memory.address().write_bytes(7, bytes) };
             }
         }
@@ -196,14 +197,14 @@ mod tests {
 
     #[test]
     fn large_blocks_go_back_to_the_system() {
-        // In the middle of so much nothing else will be mapped meanwhile.
+        // In the middle of such a large block nothing else will be mapped meanwhile.
         let bytes = 1 << 30;
         let memory = Allocation::new(bytes, None).expect("there is memory");
         let middle = memory.address().addr() + bytes / 2;
         assert!(is_mapped(middle) && MAPPED.lock().get(&memory.address().addr()) == Some(&bytes));
         drop(memory);
         assert!(!is_mapped(middle));
-        // What is to begin at a larger page is not for mmap.
+        // A block that must begin at a larger page is not mapped.
         let asked = Info::of([(ALIGNMENT_KEY.to_string(), "2097152".to_string())]);
         let memory = Allocation::new(MAPPED_FROM, Some(&asked)).expect("there is memory");
         assert!(!MAPPED.lock().contains_key(&memory.address().addr()));

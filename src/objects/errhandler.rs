@@ -20,7 +20,7 @@ pub enum Errhandler {
 /// A function of the user's. It lives as long as a handle or an object uses it.
 pub struct UserHandler {
     function: usize,
-    /// For which kind of object it was made.
+    /// The kind of object for which it was made.
     pub object: Object,
     /// The binding's handle, while the user holds references to it.
     pub handle: AtomicUsize,
@@ -43,7 +43,7 @@ impl UserHandler {
         }
     }
 
-    /// The function's address, which the binding knows how to call.
+    /// The function's address, which the bindings know how to call.
     pub fn function(&self) -> usize {
         self.function
     }

@@ -22,11 +22,11 @@ pub struct Group {
 enum Members {
     /// All processes from 0 on.
     First(u32),
-    /// Any, by rank.
+    /// Any processes, by rank.
     List(Box<[PeerIndex]>),
 }
 
-/// What comparing two groups or communicators gives (`MPI_IDENT` …).
+/// The result of comparing two groups or communicators (`MPI_IDENT` …).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Comparison {
     /// The same object, or the same processes in the same order.
@@ -42,9 +42,14 @@ pub enum Comparison {
 impl Group {
     /// Processes 0 to `size - 1`.
     pub fn first(size: u32) -> Arc<Group> {
+        Group::first_of_session(0, size)
+    }
+
+    /// Processes 0 to `size - 1`, of a session (0: the World Model). Takes the same memory whatever their number.
+    pub fn first_of_session(session: u64, size: u32) -> Arc<Group> {
         Arc::new(Group {
             members: Members::First(size),
-            session: 0,
+            session,
             ranks: OnceLock::new(),
         })
     }
@@ -72,12 +77,12 @@ impl Group {
         self.session
     }
 
-    /// Others of this one's session.
+    /// Other processes, of this group's session.
     fn derive(&self, members: impl Iterator<Item = PeerIndex>) -> Arc<Group> {
         Group::of_session(self.session, members.collect())
     }
 
-    /// Others of this one's and another one's session. A group that is empty may be the predefined one, of no session.
+    /// Other processes, of this group's and another group's session. An empty group may be the predefined one, of no session.
     fn derive_with(&self, other: &Group, members: impl Iterator<Item = PeerIndex>) -> Arc<Group> {
         let session = match self.session {
             0 => other.session,
@@ -86,7 +91,7 @@ impl Group {
         Group::of_session(session, members.collect())
     }
 
-    /// No process.
+    /// The group without processes.
     pub fn empty() -> Arc<Group> {
         Group::first(0)
     }
@@ -109,7 +114,7 @@ impl Group {
         match &self.members {
             Members::First(size) => {
                 assert!(rank < *size, "rank {rank} in a group of {size}");
-                PeerIndex::new(rank)
+                PeerIndex::of_rank(rank)
             }
             Members::List(list) => list[rank as usize],
         }
@@ -118,7 +123,7 @@ impl Group {
     /// The rank of a process.
     pub fn rank_of(&self, process: PeerIndex) -> Option<u32> {
         match &self.members {
-            Members::First(size) => (process.number() < *size).then_some(process.number()),
+            Members::First(size) => process.rank_in(*size),
             Members::List(list) => {
                 let ranks = self.ranks.get_or_init(|| {
                     list.iter()
@@ -149,18 +154,18 @@ impl Group {
         }
     }
 
-    /// All of this, then what only `other` has.
+    /// All of this group, then the processes that only `other` has.
     pub fn union(&self, other: &Group) -> Arc<Group> {
         let more = other.iter().filter(|&process| self.rank_of(process).is_none());
         self.derive_with(other, self.iter().chain(more))
     }
 
-    /// What both have, in this one's order.
+    /// The processes that both have, in this group's order.
     pub fn intersection(&self, other: &Group) -> Arc<Group> {
         self.derive(self.iter().filter(|&process| other.rank_of(process).is_some()))
     }
 
-    /// What `other` has not.
+    /// The processes that `other` does not have.
     pub fn difference(&self, other: &Group) -> Arc<Group> {
         self.derive(self.iter().filter(|&process| other.rank_of(process).is_none()))
     }

@@ -9,14 +9,14 @@ pub struct Info {
 }
 
 impl Info {
-    /// Of these entries.
+    /// An object with these entries.
     pub fn of(entries: impl IntoIterator<Item = (String, String)>) -> Info {
         Info {
             entries: Mutex::new(entries.into_iter().collect()),
         }
     }
 
-    /// Sets a key; an old value goes.
+    /// Sets a key; an old value is replaced.
     pub fn set(&self, key: &str, value: &str) {
         let mut entries = self.entries.lock();
         match entries.iter_mut().find(|(known, _)| known == key) {
@@ -34,7 +34,7 @@ impl Info {
             .map(|(_, value)| value.clone())
     }
 
-    /// Takes a key out. `false`: it was not there.
+    /// Removes a key. `false`: it was not there.
     pub fn delete(&self, key: &str) -> bool {
         let mut entries = self.entries.lock();
         let before = entries.len();
@@ -48,11 +48,12 @@ impl Info {
     }
 
     /// Whether there is no key.
+    #[cfg(feature = "sim")]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The key at a place.
+    /// The key at a position.
     pub fn key(&self, at: usize) -> Option<String> {
         self.entries.lock().get(at).map(|(key, _)| key.clone())
     }

@@ -1,6 +1,6 @@
-//! Kinds of memory (MPI 5.0 section 11.4.3): what the info key `mpi_memory_alloc_kinds` asks for and tells.
+//! Kinds of memory (MPI 5.0 section 11.4.3): what the info key `mpi_memory_alloc_kinds` asks for and returns.
 //!
-//! The value is a list, separated by commas, of kinds, each of which may have restrictors behind colons:
+//! The value is a list, separated by commas, of kinds, each of which may have restrictors after colons:
 //! `system,mpi:alloc_mem`. Weft reads and writes any memory that the processor can, so it supports the kinds that the
 //! standard itself names, and none of those of accelerators.
 
@@ -13,7 +13,7 @@ const KINDS: [(&str, &[&str]); 2] = [
     ("system", &[]),
 ];
 
-/// What is supported always, whatever was asked for: the standard's default.
+/// The kinds that are always supported, whatever was asked for: the standard's default.
 pub const DEFAULT: &str = "mpi,system";
 
 /// Whether a kind with its restrictors is supported.
@@ -26,7 +26,7 @@ fn is_supported(wanted: &str) -> bool {
         .is_some_and(|(_, restrictors)| words.all(|word| restrictors.contains(&word)))
 }
 
-/// The kinds that are supported, of a list of wanted ones and always. What is not supported is left out: no error.
+/// The supported kinds: those in a list of wanted ones, and those that always are. Unsupported ones are left out without an error.
 pub fn supported(wanted: &str) -> String {
     let mut kinds: Vec<&str> = DEFAULT.split(',').collect();
     for kind in wanted.split(',').map(str::trim) {

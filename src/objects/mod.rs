@@ -2,7 +2,7 @@
 //!
 //! - [`communicator`]: a group and a context, and messages among its members; [`group`]
 //! - [`collective`]: the algorithms of collective operations
-//! - [`management`]: making, dividing, connecting and ending communicators, which takes collective operations
+//! - [`management`]: making, dividing, connecting and ending communicators, which needs collective operations
 //! - [`partitioned`]: sends and receives in partitions
 //! - [`topology`]: virtual topologies
 //! - [`window`], [`file`], [`session`]

@@ -1,16 +1,16 @@
-//! Partitioned communication (MPI 5.0 chapter 4): a message whose partitions are sent one by one, as threads say that
-//! they are ready, and can be seen to arrive one by one.
+//! Partitioned communication (MPI 5.0 chapter 4): a message whose partitions are sent one by one, as threads mark them
+//! ready, and whose arrival can be tested one by one.
 //!
 //! 1. A send, when it is made, sends an *offer* with the user's tag: its partitions, and the tags that its data will
-//!    have. A receive, when it is made, posts a receive for an offer. So the two find each other in the order in which
-//!    they were made, and, as offers have a context of their own, nothing else finds them.
-//! 2. Each start of the send is a number of *pieces*: messages of a second context of one or more partitions. Whoever says
-//!    that the last partition of a piece is ready sends it.
+//!    have. A receive, when it is made, posts a receive for an offer. So the two match in the order in which
+//!    they were made, and, as offers have a context of their own, no other receive matches them.
+//! 2. Each start of the send is a number of *pieces*: messages of one or more partitions in a second context. The thread that
+//!    marks the last partition of a piece ready sends it.
 //! 3. Each start of the receive posts a receive for each piece, straight into the user's memory. A piece's tag is the
-//!    same at each start: messages of one tag keep their order, so the n-th start of one side meets the n-th of the other.
+//!    same at each start: messages of one tag keep their order, so the n-th start of one side matches the n-th of the other.
 //!
-//! The two sides need not have the same number of partitions: a partition of the receiver has arrived when the pieces that
-//! have some of its bytes have.
+//! The two sides need not have the same number of partitions: a partition of the receiver has arrived when all pieces that
+//! contain some of its bytes have arrived.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -27,9 +27,9 @@ use crate::err;
 use crate::instance::Completion;
 use crate::objects::communicator::{Collective, Communicator, Numbers};
 
-/// With no more partitions than so many, each is sent by itself.
+/// With at most this many partitions, each is sent separately.
 const PIECES_MIN: u64 = 64;
-/// With more of them, small ones go together until a message has so many bytes.
+/// With more of them, small ones are put together until a message has this many bytes.
 const PIECE_BYTES: u64 = 1024;
 /// The most messages of one start.
 const PIECES_MAX: u64 = 1 << 20;
@@ -44,14 +44,14 @@ struct Partitions {
 }
 
 impl Partitions {
-    /// Of a buffer of `number` times `each`.
+    /// The partitions of a buffer of `number` times `each`.
     fn new(number: u64, each: &Memory) -> Result<Partitions> {
         let bytes = each.len();
         match number.checked_mul(bytes) {
             Some(_) => Ok(Partitions { number, bytes }),
             None => Err(err!(
                 Count,
-                "{number} partitions of {bytes} bytes are more bytes than there can be"
+                "{number} partitions of {bytes} bytes exceed the largest size"
             )),
         }
     }
@@ -67,7 +67,7 @@ impl Partitions {
         self.number.div_ceil(pieces).max(1)
     }
 
-    /// How many pieces there are. Without partitions there is an empty one, so that the receiver hears of each start.
+    /// How many pieces there are. Without partitions there is an empty one, so that the receiver learns of each start.
     fn pieces(&self) -> u64 {
         self.number.div_ceil(self.per_piece()).max(1)
     }
@@ -85,7 +85,7 @@ impl Partitions {
         start * self.bytes..end * self.bytes
     }
 
-    /// Which pieces have some of these bytes. All of them have a part in no bytes.
+    /// Which pieces have some of these bytes. For no bytes: all of them.
     fn covering(&self, bytes: Range<u64>) -> Range<u64> {
         let end = bytes.end.min(self.total());
         if bytes.start >= end {
@@ -96,7 +96,7 @@ impl Partitions {
     }
 }
 
-/// What a send tells the receive that it meets.
+/// What a send tells the receive that matches it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Offer {
     partitions: Partitions,
@@ -144,7 +144,7 @@ pub struct PartitionedSend {
     offer: Offer,
     /// A bit for each partition: whether it is ready.
     ready: Box<[AtomicU64]>,
-    /// For each piece, how many of its partitions are not.
+    /// For each piece, how many of its partitions are not ready.
     missing: Box<[AtomicU32]>,
     /// How many pieces have not been sent.
     unsent: AtomicU32,
@@ -154,14 +154,14 @@ pub struct PartitionedSend {
 /// The sends of the latest start.
 #[derive(Default)]
 struct Sending {
-    /// Those that had not ended at once.
+    /// The sends that had not ended at once.
     sent: Vec<Completion>,
     /// Ends when all have been sent.
     all_sent: Option<RequestId>,
 }
 
 impl PartitionedSend {
-    /// Of `number` partitions, which all together are `memory`, to a rank; `each` is the first of them.
+    /// A send of `number` partitions, which all together are `memory`, to a rank; `each` is the first of them.
     ///
     /// # Errors
     /// `MPI_ERR_COUNT` if there are too many bytes, `MPI_ERR_OTHER` if there are too many partitioned sends.
@@ -216,7 +216,7 @@ impl PartitionedSend {
     /// The memory of each partition is valid, and left alone, from when it is ready until the request has ended.
     pub unsafe fn start(self: &Arc<Self>) -> Result<RequestId> {
         let partitions = &self.offer.partitions;
-        // Whoever says that a partition is ready does so after this call (MPI 5.0 section 4.2.1).
+        // A partition is marked ready only after this call (MPI 5.0 section 4.2.1).
         for word in &self.ready {
             word.store(0, Ordering::Relaxed);
         }
@@ -251,14 +251,14 @@ impl PartitionedSend {
         Ok(request)
     }
 
-    /// Says that a partition is ready, of those that there are. Any number of threads may do so at once. What goes wrong
-    /// with the message is told by the request.
+    /// Marks one of the partitions ready. Any number of threads may do so at once. An error
+    /// of the message is returned by the request.
     ///
     /// # Errors
     /// `MPI_ERR_ARG` if it was ready already.
     pub fn ready(&self, partition: u64) -> Result<()> {
         let bit = 1 << (partition % 64);
-        // Acquire and release here and below: what the user's threads wrote before each was ready is seen by the one
+        // Acquire and release here and below: what the user's threads wrote before each was ready is visible to the thread
         // that sends them.
         if self.ready[(partition / 64) as usize].fetch_or(bit, Ordering::AcqRel) & bit != 0 {
             return Err(err!(
@@ -320,7 +320,7 @@ pub struct PartitionedReceive {
     tag: i32,
     memory: Memory,
     partitions: Partitions,
-    /// What the send has said that it met, once it has.
+    /// The offer of the matching send, once it has come.
     offer: Arc<OnceLock<Result<Offer>>>,
     state: Mutex<Receiving>,
 }
@@ -329,12 +329,12 @@ pub struct PartitionedReceive {
 struct Receiving {
     /// Ends with the offer; for the first start.
     meeting: Option<RequestId>,
-    /// The receives of the latest start, once it knows of which; `None`: it has ended at once.
+    /// The receives of the latest start, once it knows their tags; `None`: it has ended at once.
     pieces: Option<Vec<Option<RequestId>>>,
 }
 
 impl PartitionedReceive {
-    /// Of `number` partitions, which all together are `memory`, from a rank; `each` is the first of them.
+    /// A receive of `number` partitions, which all together are `memory`, from a rank; `each` is the first of them.
     ///
     /// # Errors
     /// `MPI_ERR_COUNT` if there are too many bytes.
@@ -351,7 +351,7 @@ impl PartitionedReceive {
         let instance = communicator.instance();
         let offer: Arc<OnceLock<Result<Offer>>> = Arc::default();
         let slot = offer.clone();
-        // A task of its own: it takes its turn among the receives of this tag even if this one is freed before.
+        // A task of its own: it keeps its position among the receives of this tag even if this one is freed before.
         let meeting = instance.spawn(Box::pin(async move {
             let met = meet(&operation, from).await;
             slot.get_or_init(|| met);
@@ -379,7 +379,7 @@ impl PartitionedReceive {
     /// Starts it. The request ends when all partitions have arrived.
     ///
     /// # Safety
-    /// The memory is valid, and left alone but for partitions that have arrived, until the request has ended.
+    /// The memory is valid, and left alone except for partitions that have arrived, until the request has ended.
     pub unsafe fn start(self: &Arc<Self>) -> Result<RequestId> {
         let meeting = {
             let mut state = self.state.lock();
@@ -444,7 +444,7 @@ impl PartitionedReceive {
             outcome.error = outcome.error.or(ended.error);
         }
         match &mut outcome.error {
-            // That of one message says less.
+            // The error of one message says less.
             Some(error) if error.class == Class::Truncate => **error = self.too_small(offer),
             _ => {}
         }
@@ -466,7 +466,7 @@ impl PartitionedReceive {
         )
     }
 
-    /// Whether a partition, of those that there are, has arrived since the latest start.
+    /// Whether one of the partitions has arrived since the latest start.
     pub fn has_arrived(&self, partition: u64) -> bool {
         let Some(Ok(offer)) = self.offer.get() else {
             return false;
@@ -481,7 +481,7 @@ impl PartitionedReceive {
         ids[pieces.start as usize..pieces.end as usize]
             .iter()
             .flatten()
-            // One that is not known any more has ended and been taken.
+            // A request that no longer exists has ended and been taken.
             .all(|&id| engine.is_complete(id) != Some(false))
     }
 }
@@ -571,7 +571,7 @@ mod tests {
             prop_assert_eq!(Offer::decode(&offer.encode()), Some(offer));
         }
 
-        /// Bytes from elsewhere are an offer that can be worked with, or none.
+        /// Any bytes are either a valid offer or none.
         #[test]
         fn garbage_is_no_offer(bytes in prop::collection::vec(any::<u8>(), 0..30)) {
             if let Some(offer) = Offer::decode(&bytes) {

@@ -1,7 +1,7 @@
-//! The World Model (MPI 5.0 section 11.2): what there is between `MPI_Init` and `MPI_Finalize`.
+//! The World Model (MPI 5.0 section 11.2): its state between `MPI_Init` and `MPI_Finalize`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
@@ -12,39 +12,27 @@ use crate::engine::Engine;
 use crate::engine::buffered::SendBuffer;
 use crate::engine::describe::Names;
 use crate::err;
-use crate::instance::transports::{self, Ways};
-use crate::instance::{Instance, Lifetime, User};
+use crate::instance::transports::{self, TransportUse};
+use crate::instance::{Instance, Lifetime, Stage, User};
 use crate::objects::collective;
 use crate::objects::communicator::Communicator;
 use crate::system::lock::this_thread;
 
-/// How far the World Model has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Stage {
-    /// Before Init.
-    Before,
-    /// Between Init and Finalize.
-    Running,
-    /// After Finalize.
-    Finalized,
-}
-
 /// What there is between Init and Finalize.
 pub struct World {
     /// The instance.
-    pub instance: Arc<Instance>,
+    pub(crate) instance: Arc<Instance>,
     /// `MPI_COMM_WORLD`
-    pub world: Arc<Communicator>,
+    pub(crate) world: Arc<Communicator>,
     /// `MPI_COMM_SELF`
-    pub alone: Arc<Communicator>,
+    pub(crate) alone: Arc<Communicator>,
     /// The thread that called Init.
-    pub main_thread: usize,
+    pub(crate) main_thread: usize,
 }
 
 /// What the layer above does for the World Model.
-pub trait Host {
-    /// The communicators are there: they get their names for the user.
+pub(crate) trait Host {
+    /// The communicators exist now: they get their names for the user.
     fn begins(&self, world: &World);
     /// Calls the user's delete callbacks. After an error MPI goes on.
     fn calls_back(&self, world: &World) -> Result<()>;
@@ -54,11 +42,11 @@ pub trait Host {
     fn points_out_what_is_left(&self, instance: &Instance);
     /// Points out messages that no receive took.
     fn points_out_untaken(&self, instance: &Instance, untaken: Vec<String>);
-    /// The World Model is over: what belonged to it is forgotten.
+    /// The World Model is over: its state is dropped.
     fn ends(&self);
 }
 
-/// For a program that has nothing of its own to do.
+/// For a program that needs nothing of this.
 impl Host for () {
     fn begins(&self, _: &World) {}
     fn calls_back(&self, _: &World) -> Result<()> {
@@ -78,7 +66,6 @@ impl Host for () {
 
 /// The World Model of a process: it begins and ends once.
 pub struct WorldModel {
-    stage: AtomicU8,
     world: RwLock<Option<Arc<World>>>,
     initializing: Mutex<()>,
     /// Whether a thread is inside Finalize.
@@ -89,24 +76,14 @@ impl WorldModel {
     /// Before Init.
     pub const fn new() -> WorldModel {
         WorldModel {
-            stage: AtomicU8::new(Stage::Before as u8),
             world: RwLock::new(None),
             initializing: Mutex::new(()),
             finalizing: AtomicBool::new(false),
         }
     }
 
-    /// How far it has come.
-    #[inline]
-    pub fn stage(&self) -> Stage {
-        match self.stage.load(Ordering::Acquire) {
-            0 => Stage::Before,
-            1 => Stage::Running,
-            _ => Stage::Finalized,
-        }
-    }
-
-    /// What there is between Init and Finalize.
+    /// What there is between Init and Finalize. To be dropped before [`WorldModel::finalize`]: whoever keeps it keeps what would be
+    /// closed there.
     #[inline]
     pub fn world(&self) -> Option<Arc<World>> {
         self.world.read().clone()
@@ -116,10 +93,20 @@ impl WorldModel {
     ///
     /// # Errors
     /// `MPI_ERR_OTHER` if it has begun before.
-    pub fn initialize(&self, lifetime: &Lifetime, several_threads: bool, host: &dyn Host) -> Result<()> {
+    pub fn initialize(&self, lifetime: &Lifetime, several_threads: bool) -> Result<()> {
+        self.initialize_with(lifetime, several_threads, &())
+    }
+
+    /// The same with what the layer above does.
+    pub(crate) fn initialize_with(
+        &self,
+        lifetime: &Lifetime,
+        several_threads: bool,
+        host: &dyn Host,
+    ) -> Result<()> {
         let start = Instant::now();
         let _guard = self.initializing.lock();
-        match self.stage() {
+        match lifetime.stage() {
             Stage::Before => {}
             Stage::Running => return Err(err!(Other, "MPI has been initialized already")),
             Stage::Finalized => {
@@ -142,18 +129,23 @@ impl WorldModel {
         host.begins(&world);
         let ledger = world.instance.ledger().clone();
         *self.world.write() = Some(world);
-        self.stage.store(Stage::Running as u8, Ordering::Release);
+        lifetime.set_stage(Stage::Running);
         ledger.end_init(start);
         Ok(())
     }
 
-    /// Ends it (section 11.2.2): what the user has completed or freed leaves for good, everybody comes to a barrier, and the
-    /// way to others is closed.
+    /// Ends it (section 11.2.2): what the user has completed or freed is sent completely, all processes enter a barrier, and the
+    /// connections are closed.
     ///
     /// # Errors
-    /// A delete callback's: MPI goes on. `MPI_ERR_OTHER` from inside a delete callback of MPI_Finalize, if it is not running, or where
+    /// A delete callback's: MPI goes on. `MPI_ERR_OTHER` from inside a delete callback of MPI_Finalize, if the World Model is not running, or where
     /// a process of the job is gone.
-    pub fn finalize(&self, lifetime: &Lifetime, host: &dyn Host) -> Result<()> {
+    pub fn finalize(&self, lifetime: &Lifetime) -> Result<()> {
+        self.finalize_with(lifetime, &())
+    }
+
+    /// The same with what the layer above does.
+    pub(crate) fn finalize_with(&self, lifetime: &Lifetime, host: &dyn Host) -> Result<()> {
         if self.finalizing.swap(true, Ordering::AcqRel) {
             return Err(err!(
                 Other,
@@ -171,13 +163,13 @@ impl WorldModel {
         result
     }
 
-    /// All of finalizing that is not the user's.
+    /// The part of finalizing that does not call the user's functions.
     fn close(&self, world: Arc<World>, lifetime: &Lifetime, host: &dyn Host) -> Result<()> {
         let instance = &world.instance;
         let settings = instance.settings();
         let patience = Duration::from_secs(settings.finalize_report_s);
         instance.report_after((!patience.is_zero()).then_some(patience));
-        // What the user did not detach is detached here. That its messages leave is a part of the end.
+        // What the user did not detach is detached here. Sending its messages is a part of finalizing.
         let mut buffers = host.takes_buffers();
         for attachment in [
             world.world.attachment(),
@@ -198,19 +190,19 @@ impl WorldModel {
         instance.set_explanation(Some(describe));
         let report = settings.report;
         // Before Finalize's own messages.
-        let ways = report.transports.then(|| Ways::of(instance).encode());
+        let ways = report.transports.then(|| TransportUse::of(instance).encode());
         let had_sessions = || lifetime.had_sessions();
         let last_word = || lifetime.last_word();
         let ending = Communicator::finalize_world(instance, had_sessions, last_word, check, ways);
         let ended = instance.block_on_turns(ending);
         if ended.is_ok() {
-            // Only the process's buffer can still have messages, of sessions. One that was lost has nobody left to be told.
+            // Only the process's buffer can still have messages, of sessions. No call is left that could report a lost one.
             let _ = instance.flush_all(&buffers);
         }
         instance.set_explanation(None);
         instance.report_after(None);
         let ended = ended.inspect_err(|_| lifetime.go_on())?;
-        self.stage.store(Stage::Finalized as u8, Ordering::Release);
+        lifetime.set_stage(Stage::Finalized);
         *self.world.write() = None;
         host.ends();
         let rank = instance.job().rank;
@@ -219,8 +211,8 @@ impl WorldModel {
         ledger.time(Phase::Close, || drop(world));
         let mut tables = String::new();
         if !ended.ways.is_empty() {
-            let all: Vec<Option<Ways>> = (ended.ways.iter())
-                .map(|text| Ways::decode(text, ended.ways.len()))
+            let all: Vec<Option<TransportUse>> = (ended.ways.iter())
+                .map(|text| TransportUse::decode(text, ended.ways.len()))
                 .collect();
             tables += &transports::table(&all, report.all);
         }

@@ -1,4 +1,4 @@
-//! A launcher whose answers come late, and which may be gone when it has been told goodbye.
+//! A launcher whose answers come late, and which may end when the process has told it that it may exit.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -30,9 +30,9 @@ impl Cards {
 pub(super) struct Fences(Arc<Mutex<FenceState>>);
 
 struct FenceState {
-    /// To how many fences each rank has come.
+    /// How many fences each rank has entered.
     come: Vec<u32>,
-    /// When each rank hears of the end of each fence.
+    /// When each rank learns of the end of each fence.
     over_ns: Vec<Vec<u64>>,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Launcher {
     fences: Fences,
     network: Network,
     lookup_ns_max: u64,
-    /// When the answers come that were asked for.
+    /// When the requested answers come.
     answers_ns: FxHashMap<u32, u64>,
     after_finalize: AfterFinalize,
     over: bool,
@@ -84,7 +84,6 @@ impl Launcher {
                 layout_unknown: None,
                 id: JOB.into(),
                 memory_alloc_kinds: None,
-                initial_errhandler: None,
                 process_sets: Vec::new(),
             },
             cards: cards.clone(),
@@ -165,7 +164,7 @@ impl Bootstrap for Launcher {
         Ok(self.cards.of(peer.rank))
     }
 
-    /// At once, for nobody waits here.
+    /// At once, as nothing waits here.
     fn fetch(&mut self, _: u32, peer: ProcessName) -> Result<Vec<u8>> {
         assert!(!self.over, "the launcher is gone, and somebody wants a card");
         Ok(self.cards.of(peer.rank).expect("all have published"))

@@ -1,6 +1,6 @@
-//! Buffers that notice what is done to them at the wrong time: guard bytes on both sides; when a program gives one
-//! up, its bytes are scribbled over, and the memory itself stays until the run has ended, so that a late reader finds
-//! rubbish rather than undefined behaviour.
+//! Buffers that detect wrong accesses: guard bytes on both sides; when a program gives one up, its bytes are overwritten,
+//! and the memory itself stays until the run has ended, so that a late reader finds wrong bytes and not undefined
+//! behaviour.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(super) struct Graveyard(Arc<Mutex<Graves>>);
 #[derive(Default)]
 struct Graves(Vec<(*mut u8, usize)>);
 
-// SAFETY: nobody but the drop below uses the pointers.
+// SAFETY: only the drop below uses the pointers.
 unsafe impl Send for Graves {}
 
 impl Drop for Graves {
@@ -56,10 +56,7 @@ impl Buffer {
 
     /// As an argument of a send or receive.
     pub fn memory(&self) -> Memory {
-        Memory::Contiguous {
-            address: self.base.wrapping_add(GUARD),
-            len: self.len,
-        }
+        Memory::run(self.base.wrapping_add(GUARD), self.len)
     }
 
     /// As `count` elements of a datatype, which lie within it.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// A run that takes longer than this in real time hangs in something that it must not call.
+/// A run that takes longer than this in real time hangs in a call that blocks, which is not allowed.
 const RUN_MAX: Duration = Duration::from_secs(120);
 
 /// Fresh seeds are below this: short enough to type, and tests may compute with them.
@@ -23,7 +23,7 @@ struct Seeds {
 }
 
 impl Seeds {
-    /// By what `number` says of the settings; `random` is a random number.
+    /// By the settings, whose values `number` returns; `random` is a random number.
     fn choose(number: impl Fn(&str) -> Option<f64>, seeds: u64, random: u64) -> Seeds {
         let fixed = |first, last| Seeds {
             first,
@@ -44,23 +44,23 @@ impl Seeds {
     }
 }
 
-/// How cargo is told to build the test that this process is: `--test simulation`.
+/// The option with which cargo runs the test that this process is: `--test simulation`.
 fn target() -> String {
     let program = std::env::current_exe().unwrap_or_default();
     let name = program.file_stem().unwrap_or_default().to_string_lossy();
-    // Cargo puts a hash behind the name.
+    // Cargo appends a hash to the name.
     format!(
         "--test {}",
         name.rsplit_once('-').map_or(&*name, |(name, _)| name)
     )
 }
 
-/// Calls `run` with the seeds from 1 to `seeds` (`WEFT_SIM_SEEDS` sets another number), on all cores. `WEFT_SIM_SECONDS` takes
-/// fresh seeds instead, in each process others, for so many seconds; `WEFT_SIM_SEED` one seed alone, to run it again. `test`
-/// is the name by which cargo calls the test.
+/// Calls `run` with the seeds from 1 to `seeds` (`WEFT_SIM_SEEDS` sets another number), on all cores. `WEFT_SIM_SECONDS`
+/// takes fresh seeds instead, different ones in each process, for that many seconds; `WEFT_SIM_SEED` runs one seed alone,
+/// to run it again. `test` is the name of the test for cargo.
 ///
 /// # Panics
-/// With the panic of the first run that fails, after saying how to replay it. A run that hangs aborts the process.
+/// With the panic of the first run that fails, after printing how to replay it. A run that hangs aborts the process.
 pub fn check(test: &str, seeds: u64, run: impl Fn(u64) + Sync) {
     let number = |name: &str| {
         let text = std::env::var(name).ok()?;

@@ -5,7 +5,7 @@ use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::task::Poll;
 
-/// A program, or a part of one. In a panic it is left as it is: a completion in it would wait for ever.
+/// A program, or a part of one. In a panic it is not dropped: a completion in it would wait forever.
 pub(super) struct Kept<F>(ManuallyDrop<Pin<Box<F>>>);
 
 impl<F> Kept<F> {

@@ -1,16 +1,19 @@
 //! A simulator: many ranks in one process, stepped in an order, and over a network, that follow from a seed.
 //!
-//! Each rank is an `async` program over its own [`Instance`]; nothing in here blocks or looks at a clock. At each step
-//! some rank is chosen, its instance makes progress, and its program is polled. Time advances when no rank can do
-//! anything more. When nothing is to come and somebody still waits, or when the steps run out, the run fails, and says
-//! what each rank waits for.
+//! Each rank is an `async` program over its own [`Instance`]; nothing in here blocks or reads a clock. At each step some
+//! rank is chosen, its instance makes progress, and its program is polled. Time advances when no rank can do anything
+//! more. When nothing is to come and some program still waits, or when the steps run out, the run fails and reports what
+//! each rank waits for.
 //!
 //! - [`Simulation`]: one run
 //! - [`Rank`]: what a program is given
 //! - `check`: many runs; a failure names its seed
-//! - `bootstrap`: a launcher that answers late, and may be gone after a goodbye
+//! - `bootstrap`: a launcher that answers late, and may end when a process has told it that it may exit
 //!
-//! A program must not drop an unfinished [`crate::instance::Completion`] and must not call what blocks.
+//! A program must not drop an unfinished [`crate::instance::Completion`] and must not make a call that blocks.
+//!
+//! What does not belong here: the network (`lane::sim`), what one lane or one engine does by itself (their own tests), and the programs
+//! that ranks run (`tests/simulation`, `tests/collectives`).
 
 mod bootstrap;
 mod buffer;
@@ -57,16 +60,16 @@ pub struct Options {
     pub rma: bool,
     /// The longest time in virtual nanoseconds that the launcher takes to answer.
     pub lookup_ns_max: u64,
-    /// How many processors the launcher says that the ranks share.
+    /// The number of processors that the ranks share, as the launcher says.
     pub processors: Option<u32>,
-    /// What becomes of the launcher when it is told goodbye.
+    /// What the launcher does when a process has told it that it may exit.
     pub after_finalize: AfterFinalize,
-    /// A run of more steps has failed.
+    /// A run of more steps counts as failed.
     pub steps_max: u64,
 }
 
 impl Options {
-    /// A network where everything happens: short frames, refusals, late completions; limits by the seed.
+    /// A network where everything can happen: short frames, refusals, late completions; limits by the seed.
     pub fn random(seed: u64) -> Options {
         let rng = &mut Rng::with_seed(seed ^ 0x6f70_7469_6f6e);
         let message = rng.u32(192..1500) as usize;
@@ -119,16 +122,16 @@ pub struct Simulation {
     cards: Cards,
     graveyard: Graveyard,
     steps_left: u64,
-    /// How many moments in succession nothing was to come.
+    /// How many times in succession nothing was to come.
     still_moments: u32,
 }
 
-/// So often may everything be refused, or a program look in vain, with nothing to come, before the run is stuck.
+/// How often everything may be refused, or a program look in vain, with nothing to come, before the run counts as stuck.
 const STILL_MOMENTS_MAX: u32 = 10_000;
 
 struct Program<F: Future> {
     rank: Rank,
-    /// Not dropped as long as its requests are under way: a completion in it would wait.
+    /// Not dropped while its requests are under way: a completion in it would wait.
     future: Kept<F>,
     result: Option<F::Output>,
     /// Whether to poll it though its engine does nothing: at the start, and where it waits for time to pass.
@@ -170,7 +173,7 @@ impl Simulation {
                     options.after_finalize,
                 );
                 let settings = Settings::read(|_| None).expect("the defaults are valid");
-                // Nobody waits in a simulation.
+                // Nothing waits in a simulation.
                 let policy = Policy {
                     spin: Duration::ZERO,
                     yields: Duration::ZERO,
@@ -192,7 +195,7 @@ impl Simulation {
         }
     }
 
-    /// The network, for what a test does to it.
+    /// The network, for tests that interfere with it.
     pub fn network(&self) -> &Network {
         &self.network
     }
@@ -207,7 +210,7 @@ impl Simulation {
         self.cards.of(rank)
     }
 
-    /// Runs one program per rank until all that are alive have ended and nothing is left anywhere. Gives their
+    /// Runs one program per rank until all that are alive have ended and nothing is left anywhere. Returns their
     /// results; `None`: the rank has died before.
     ///
     /// # Panics
@@ -257,7 +260,7 @@ impl Simulation {
                 continue;
             }
             if program.result.is_none() {
-                self.fail(&programs, &format!("rank {at} waits for ever"));
+                self.fail(&programs, &format!("rank {at} waits forever"));
             }
             if !self.instances[at].engine().is_empty() {
                 self.fail(
@@ -273,7 +276,7 @@ impl Simulation {
         programs.into_iter().map(|program| program.result).collect()
     }
 
-    /// Lets time pass until some ranks have something to do; gives those. None: the world stands still.
+    /// Lets time pass until some ranks have something to do; returns those. None: nothing can happen any more.
     fn next_moment<F: Future>(&mut self, programs: &mut [Program<F>]) -> Vec<usize> {
         let something = self.network.advance();
         if something {

@@ -61,7 +61,7 @@ impl Rank {
         Buffer::new(&self.graveyard, bytes)
     }
 
-    /// A buffer of rubbish.
+    /// A buffer of arbitrary bytes.
     pub fn blank(&self, len: usize) -> Buffer {
         self.buffer(&vec![0x77; len])
     }
@@ -95,7 +95,7 @@ impl Rank {
         }
     }
 
-    /// Lets the others go on, and time if it can.
+    /// Lets the others go on, and time pass if it can.
     pub async fn turn(&self) {
         let mut polled = false;
         poll_fn(|_| {
@@ -108,7 +108,7 @@ impl Rank {
         .await;
     }
 
-    /// Awaits what other things than this rank's requests can bring about: looks at every turn.
+    /// Awaits something that does not depend on this rank's requests alone: checks at every turn.
     pub async fn each_turn<T>(&self, operation: impl Future<Output = T>) -> T {
         let mut operation = Kept::new(operation);
         poll_fn(|context| {
@@ -130,7 +130,7 @@ impl Rank {
         .await;
     }
 
-    /// Lets so much virtual time pass.
+    /// Lets this much virtual time pass.
     pub async fn pause(&self, ns: u64) {
         let until = self.network.now_ns() + ns;
         self.network.wake_at(self.me(), until);
@@ -144,7 +144,7 @@ impl Rank {
         .await;
     }
 
-    /// Dies without a word.
+    /// Dies without telling anybody.
     pub async fn die(&self) -> ! {
         self.network.kill(self.me());
         std::future::pending().await

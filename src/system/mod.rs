@@ -1,13 +1,16 @@
 //! What the operating system, libfabric and the launcher offer, wrapped so that it can be used safely. Nothing here knows
-//! of messages.
+//! about messages.
 //!
 //! - [`fabric`] wraps libfabric
 //! - [`bootstrap`]: the launcher: who belongs to the job
 //! - [`locality`]: where processes are, and what hardware there is
-//! - [`lock`]: locks that cost nothing while one thread uses them; [`rcu`]: what threads look at without a lock;
-//!   [`membarrier`] is what both rest on
+//! - [`lock`]: locks that cost nothing while one thread uses them; [`rcu`]: objects that threads read without a lock;
+//!   [`membarrier`] is what both are built on
 //! - [`shared_memory`]: memory files that several processes map
-//! - [`output`]: what the program has printed arrives
+//! - [`output`]: makes sure that what the program has printed arrives
+//!
+//! What does not belong here: datatypes and the user's memory (`data`), what a lane makes of libfabric (`lane::ofi`), the launcher itself
+//! (`bin/mpiexec`), and declarations of C libraries (`sys/`).
 
 pub mod bootstrap;
 pub mod fabric;

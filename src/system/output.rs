@@ -1,10 +1,10 @@
-//! What a process has written arrives, although it hangs, dies, or the job ends.
+//! Makes sure that what a process has written arrives, even if it hangs, dies, or the job ends.
 
 use std::ffi::c_int;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
-/// How long output that is still in C's buffers, or in a pipe, has to get out when the process aborts.
+/// How long output that is still in C's buffers, or in a pipe, has to be written or read when the process aborts.
 pub const TIME: Duration = Duration::from_secs(2);
 
 unsafe extern "C" {
@@ -18,11 +18,11 @@ unsafe extern "C" {
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = write_line_by_line;
 
-/// Where a launcher takes what a rank writes, C would keep back some KiB of it, for good if the rank is killed. So each line goes
-/// at once, as it does at a terminal. To a file, whole blocks are written as ever.
+/// Where a launcher reads what a rank writes through a pipe, C would keep back some KiB of it, which are lost if the rank
+/// is killed. So each line is written at once, as at a terminal. To a file, whole blocks are written as usual.
 extern "C" fn write_line_by_line() {
     let started = |name: &std::ffi::CStr| {
-        // SAFETY: a string of ours; nobody changes the environment while libraries are loaded.
+        // SAFETY: a string of ours; nothing changes the environment while libraries are loaded.
         unsafe { !libc::getenv(name.as_ptr()).is_null() }
     };
     let is_taken = |stream: i32| {
@@ -38,8 +38,8 @@ extern "C" fn write_line_by_line() {
     }
 }
 
-/// Writes out C's buffers, so that output already written arrives. Another thread may hold a stream for ever (it waits for
-/// input), and nobody may read a pipe, so this has an end.
+/// Writes out C's buffers, so that output already written arrives. Another thread may hold a stream forever (it waits for
+/// input), and a pipe may have no reader, so there is a time limit.
 pub fn flush() {
     // SAFETY: flushes all of C's streams, each under its own lock.
     let flush = || unsafe { libc::fflush(std::ptr::null_mut()) };
@@ -52,8 +52,8 @@ pub fn flush() {
     }
 }
 
-/// Waits until what was written to a pipe has been read, or until `end`. A launcher that is asked to end the job may lose what it has not
-/// read by then (Hydra does, now and then).
+/// Waits until what was written to a pipe has been read, or until `end`. A launcher that is asked to end the job may lose output that it has not
+/// read by then (Hydra sometimes does).
 pub fn wait_for_reader(pipe: &impl AsFd, end: Instant) {
     let is_pipe = nix::sys::stat::fstat(pipe).is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFIFO);
     let unread = || {
@@ -78,10 +78,10 @@ mod tests {
     fn a_pipe_is_waited_for_until_it_has_been_read() {
         let (mut reader, mut writer) = std::io::pipe().unwrap();
         let far = Instant::now() + Duration::from_secs(1000);
-        // Nothing is there to be read.
+        // There is nothing to be read.
         wait_for_reader(&writer, far);
         writer.write_all(b"why").unwrap();
-        // Nobody reads it.
+        // No process reads it.
         wait_for_reader(&writer, Instant::now());
         let has_read = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -94,7 +94,7 @@ mod tests {
             wait_for_reader(&writer, far);
             assert!(has_read.load(Ordering::SeqCst), "it is still unread");
         });
-        // What is no pipe takes whatever is written.
+        // A file that is not a pipe accepts whatever is written.
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"why").unwrap();
         wait_for_reader(&file, far);

@@ -1,8 +1,8 @@
 //! Memory that several processes of one machine map: files without a name, which another process opens through
-//! `/proc/PID/fd/N`, and which go with the last process that has them open or mapped, however these end.
+//! `/proc/PID/fd/N`, and which disappear with the last process that has them open or mapped, however that ends.
 //!
-//! A file is sealed against shrinking. Whoever [`allocate`]s a part of it before it is touched has too little memory as an error
-//! with a reason, never as a SIGBUS.
+//! A file is sealed against shrinking. A process that [`allocate`]s a part of it before it touches it gets an error with
+//! a reason if memory is missing, never a SIGBUS.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,38 +11,36 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// Where a process is: two can have memory in common only if they have this in common.
+use crate::system::locality::{PID_NAMESPACE, pid_namespace};
+
+/// The machine and namespace of a process: two processes can share memory only if both are the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Machine {
-    /// The machine since it was started, from `/proc/sys/kernel/random/boot_id`.
+    /// This boot of the machine, from `/proc/sys/kernel/random/boot_id`.
     pub boot: u128,
-    /// The namespace that process ids are of.
+    /// The namespace of process ids.
     pub pids: u64,
 }
 
 impl Machine {
-    /// Of this process. The error says what is missing.
+    /// That of this process. The error says what is missing.
     pub fn here() -> Result<Machine, String> {
         let path = "/proc/sys/kernel/random/boot_id";
         let text = fs::read_to_string(path).map_err(|error| format!("{path} can't be read: {error}"))?;
         let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
         let boot = u128::from_str_radix(&digits, 16).map_err(|_| format!("{path} holds no id"))?;
-        let path = "/proc/self/ns/pid";
-        let namespace = fs::metadata(path).map_err(|error| format!("{path} can't be read: {error}"))?;
-        // A process in a new namespace may still see the old one's /proc, which knows it by another number.
+        let pids = pid_namespace().map_err(|error| format!("{PID_NAMESPACE} can't be read: {error}"))?;
+        // A process in a new namespace may still see the old one's /proc, in which it has another number.
         let own =
             fs::read_link("/proc/self").map_err(|error| format!("/proc/self can't be read: {error}"))?;
         if own.to_str().and_then(|text| text.parse().ok()) != Some(std::process::id()) {
             return Err("/proc is that of another pid namespace".into());
         }
-        Ok(Machine {
-            boot,
-            pids: namespace.ino(),
-        })
+        Ok(Machine { boot, pids })
     }
 }
 
-/// A new file of so many bytes, none of which is allocated, for this user alone.
+/// A new file of this many bytes, none of which is allocated, for this user alone.
 pub fn file(len: u64) -> io::Result<File> {
     let file = memfd()?;
     file.set_permissions(PermissionsExt::from_mode(0o600))?;
@@ -57,7 +55,7 @@ pub fn file(len: u64) -> io::Result<File> {
 
 fn memfd() -> io::Result<File> {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    // Kernels before 6.3 don't know MFD_NOEXEC_SEAL, later ones may insist on it.
+    // Kernels before 6.3 don't know MFD_NOEXEC_SEAL, later ones may require it.
     for flags in [flags | libc::MFD_NOEXEC_SEAL, flags] {
         // SAFETY: a name that ends with zero.
         let descriptor = unsafe { libc::memfd_create(c"weft".as_ptr(), flags) };
@@ -78,14 +76,14 @@ pub fn open(pid: u32, descriptor: u32) -> io::Result<File> {
         .open(format!("/proc/{pid}/fd/{descriptor}"))
 }
 
-/// Whether a file that was opened can be one of [`file`], of so many bytes.
+/// Whether a file that was opened can be one of [`file`], of this many bytes.
 pub fn is_one(file: &File, len: u64) -> io::Result<bool> {
     // SAFETY: a descriptor of ours.
     let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
     Ok(seals >= 0 && seals & libc::F_SEAL_SHRINK != 0 && file.metadata()?.size() == len)
 }
 
-/// Sees to it that the pages of a part of the file exist: an error now, rather than a SIGBUS later.
+/// Makes sure that the pages of a part of the file exist: it returns an error now, which would be a SIGBUS later.
 pub fn allocate(file: &File, offset: usize, len: usize) -> io::Result<()> {
     loop {
         // SAFETY: a descriptor of ours and numbers.
@@ -109,8 +107,8 @@ pub struct Map {
     left: AtomicBool,
 }
 
-// SAFETY: the memory is shared between processes, hence all the more between threads; whoever reads or writes it does so by
-// rules of its own.
+// SAFETY: the memory is shared between processes, and so also between threads; all accesses follow
+// rules of their own.
 unsafe impl Send for Map {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Map {}
@@ -153,7 +151,7 @@ impl Map {
         at.checked_add(bytes).is_some_and(|end| end <= self.len)
     }
 
-    /// The four bytes at an offset that is a multiple of as many.
+    /// The four bytes at an offset that is a multiple of four.
     ///
     /// # Panics
     /// If it is not, or they are not within the mapping.
@@ -164,7 +162,7 @@ impl Map {
         unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(at).cast()) }
     }
 
-    /// The eight bytes at an offset that is a multiple of as many.
+    /// The eight bytes at an offset that is a multiple of eight.
     ///
     /// # Panics
     /// If it is not, or they are not within the mapping.
@@ -174,7 +172,7 @@ impl Map {
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(at).cast()) }
     }
 
-    /// From now on it stays for as long as the process does.
+    /// Keeps the mapping for the rest of the process's life.
     pub fn leave(&self) {
         self.left.store(true, Ordering::Relaxed);
     }
@@ -183,7 +181,7 @@ impl Map {
 impl Drop for Map {
     fn drop(&mut self) {
         if !*self.left.get_mut() {
-            // SAFETY: the mapping is this value's own, and those who have pointers into it hold it.
+            // SAFETY: the mapping is this value's own, and the owners of pointers into it hold a reference to it.
             unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
         }
     }

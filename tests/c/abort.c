@@ -1,5 +1,5 @@
 /* MPI_Abort from wherever a program may call it: the first argument says where, the second is the code. Rank 1 calls it (or
- * rank 0, if it is alone). The others would wait or compute for ever. */
+ * rank 0, if it is alone). The others would wait or compute forever. */
 #include "check.h"
 #include <pthread.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* Send and receive buffers that overlap, on one rank or on all: the rank gets MPI_ERR_BUFFER, at once or from its request, the others
- * get their results, and nobody waits for ever. What is sent is what the buffer held before. */
+ * get their results, and nobody waits forever. What is sent is what the buffer held before. */
 #include "check.h"
 
 enum { N = 40, MOST = 9 };

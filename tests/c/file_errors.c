@@ -12,7 +12,7 @@ static void not_opened(int line, const char *path, int amode, MPI_Info info, int
     MPI_File file = (MPI_File)4711;
     char where[30], text[MPI_MAX_ERROR_STRING];
     int before = open_descriptors(), length;
-    snprintf(where, sizeof where, "rank %d,", at);
+    snprintf(where, sizeof where, "rank %d and", at);
     int code = MPI_File_open(MPI_COMM_WORLD, path, amode, info, &file);
     MPI_Error_string(code, text, &length);
     if (class_of(code) != class)

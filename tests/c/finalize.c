@@ -162,7 +162,7 @@ static void freed_only(int bytes)
     MPI_Recv(late_data[2], bytes, MPI_BYTE, before, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-/* The same in both directions at once: nothing but Finalize sees to it that what was freed gets there. */
+/* The same in both directions at once: only Finalize makes sure that what was freed arrives. */
 static void exchanged(int bytes)
 {
     MPI_Request request;

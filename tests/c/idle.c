@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 
 /* Of the time that it waits, what a rank may use (thousandths). The first milliseconds of a wait are spent awake, and code that was
- * not optimised takes its time: 5 to 9 were seen. */
+ * not optimized takes its time: 5 to 9 were seen. */
 #define MOST 20
 
 static int64_t used_ns(void)

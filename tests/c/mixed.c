@@ -72,7 +72,7 @@ static void roots(void)
     /* Two processes want to be the root; what the others send goes to one of them. */
     int code = MPI_Gather(&value, 1, MPI_INT, all, 1, MPI_INT, me == 1, MPI_COMM_WORLD);
     if (me < 2)
-        told(code, me == 0 ? "MPI_Gather of root 0" : "MPI_Gather of root 1", me == 0 ? "MPI_Gather of root 1" : "MPI_Gather of root 0");
+        told(code, me == 0 ? "MPI_Gather with root 0" : "MPI_Gather with root 1", me == 0 ? "MPI_Gather with root 1" : "MPI_Gather with root 0");
     else
         OK(code);
 }

@@ -96,7 +96,7 @@ static void aborted(void)
     if (job.rank == 1)
         MPI_Abort(job.world, 3);
     MPI_Recv(&byte, 1, MPI_BYTE, MPI_ANY_SOURCE, 7, job.world, MPI_STATUS_IGNORE);
-    /* A rank that hears nothing of the end waits for ever. */
+    /* A rank that hears nothing of the end waits forever. */
     for (;;)
         pause();
 }

@@ -250,7 +250,7 @@ static void unguided(int says)
     for (int depth = 0; level != MPI_COMM_NULL; depth++) {
         char kind[MPI_MAX_INFO_VAL] = "", named[MPI_MAX_INFO_VAL] = "";
         int flag, length = sizeof kind, size, smaller, result;
-        CHECK(depth < KINDS_MAX, "the communicator can be divided for ever");
+        CHECK(depth < KINDS_MAX, "the communicator can be divided forever");
         MPI_Info info = info_of(NULL, NULL);
         MPI_Comm_split_type(level, MPI_COMM_TYPE_HW_UNGUIDED, 0, info, &part);
         MPI_Info_get_string(info, KIND, &length, kind, &flag);

@@ -90,12 +90,12 @@ static void free_is_a_barrier(void)
     if (me == 0)
         __atomic_store_n(came, 0, __ATOMIC_SEQ_CST);
     together(MPI_COMM_WORLD);
-    MPI_Win parting = new_window();
+    MPI_Win freed = new_window();
     if (me == 0) {
         usleep(10000);
         __atomic_store_n(came, 1, __ATOMIC_SEQ_CST);
     }
-    free_window(&parting);
+    free_window(&freed);
     SAME(__atomic_load_n(came, __ATOMIC_SEQ_CST), 1, "whether rank 0 had come when MPI_Win_free returned");
     free_window(&win);
 }

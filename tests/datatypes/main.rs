@@ -1,7 +1,7 @@
 //! Datatypes against a naive model: random type trees up to six constructors deep (`model`), and types of huge counts
 //! (`huge`).
 //!
-//! `PROPTEST_CASES` says how many of each; `ci/soak.d/datatypes` runs a hundred thousand, optimised.
+//! `PROPTEST_CASES` says how many of each; `ci/soak.d/datatypes` runs a hundred thousand, optimized.
 
 mod huge;
 mod model;

@@ -124,7 +124,7 @@ fn what_a_slow_reader_has_held_up_goes_on() {
 }
 
 #[test]
-fn a_intruder_that_holds_a_ranks_pipe_holds_up_nothing_for_long() {
+fn a_process_that_holds_a_ranks_pipe_holds_up_nothing_for_long() {
     let folder = tempfile::tempdir().unwrap();
     let go = folder.path().join("go");
     let script = format!("echo $$; while [ ! -e {} ]; do sleep 0.02; done", go.display());
@@ -241,7 +241,7 @@ fn a_misspelt_setting_is_told_once() {
     let mut command = mpiexec(&["-n", "3", "-x", "WEFT_LANE=shm", "true"]);
     let output = command.env("WEFT_PROVIDR", "tcp").output().unwrap();
     assert_eq!(status(&output), 0);
-    let told = "mpiexec: WEFT_LANE is no setting of Weft: did you mean WEFT_LANES?\n\
-        mpiexec: WEFT_PROVIDR is no setting of Weft: did you mean WEFT_PROVIDER?\n";
+    let told = "mpiexec: WEFT_LANE is not a setting of Weft: did you mean WEFT_LANES?\n\
+        mpiexec: WEFT_PROVIDR is not a setting of Weft: did you mean WEFT_PROVIDER?\n";
     assert_eq!(stderr(&output), told);
 }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use weft::sim::skip;
+use weft::system::bootstrap::pmi1::ENV_INITIAL_ERRHANDLER;
 use weft::system::bootstrap::{Bootstrap, connect};
 
 use super::*;
@@ -106,7 +107,7 @@ fn plays_its_part() {
                 if pmi.needs_fence() { "foreign" } else { "weft" },
                 job.appnum.expect("known"),
                 job.memory_alloc_kinds,
-                job.initial_errhandler,
+                std::env::var(ENV_INITIAL_ERRHANDLER).ok(),
             );
             pmi.finalize().expect("finalize");
         }

@@ -266,7 +266,7 @@ fn left() -> Outcome {
     Ok(())
 }
 
-/// A world of one.
+/// A singleton.
 fn alone(program: &str, environment: &[(&str, &str)]) -> Result<(i32, String), Failed> {
     let output = Command::new(build::program(program)?)
         .env_remove("PMI_FD")
@@ -278,7 +278,7 @@ fn alone(program: &str, environment: &[(&str, &str)]) -> Result<(i32, String), F
 
 fn misspelt() -> Outcome {
     let (status, stderr) = alone("self", &[("WEFT_PROVIDR", "tcp")])?;
-    let expected = "[weft] WEFT_PROVIDR is no setting of Weft: did you mean WEFT_PROVIDER?\n";
+    let expected = "[weft] WEFT_PROVIDR is not a setting of Weft: did you mean WEFT_PROVIDER?\n";
     if (status, stderr.as_str()) != (0, expected) {
         return Err(format!("status {status}: {stderr}").into());
     }
@@ -287,7 +287,7 @@ fn misspelt() -> Outcome {
         .env("WEFT_PROVIDR", "tcp")
         .run()?;
     ended.status_is(0)?;
-    ended.says_once("WEFT_PROVIDR is no setting of Weft: did you mean WEFT_PROVIDER?")
+    ended.says_once("WEFT_PROVIDR is not a setting of Weft: did you mean WEFT_PROVIDER?")
 }
 
 fn interface() -> Outcome {

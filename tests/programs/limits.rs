@@ -16,13 +16,13 @@ pub fn trials() -> Vec<Trial> {
 }
 
 fn unexpected() -> Outcome {
-    let program = build::program("pressed")?;
+    let program = build::program("backpressure")?;
     for provider in [common(), "tcp;ofi_rxm"] {
         // By default that much may be held, which shows that the program measures something.
         let job = Job::new(&program, 3).over(provider);
-        job.run()?.is_well("pressed", 3)?;
+        job.run()?.is_well("backpressure", 3)?;
         let job = job.env("WEFT_UNEXPECTED_MAX", "1M");
-        job.run()?.is_well("pressed", 3)?;
+        job.run()?.is_well("backpressure", 3)?;
     }
     Ok(())
 }

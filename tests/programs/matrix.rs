@@ -72,7 +72,7 @@ const fn slow_over_sockets(name: &'static str) -> Program {
 
 /// Seen with 1.17 in `session_threads` and in `sessions` with 8 ranks, once in many runs. Concerns all programs that end with a
 /// session of several processes; with `MPI_Finalize` the launcher's fence keeps each process until all are through.
-const UNACKNOWLEDGED: &str = "a process that has exited acknowledges nothing: ofi_rxd waits for ever for the word that its last message came";
+const UNACKNOWLEDGED: &str = "a process that has exited acknowledges nothing: ofi_rxd waits forever for the word that its last message came";
 
 const SLOW: &str = "it moves less than 0.5 GB/s: this would take minutes";
 /// Why messages of gigabytes go over one provider, and over Weft's own shared memory.

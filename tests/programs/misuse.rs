@@ -144,7 +144,7 @@ fn open_file() -> Outcome {
     ended.says(&["[weft] rank 1:   the file '", "/left'"])
 }
 
-/// A world of one, started by hand.
+/// A singleton, started by hand.
 fn alone() -> Outcome {
     let program = build::program("errors")?;
     let output = std::process::Command::new(&program).arg("within").output()?;

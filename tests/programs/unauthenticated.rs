@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use libtest_mimic::{Failed, Trial};
 use weft::base::settings::Settings;
 use weft::base::startup::Ledger;
+use weft::data::pieces::Piece;
 use weft::identity::{PeerIndex, ProcessName};
 use weft::lane::ofi::OfiLane;
 use weft::lane::{Lane as _, Sent, Sink};
@@ -39,7 +40,7 @@ pub fn trials() -> Vec<Trial> {
         .filter(|&provider| provider != "shm")
         .filter_map(|provider| {
             if let Some((_, why)) = NOT_OVER.iter().find(|(name, _)| *name == provider) {
-                eprintln!("programs: intruders are left out over {provider}: {why}");
+                eprintln!("programs: unauthenticated senders are left out over {provider}: {why}");
                 return None;
             }
             Some(Trial::test(format!("unauthenticated::{provider}"), move || {
@@ -65,7 +66,7 @@ impl Endpoint {
 
 fn meet(provider: &'static str) -> Outcome {
     let folder = tempfile::tempdir()?;
-    let job = Job::new(&build::program("intruder")?, RANKS).over(provider);
+    let job = Job::new(&build::program("unauthenticated")?, RANKS).over(provider);
     let errors = folder.path().join("errors");
     let mut launcher = job
         .command(folder.path())
@@ -80,13 +81,13 @@ fn meet(provider: &'static str) -> Outcome {
     let said = std::fs::read_to_string(&errors)?;
     let explain = |what: String| -> Failed { format!("{what}\n$ {}\n{said}", job.shell()).into() };
     let printed = result.map_err(|failed| explain(failed.message().unwrap_or("").into()))?;
-    if !status.success() || !printed.contains(&format!("intruder: ok with {RANKS} ranks")) {
+    if !status.success() || !printed.contains(&format!("unauthenticated: ok with {RANKS} ranks")) {
         return Err(explain(format!("{status:?}\n{printed}")));
     }
     Ok(())
 }
 
-/// The intruder's doings. What the job printed at its end comes back.
+/// What the unauthenticated sender does. Returns what the job printed at its end.
 fn disturb(launcher: &mut Child, provider: &str, folder: &Path) -> Result<String, Failed> {
     let mut lines = BufReader::new(launcher.stdout.take().ok_or("no output")?);
     let mut endpoints = Vec::new();
@@ -198,7 +199,7 @@ fn knock(provider: &str, endpoints: &[Endpoint], held: &mut Vec<TcpStream>) -> O
     Ok(())
 }
 
-/// Hears what the intruder's own lane says: nothing that it needs.
+/// Receives what the unauthenticated sender's own lane reports: nothing that it needs.
 #[derive(Default)]
 struct Deaf {
     completed: usize,
@@ -234,7 +235,7 @@ fn speak(provider: &str, port: u16) -> Outcome {
         let completed = sink.completed;
         loop {
             // SAFETY: `bytes` stays until the lane has completed the send, or is closed below.
-            match unsafe { lane.send(rank, &bytes, &[], 1) } {
+            match unsafe { lane.send(rank, &bytes, Piece::EMPTY, 1) } {
                 Ok(Sent::Done) | Err(_) => break,
                 Ok(Sent::Pending) => {
                     while sink.completed == completed && Instant::now() < deadline {

@@ -140,7 +140,8 @@ fn run(seed: u64, ordered: bool) {
             let messages = sizes.into_iter().enumerate();
             // More than all messages with their alignment.
             let room = rank.blank(MESSAGES * ((1 << 12) + 16));
-            let (address, len) = room.memory().contiguous().expect("a run of bytes");
+            let run = room.memory().contiguous().expect("a run of bytes");
+            let (address, len) = (run.address, run.len);
             // SAFETY: flushed before it is dropped.
             let room_for = unsafe { SendBuffer::of_user(address, len) };
             if rank.me().number() == 0 {

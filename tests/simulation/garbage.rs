@@ -12,7 +12,7 @@ use weft::engine::wire::{HEADER_BYTES, Header, MessageKind};
 use weft::identity::{Context, PeerIndex};
 use weft::sim::{Options, Rank, Simulation, check};
 
-const KINDS: [MessageKind; 9] = [
+const KINDS: [MessageKind; 10] = [
     MessageKind::EAGER,
     MessageKind::RTS,
     MessageKind::CTS,
@@ -22,13 +22,14 @@ const KINDS: [MessageKind; 9] = [
     MessageKind::CANCEL_REPLY,
     MessageKind::ACK,
     MessageKind::WAITS,
+    MessageKind::GONE,
 ];
 
 proptest! {
     #[test]
     fn a_header_comes_back(token: u64, kind in 0..KINDS.len(), flags: u8, ack: u16, src: u32, seq: u32, tag: i32, context: u64,
                            arg: u64, payload in prop::collection::vec(any::<u8>(), 0..50)) {
-        let header = Header { token, kind: KINDS[kind], flags, ack, src: PeerIndex::new(src), seq, tag, context, arg };
+        let header = Header { token, kind: KINDS[kind], flags, ack, src, seq, tag, context, arg };
         let mut bytes = header.encode().to_vec();
         bytes.extend_from_slice(&payload);
         prop_assert_eq!(Header::parse(&bytes), Some((header, payload.as_slice())));
@@ -48,7 +49,7 @@ proptest! {
 
 const VICTIM: u32 = 0;
 const ATTACKER: u32 = 1;
-const FRIEND: u32 = 2;
+const KNOWN_PEER: u32 = 2;
 /// Contexts that the attacker uses: the world's, its collective one, and others.
 const CONTEXTS: [u64; 4] = [2, 3, 6, u64::MAX];
 
@@ -81,13 +82,13 @@ fn forge(rng: &mut Rng, known: &Knowledge, seq: u32) -> Vec<u8> {
     if matches!(kind, MessageKind::EAGER | MessageKind::RTS | MessageKind::CANCEL) || rng.u32(..8) == 0 {
         context = CONTEXTS[rng.u32(..4) as usize];
     }
-    let intruder = rng.u32(..10) == 0;
+    let unauthenticated = rng.u32(..10) == 0;
     let header = Header {
-        token: if intruder { rng.u64(..) } else { known.token },
+        token: if unauthenticated { rng.u64(..) } else { known.token },
         kind,
         flags: if rng.bool() { 0 } else { rng.u8(..) },
         ack: if rng.u32(..200) == 0 { rng.u16(..) } else { 0 },
-        src: PeerIndex::new(if intruder { rng.u32(..5) } else { ATTACKER }),
+        src: if unauthenticated { rng.u32(..5) } else { ATTACKER },
         seq: if rng.u32(..200) == 0 { rng.u32(..) } else { seq },
         tag: if rng.u32(..100) == 0 {
             rng.i32(..)
@@ -118,7 +119,7 @@ async fn attack(rank: Rank, mut rng: Rng, known: Knowledge) {
         let bytes = forge(&mut rng, &known, seq);
         rank.network().inject(PeerIndex::new(VICTIM), &bytes);
         let counts = Header::parse(&bytes).is_some_and(|(header, _)| {
-            (header.token, header.src.number(), header.seq) == (known.token, ATTACKER, seq)
+            (header.token, header.src, header.seq) == (known.token, ATTACKER, seq)
         });
         seq += u32::from(counts);
         if rng.u32(..3) == 0 {
@@ -166,8 +167,11 @@ async fn defend(rank: Rank, mut rng: Rng, known: Knowledge) {
     for number in 0..20u32 {
         let buffer = rank.blank(1000);
         // SAFETY: the buffer is kept until the receive has ended.
-        let received = unsafe { rank.world().receive(Some(FRIEND), Some(1000), buffer.memory()) };
-        let outcome = rank.received(received.expect("the friend lives")).await;
+        let received = unsafe {
+            rank.world()
+                .receive(Some(KNOWN_PEER), Some(1000), buffer.memory())
+        };
+        let outcome = rank.received(received.expect("the known peer lives")).await;
         assert_eq!((outcome.error, outcome.bytes), (None, u64::from(number) * 50));
         assert!(
             buffer.bytes()[..number as usize * 50]
@@ -175,9 +179,9 @@ async fn defend(rank: Rank, mut rng: Rng, known: Knowledge) {
                 .all(|&byte| u32::from(byte) == number)
         );
         // SAFETY: as above.
-        let sent = unsafe { rank.world().send(FRIEND, 1001, buffer.memory(), true, true) };
+        let sent = unsafe { rank.world().send(KNOWN_PEER, 1001, buffer.memory(), true, true) };
         let outcome = rank
-            .wait(sent.expect("the friend lives").expect("asked for"))
+            .wait(sent.expect("the known peer lives").expect("asked for"))
             .await;
         assert_eq!(outcome.error, None);
         rank.pause(rng.u64(1..1000)).await;
@@ -208,7 +212,7 @@ async fn defend(rank: Rank, mut rng: Rng, known: Knowledge) {
     }
 }
 
-async fn befriend(rank: Rank) {
+async fn exchange(rank: Rank) {
     for number in 0..20u32 {
         let buffer = rank.buffer(&vec![number as u8; number as usize * 50]);
         // SAFETY: the buffer is kept until the send has ended.
@@ -241,7 +245,7 @@ fn only_the_attacker_fails() {
                 match rank.me().number() {
                     VICTIM => defend(rank, rng, known).await,
                     ATTACKER => attack(rank, rng, known).await,
-                    _ => befriend(rank).await,
+                    _ => exchange(rank).await,
                 }
             }
         });

@@ -90,10 +90,10 @@ struct Taken {
     pattern: Pattern,
     buffer: Buffer,
     holey: bool,
-    state: State,
+    state: ReceiveState,
 }
 
-enum State {
+enum ReceiveState {
     UnderWay(RequestId),
     Ended(Outcome),
 }
@@ -260,8 +260,8 @@ async fn take(
         (buffer, received.expect("nobody dies in this test"))
     };
     let state = match received {
-        Received::Now(outcome) => State::Ended(outcome),
-        Received::Later(request) => State::UnderWay(request),
+        Received::Now(outcome) => ReceiveState::Ended(outcome),
+        Received::Later(request) => ReceiveState::UnderWay(request),
     };
     Taken {
         pattern,
@@ -286,8 +286,8 @@ async fn finish(rank: &Rank, rng: &mut Rng, sends: Vec<Sent>, taken: &mut [Taken
                 }
             }
             Some(at) => {
-                if let State::UnderWay(request) = taken[at].state {
-                    taken[at].state = State::Ended(rank.wait(request).await);
+                if let ReceiveState::UnderWay(request) = taken[at].state {
+                    taken[at].state = ReceiveState::Ended(rank.wait(request).await);
                 }
             }
         }
@@ -308,7 +308,7 @@ fn compare(me: u32, incoming: &[Planned], taken: &[Taken]) {
         state,
     } in taken
     {
-        let State::Ended(outcome) = state else {
+        let ReceiveState::Ended(outcome) = state else {
             unreachable!("waited for")
         };
         assert_eq!((outcome.cancelled, &outcome.error), (false, &None));

@@ -141,7 +141,7 @@ fn text(file: &mut File) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Waits for the launcher to end, and sees to it that nothing of the job is left. `None`: it had to be ended.
+/// Waits for the launcher to end, and makes sure that nothing of the job is left. `None`: it had to be ended.
 fn supervise(mut child: Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     let pid = Pid::from_raw(child.id().cast_signed());
     let (say, ended) = mpsc::channel();

@@ -61,7 +61,7 @@ impl FromStr for Peer {
 
 /// Whose library it is, which decides the settings that it understands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum Vendor {
     Weft,
     Mpich,
     Intel,
@@ -69,19 +69,19 @@ enum Kind {
     Other,
 }
 
-impl Kind {
+impl Vendor {
     /// By the text of `MPI_Get_library_version`.
-    fn of(version: &str) -> Kind {
+    fn of(version: &str) -> Vendor {
         let known = [
-            ("Weft", Kind::Weft),
-            ("MPICH", Kind::Mpich),
-            ("Intel(R) MPI", Kind::Intel),
-            ("Open MPI", Kind::OpenMpi),
+            ("Weft", Vendor::Weft),
+            ("MPICH", Vendor::Mpich),
+            ("Intel(R) MPI", Vendor::Intel),
+            ("Open MPI", Vendor::OpenMpi),
         ];
         known
             .into_iter()
             .find(|(start, _)| version.starts_with(start))
-            .map_or(Kind::Other, |(_, kind)| kind)
+            .map_or(Vendor::Other, |(_, kind)| kind)
     }
 
     /// The settings that make it talk over what `--over` says; `None`: it has none.
@@ -92,22 +92,22 @@ impl Kind {
         // libfabric 2.x, which the others bring, has no `net`: it has become `tcp`. Weft itself knows.
         let theirs = if over == "net" { "tcp" } else { over }.to_string();
         Some(match self {
-            Kind::Weft => vec![("WEFT_PROVIDER", over.to_string())],
+            Vendor::Weft => vec![("WEFT_PROVIDER", over.to_string())],
             // Without these MPICH would use UCX, and its own shared memory.
-            Kind::Mpich => vec![
+            Vendor::Mpich => vec![
                 ("MPIR_CVAR_CH4_NETMOD", "ofi".into()),
                 ("MPIR_CVAR_NOLOCAL", "1".into()),
                 ("FI_PROVIDER", theirs),
             ],
-            Kind::Intel => vec![("I_MPI_FABRICS", "ofi".into()), ("FI_PROVIDER", theirs)],
+            Vendor::Intel => vec![("I_MPI_FABRICS", "ofi".into()), ("FI_PROVIDER", theirs)],
             // It reaches TCP without libfabric.
-            Kind::OpenMpi if theirs == "tcp" => {
+            Vendor::OpenMpi if theirs == "tcp" => {
                 vec![
                     ("OMPI_MCA_pml", "ob1".into()),
                     ("OMPI_MCA_btl", "tcp,self".into()),
                 ]
             }
-            Kind::OpenMpi | Kind::Other => return None,
+            Vendor::OpenMpi | Vendor::Other => return None,
         })
     }
 }
@@ -119,7 +119,7 @@ pub struct Library {
     pub name: String,
     /// What it says of itself, in one line.
     pub version: String,
-    kind: Kind,
+    kind: Vendor,
     launcher: PathBuf,
     path: OsString,
     programs: PathBuf,
@@ -170,7 +170,7 @@ impl Library {
             let mut library = Library {
                 name: peer.name.clone(),
                 version: String::new(),
-                kind: Kind::Other,
+                kind: Vendor::Other,
                 launcher: peer.launcher.clone(),
                 path: peer.library_path(),
                 programs,
@@ -182,10 +182,10 @@ impl Library {
                 .probe("own")
                 .map_err(|why| format!("{} does not run.\n{}", peer.name, why.details()))?;
             library.start = start.elapsed();
-            library.kind = Kind::of(&library.version);
+            library.kind = Vendor::of(&library.version);
             libraries.push(library);
         }
-        if libraries[0].kind != Kind::Weft {
+        if libraries[0].kind != Vendor::Weft {
             return Err(format!(
                 "{} has not Weft, but {}",
                 prefix.display(),
@@ -197,7 +197,7 @@ impl Library {
 
     /// Whether it is Weft, of whatever build.
     pub fn is_weft(&self) -> bool {
-        self.kind == Kind::Weft
+        self.kind == Vendor::Weft
     }
 
     /// Runs two ranks that exchange a message; what the library calls itself.
@@ -407,19 +407,19 @@ mod tests {
 
     #[test]
     fn libraries_are_known_by_what_they_say() {
-        assert_eq!(Kind::of("Weft 0.1.0 (MPI 5.0)"), Kind::Weft);
-        assert_eq!(Kind::of("MPICH Version:      5.0.2"), Kind::Mpich);
+        assert_eq!(Vendor::of("Weft 0.1.0 (MPI 5.0)"), Vendor::Weft);
+        assert_eq!(Vendor::of("MPICH Version:      5.0.2"), Vendor::Mpich);
         assert_eq!(
-            Kind::of("Intel(R) MPI Library 2021.16 for Linux* OS"),
-            Kind::Intel
+            Vendor::of("Intel(R) MPI Library 2021.16 for Linux* OS"),
+            Vendor::Intel
         );
-        assert_eq!(Kind::of("Open MPI v5.0.8, package: Open MPI"), Kind::OpenMpi);
-        assert_eq!(Kind::of("MVAPICH 4.0"), Kind::Other);
+        assert_eq!(Vendor::of("Open MPI v5.0.8, package: Open MPI"), Vendor::OpenMpi);
+        assert_eq!(Vendor::of("MVAPICH 4.0"), Vendor::Other);
     }
 
     #[test]
     fn each_library_is_told_in_its_own_words() {
-        let settings = |kind: Kind, over: &str| {
+        let settings = |kind: Vendor, over: &str| {
             let found = kind.settings(over)?;
             Some(
                 found
@@ -429,16 +429,20 @@ mod tests {
                     .join(" "),
             )
         };
-        assert_eq!(settings(Kind::Weft, "net").unwrap(), "WEFT_PROVIDER=net");
-        assert!(settings(Kind::Mpich, "net").unwrap().ends_with("FI_PROVIDER=tcp"));
+        assert_eq!(settings(Vendor::Weft, "net").unwrap(), "WEFT_PROVIDER=net");
         assert!(
-            settings(Kind::Intel, "tcp;ofi_rxm")
+            settings(Vendor::Mpich, "net")
+                .unwrap()
+                .ends_with("FI_PROVIDER=tcp")
+        );
+        assert!(
+            settings(Vendor::Intel, "tcp;ofi_rxm")
                 .unwrap()
                 .ends_with("FI_PROVIDER=tcp;ofi_rxm")
         );
-        assert!(settings(Kind::OpenMpi, "net").unwrap().contains("tcp,self"));
-        assert_eq!(settings(Kind::OpenMpi, "tcp;ofi_rxm"), None);
-        assert_eq!(settings(Kind::Other, "tcp"), None);
-        assert_eq!(settings(Kind::Other, "own").unwrap(), "");
+        assert!(settings(Vendor::OpenMpi, "net").unwrap().contains("tcp,self"));
+        assert_eq!(settings(Vendor::OpenMpi, "tcp;ofi_rxm"), None);
+        assert_eq!(settings(Vendor::Other, "tcp"), None);
+        assert_eq!(settings(Vendor::Other, "own").unwrap(), "");
     }
 }

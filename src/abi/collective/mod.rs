@@ -1,5 +1,5 @@
 //! Chapter 6: collective operations. Each is declared once, with its blocking and its nonblocking procedure, and its
-//! arguments are checked in one place; [`How`] is all in which the two differ.
+//! arguments are checked in one place; the two differ only in their [`How`].
 //!
 //! - `data`: barrier, broadcast, gathers, scatters, all-to-all
 //! - `reduction`: reductions and scans
@@ -30,10 +30,10 @@ use crate::objects::communicator::{Collective, Communicator};
 
 /// How an operation is run.
 trait How: Sized {
-    /// Which it is.
+    /// The operation.
     fn operation(&mut self) -> &mut Operation;
 
-    /// One whose messages are told from those of another root. (On an intercommunicator a root has another number in each group.)
+    /// An operation whose messages are distinguished from those of another root. (On an intercommunicator a root has another number in each group.)
     #[inline]
     fn of_root(mut self, root: Root, comm: &Communicator) -> Self {
         if let Root::Rank(rank) = root
@@ -58,7 +58,7 @@ trait How: Sized {
         F: Future<Output = Result<()>> + Send + 'static;
 }
 
-/// To its end.
+/// Run it to its end.
 struct Blocking(Operation);
 
 impl How for Blocking {
@@ -79,7 +79,7 @@ impl How for Blocking {
     }
 }
 
-/// Beside the caller, with a request that is written there.
+/// Start it beside the caller, with a request that is written there.
 struct Nonblocking(Operation, *mut MPI_Request);
 
 impl How for Nonblocking {
@@ -156,7 +156,7 @@ fn in_place(buffer: *const c_void) -> bool {
     buffer == MPI_IN_PLACE
 }
 
-/// Whether the result takes the place of the operand, which on an intercommunicator it can't.
+/// Whether the result replaces the operand, which is not possible on an intercommunicator.
 fn operand_in_place(buffer: *const c_void, name: &str, comm: &Communicator) -> Result<bool> {
     if comm.is_inter() {
         placed(buffer, name)?;
@@ -169,7 +169,7 @@ struct Part {
     root: Root,
     /// It is the root.
     at_root: bool,
-    /// It is one of those from or to whom the root's data goes; on an intracommunicator the root is, too.
+    /// It sends to the root or receives from it; on an intracommunicator the root does, too.
     beside: bool,
 }
 
@@ -194,13 +194,13 @@ fn part(root: c_int, comm: &Communicator) -> Result<Option<Part>> {
     })
 }
 
-/// What a process does that has no part in an operation.
+/// What a process does that takes no part in an operation.
 async fn nothing(_: Collective) -> Result<()> {
     Ok(())
 }
 
-/// What this process sends, apart from where it receives, with what comes of it where they overlap. There may be nothing that it sends
-/// or receives.
+/// What this process sends, made separate from where it receives, with the error to return where they overlap. There may
+/// be nothing to send or to receive.
 ///
 /// # Safety
 /// As for [`collective::apart`].
@@ -285,7 +285,7 @@ fn elements(
     if bytes.is_none() {
         return Err(err!(
             Count,
-            "{count_name} is {number}: with {} bytes each, so much is beyond any memory",
+            "{count_name} is {number}: with {} bytes each, that is more than the address space holds",
             datatype.size()
         ));
     }
@@ -310,7 +310,7 @@ unsafe fn buffer(
     Ok(unsafe { Buffer::new(at.cast_mut().cast(), count, blocks, hold(datatype)) })
 }
 
-/// Says of which of two buffers a datatype is.
+/// Adds to which of two buffers a datatype belongs.
 #[cold]
 fn about(buffer: &str, error: Error) -> Error {
     Error::new(error.class, format!("{error} (of {buffer})"))
@@ -321,7 +321,7 @@ fn about(buffer: &str, error: Error) -> Error {
 /// # Safety
 /// The pointer is null or valid for `size` counts.
 unsafe fn counts<C: Integer>(from: *const C, size: u32, name: &str) -> Result<Arc<[u64]>> {
-    // SAFETY: the caller's array is null or has so many elements.
+    // SAFETY: the caller's array is null or has that many elements.
     let counts = unsafe { array(from, size as usize, name) }?;
     counts
         .iter()
@@ -343,7 +343,7 @@ unsafe fn counts<C: Integer>(from: *const C, size: u32, name: &str) -> Result<Ar
 /// # Safety
 /// The pointer is null or valid for `size` displacements.
 unsafe fn displacements<D: Integer>(from: *const D, size: u32, name: &str) -> Result<Arc<[i64]>> {
-    // SAFETY: the caller's array is null or has so many elements.
+    // SAFETY: the caller's array is null or has that many elements.
     let displacements = unsafe { array(from, size as usize, name) }?;
     Ok(displacements
         .iter()
@@ -351,7 +351,7 @@ unsafe fn displacements<D: Integer>(from: *const D, size: u32, name: &str) -> Re
         .collect())
 }
 
-/// A number of elements of its own for each of `size` ranks.
+/// A separate number of elements for each of `size` ranks.
 ///
 /// # Safety
 /// The arrays are null or valid for `size` entries. Where there is no error: as for [`VBuffer::new`], of the user's buffer (section 6.12).
@@ -364,7 +364,7 @@ unsafe fn vbuffer<C: Integer, D: Integer>(
     names: Names,
 ) -> Result<VBuffer> {
     let datatype = committed(datatype).map_err(|error| about(names.buffer, error))?;
-    // SAFETY: the caller's arrays have so many elements.
+    // SAFETY: the caller's arrays have that many elements.
     let (counts, displs) = unsafe {
         (
             self::counts(counts, size, names.counts)?,
@@ -382,8 +382,8 @@ unsafe fn vbuffer<C: Integer, D: Integer>(
     Ok(unsafe { VBuffer::new(at.cast_mut().cast(), counts, displs, hold(datatype)) })
 }
 
-/// A number of elements and a datatype of its own for each of `size` ranks. The datatype of no elements is not looked
-/// at. The buffer may be `MPI_BOTTOM`, with addresses as displacements.
+/// A separate number of elements and datatype for each of `size` ranks. The datatype of no elements is not
+/// checked. The buffer may be `MPI_BOTTOM`, with addresses as displacements.
 ///
 /// # Safety
 /// As for [`vbuffer`].
@@ -395,7 +395,7 @@ unsafe fn wbuffer<C: Integer, D: Integer>(
     size: u32,
     names: Names,
 ) -> Result<WBuffer> {
-    // SAFETY: the caller's array is null or has so many elements.
+    // SAFETY: the caller's array is null or has that many elements.
     let (counts, displs, handles) = unsafe {
         (
             self::counts(counts, size, names.counts)?,

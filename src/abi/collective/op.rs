@@ -74,7 +74,7 @@ mpi! {
 
 /// For datatypes that were freed while a reduction was under way.
 const LENDER: Lender = Lender {
-    // With too many datatypes there is none to lend.
+    // With too many datatypes there is no handle to lend.
     lend: |datatype| {
         objects::DATATYPES
             .insert(datatype.clone())

@@ -42,9 +42,9 @@ collectives! {
         datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm) comm(comm) = exscan;
 }
 
-/// What every reduction has, checked; and what becomes of it where the buffers overlap. `blocks`: how many times `count` elements there
-/// are in the longer buffer. `received`: how many elements the result at this process has; `None`: the receive buffer does not matter
-/// here.
+/// The checked arguments of every reduction, with the error to return where the buffers overlap. `blocks`: how many times `count`
+/// elements there are in the longer buffer. `received`: how many elements the result at this process has; `None`: the receive buffer
+/// does not matter here.
 ///
 /// # Safety
 /// Where there is no error: as for [`Operands::new`], of the user's buffers (section 6.12), and as for [`apart_operands`].

@@ -1,4 +1,4 @@
-//! Arguments: what many procedures check of counts, ranks, tags, buffers, strings and pointers, and how results are given.
+//! Arguments: the checks of counts, ranks, tags, buffers, strings and pointers that many procedures share, and how results are returned.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use crate::err;
 use crate::objects::communicator::Communicator;
 use crate::objects::group::processes;
 
-/// The integers that counts, displacements and sizes come as.
+/// The integer types of counts, displacements and sizes.
 pub trait Integer: Copy {
-    /// Whether only the `_c` procedures take it.
+    /// Whether only the `_c` procedures use it.
     const LARGE: bool;
 
-    /// As all of them are inside.
+    /// The value as all of them are inside.
     fn wide(self) -> i64;
 }
 
@@ -66,8 +66,8 @@ fn negative(value: i64, name: &str) -> Error {
 pub fn memory(address: *const c_void, count: u64, datatype: &Arc<Datatype>, name: &str) -> Result<Memory> {
     let memory = Memory::new(address.cast_mut().cast::<u8>(), count, datatype);
     match memory {
-        Memory::Contiguous { address, len } if address.is_null() && len != 0 => Err(null_buffer(name, count)),
-        Memory::Contiguous { len, .. } if len <= isize::MAX as usize => Ok(memory),
+        Memory::Contiguous(run) if run.address.is_null() && run.len != 0 => Err(null_buffer(name, count)),
+        Memory::Contiguous(run) if run.len <= isize::MAX as usize => Ok(memory),
         Memory::Typed { .. } if count <= isize::MAX as u64 / datatype.size() => Ok(memory),
         _ => Err(endless_buffer(name, count, datatype)),
     }
@@ -88,7 +88,7 @@ fn null_buffer(name: &str, count: u64) -> Error {
     err!(Buffer, "{name} is a null pointer, but the count is {count}")
 }
 
-/// A rank argument that names a process of the communicator, of an intercommunicator in the remote group.
+/// A rank argument that names a process of the communicator; for an intercommunicator, of the remote group.
 #[inline]
 pub fn rank(value: c_int, communicator: &Communicator, name: &str) -> Result<u32> {
     if value >= 0 && (value as u32) < communicator.peers().size() {
@@ -148,7 +148,7 @@ pub fn any_tag(value: c_int) -> Result<Option<i32>> {
     }
 }
 
-/// A pointer argument that a result goes to in the end, looked at before anything is started or taken.
+/// A pointer argument to which a result will be written, checked before anything is started or taken.
 #[inline]
 pub fn present<T>(to: *const T, name: &str) -> Result<()> {
     match to.is_null() {
@@ -157,7 +157,7 @@ pub fn present<T>(to: *const T, name: &str) -> Result<()> {
     }
 }
 
-/// Writes a result where the user wants it.
+/// Writes a result to where the user asks for it.
 ///
 /// # Safety
 /// The pointer is null or valid for writing.
@@ -211,7 +211,7 @@ pub unsafe fn array<'a, T>(from: *const T, len: usize, name: &str) -> Result<&'a
     if from.is_null() {
         return Err(null_argument(name));
     }
-    // SAFETY: not null, so the caller's array, which has so many elements.
+    // SAFETY: not null, so the caller's array, which has that many elements.
     Ok(unsafe { std::slice::from_raw_parts(from, len) })
 }
 
@@ -227,7 +227,7 @@ pub unsafe fn array_mut<'a, T>(from: *mut T, len: usize, name: &str) -> Result<&
     if from.is_null() {
         return Err(null_argument(name));
     }
-    // SAFETY: not null, so the caller's array, which has so many elements.
+    // SAFETY: not null, so the caller's array, which has that many elements.
     Ok(unsafe { std::slice::from_raw_parts_mut(from, len) })
 }
 
@@ -262,10 +262,10 @@ pub unsafe fn object_name<'a>(from: *const c_char, name: &str) -> Result<&'a str
     ))
 }
 
-/// Copies a text with its zero byte into a buffer of `room` bytes, shortened to fit; tells its length.
+/// Copies a text with its zero byte into a buffer of `room` bytes, shortened to fit; returns its length.
 ///
 /// # Safety
-/// The pointers are null or valid for writing so much.
+/// The pointers are null or valid for writing that much.
 pub unsafe fn give_text(to: *mut c_char, room: usize, len: *mut c_int, text: &str, name: &str) -> Result<()> {
     if to.is_null() {
         return Err(null_argument(name));

@@ -1,4 +1,4 @@
-//! How a procedure is called: its name is noted for reports, MPI must be running, and an error goes to the error handler of
+//! How a procedure is called: its name is recorded for reports, MPI must be running, and an error goes to the error handler of
 //! the right object (MPI 5.0 section 9.3).
 
 use std::cell::Cell;
@@ -22,13 +22,13 @@ thread_local! {
     static PROCEDURE: Cell<&'static str> = const { Cell::new("no procedure") };
 }
 
-/// The same of the thread that calls first, which is spared the way to the thread-local memory of a shared library: which thread it
-/// is, and the name, whose two words only that thread reads and writes.
+/// The same for the thread that calls first, which need not access the thread-local memory of a shared library: which
+/// thread it is, and the name, whose two words only that thread reads and writes.
 static FIRST_THREAD: AtomicUsize = AtomicUsize::new(0);
 static FIRST_PROCEDURE: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 static FIRST_PROCEDURE_LEN: AtomicUsize = AtomicUsize::new(0);
 
-/// Notes which procedure the thread calls.
+/// Records which procedure the thread calls.
 #[inline(always)]
 fn enter(name: &'static str) {
     if FIRST_THREAD.load(Ordering::Relaxed) == this_thread() {
@@ -81,7 +81,7 @@ pub fn local(name: &'static str, body: impl FnOnce() -> Result<()>) -> c_int {
 /// Runs a procedure whose errors go to a session's handler.
 pub fn session(handle: MPI_Session, name: &'static str, body: impl FnOnce() -> Result<()>) -> c_int {
     enter(name);
-    // While there is a session MPI runs, and where it does not run the argument is what is wrong.
+    // While there is a session MPI runs; where it does not run, the argument is wrong.
     match body() {
         Ok(()) => MPI_SUCCESS,
         Err(error) => match objects::session(handle) {
@@ -121,7 +121,7 @@ pub fn file(handle: MPI_File, name: &'static str, body: impl FnOnce() -> Result<
     })
 }
 
-/// Runs a procedure that concerns files, but has none whose handler could get its errors.
+/// Runs a procedure that concerns files, but has no file whose handler could get its errors.
 pub fn no_file(name: &'static str, body: impl FnOnce() -> Result<()>) -> c_int {
     run(name, body, raise_without_file)
 }
@@ -161,8 +161,8 @@ fn run(
     }
 }
 
-/// Hands an error to a communicator's error handler, or to the one of `MPI_COMM_SELF` (before Init and after
-/// Finalize: the initial one), and gives the code to return.
+/// Passes an error to a communicator's error handler, or to the one of `MPI_COMM_SELF` (before Init and after
+/// Finalize: the initial one), and returns the code to return.
 #[cold]
 pub fn raise(communicator: Option<&Communicator>, name: &'static str, error: Error) -> c_int {
     if error.raised {
@@ -186,8 +186,8 @@ pub fn raise(communicator: Option<&Communicator>, name: &'static str, error: Err
     }
 }
 
-/// Hands an error to the handler of a communicator at once, where the procedure's arguments do not name it. What comes back
-/// goes nowhere else.
+/// Passes an error to the handler of a communicator at once, where the procedure's arguments do not name it. The returned error
+/// goes to no other handler.
 #[cold]
 pub fn raise_at(communicator: &Communicator, name: &'static str, error: Error) -> Error {
     let code = raise(Some(communicator), name, error.clone());
@@ -198,7 +198,7 @@ pub fn raise_at(communicator: &Communicator, name: &'static str, error: Error) -
     }
 }
 
-/// Hands an error to a handler at once, where that is not the handler of an object. What comes back goes nowhere else.
+/// Passes an error to a handler at once, where that is not the handler of an object. The returned error goes to no other handler.
 #[cold]
 pub fn raise_with(handler: &Errhandler, object: usize, name: &'static str, error: Error) -> Error {
     let code = raise_to(handler, object, "", name, error.clone());
@@ -209,7 +209,7 @@ pub fn raise_with(handler: &Errhandler, object: usize, name: &'static str, error
     }
 }
 
-/// Hands an error to a handler, and gives the code to return: a handler of the user's may change it (section 9.3). Where several
+/// Passes an error to a handler, and returns the code to return: a handler of the user's may change it (section 9.3). Where several
 /// requests were ended it gets the code of the one that failed; unless it changes that, the call returns its own.
 #[cold]
 fn raise_to(handler: &Errhandler, object: usize, place: &str, name: &'static str, error: Error) -> c_int {
@@ -225,7 +225,7 @@ fn raise_to(handler: &Errhandler, object: usize, place: &str, name: &'static str
         }
         Errhandler::AreFatal | Errhandler::Abort => {
             let class = errors::class_of(code).unwrap_or(error.class as c_int);
-            process::end_job(
+            process::LIFETIME.abort(
                 class,
                 &format!("{name}: {error} ({}{place})", errors::class_name(class)),
             );
@@ -234,7 +234,7 @@ fn raise_to(handler: &Errhandler, object: usize, place: &str, name: &'static str
     code
 }
 
-/// Calls an object's handler with a code of the user's. The call has done what it is for whatever the handler makes of that code
+/// Calls an object's handler with a code of the user's. The call has succeeded, whatever the handler does with that code
 /// (section 9.5).
 pub fn call(handler: &Errhandler, object: usize, name: &str, code: c_int) {
     match handler {
@@ -244,12 +244,12 @@ pub fn call(handler: &Errhandler, object: usize, name: &str, code: c_int) {
         }
         Errhandler::AreFatal | Errhandler::Abort => {
             let text = errors::text_of(code).unwrap_or_else(|| format!("error code {code}"));
-            process::end_job(code, &format!("{name}: {text}"));
+            process::LIFETIME.abort(code, &format!("{name}: {text}"));
         }
     }
 }
 
-/// Calls an error handler of the user's, and gives the code as it left it; no lock of ours is held.
+/// Calls an error handler of the user's, and returns the code as the handler left it; no lock is held.
 fn call_handler(handler: &UserHandler, mut object: usize, mut code: c_int) -> c_int {
     // SAFETY: an error handler function's address, by the promise of `UserHandler::new`.
     let function = unsafe { std::mem::transmute::<usize, ErrhandlerFunction>(handler.function()) };

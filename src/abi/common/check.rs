@@ -1,4 +1,4 @@
-//! `WEFT_CHECK=1`: what a program leaves behind at `MPI_Finalize`, told in words (MPI 5.0 section 11.2.2).
+//! `WEFT_CHECK=1`: a report of what a program leaves behind at `MPI_Finalize` (MPI 5.0 section 11.2.2).
 
 use crate::abi::common::objects;
 use crate::engine::describe::listed;
@@ -6,7 +6,7 @@ use crate::instance::Instance;
 use crate::objects::communicator::Communicator;
 use crate::objects::group::processes;
 
-/// Says how many things of a kind are left, and which.
+/// Prints how many objects of a kind are left, and which.
 pub fn point_out(instance: &Instance, kind: &str, how: &str, lines: Vec<String>) {
     let rank = instance.job().rank;
     let number = lines.len();
@@ -18,11 +18,11 @@ pub fn point_out(instance: &Instance, kind: &str, how: &str, lines: Vec<String>)
     for line in listed(lines.into_iter(), &format!("{kind}s")) {
         text += &format!("[weft] rank {rank}:   {line}\n");
     }
-    // At once, so that the lines of several ranks do not mix.
+    // In one write, so that the lines of several ranks do not mix.
     let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
 }
 
-/// Says what the program has made in the World Model and not completed, freed or closed.
+/// Prints what the program has made in the World Model and not completed, freed or closed.
 pub fn point_out_what_is_left(instance: &Instance) {
     let names = instance.names();
     let mut requests = instance

@@ -1,10 +1,10 @@
-//! Error codes: what `MPI_Error_class` and `MPI_Error_string` make of them.
+//! Error codes: what `MPI_Error_class` and `MPI_Error_string` return for them.
 //!
-//! A code is its class in the low six bits and, above them, the number of a place in a ring of the latest messages
-//! (0: none). So a code tells what exactly was wrong for as long as no more than [`PLACES`] others came after it,
-//! and a code of an older error still has its class. Classes and codes that the user adds (`added`) start above all of
-//! these. The codes of tool calls (`MPI_T_ERR_…`) are classes too, and lie amid these codes: one place is left out for them
-//! (section 15.3.10 wants them to be no other code).
+//! A code is its class in the low six bits and, above them, the number of an entry in a ring of the latest messages (0:
+//! none). So a code identifies the exact error for as long as no more than [`PLACES`] others came after it, and a code of
+//! an older error still has its class. Classes and codes that the user adds (`added`) start above all of these. The codes
+//! of tool calls (`MPI_T_ERR_…`) are classes too, and lie among these codes: one number is left out for them (section
+//! 15.3.10 requires that they are equal to no other code).
 
 use std::ffi::c_int;
 
@@ -16,7 +16,7 @@ use crate::base::error::Error;
 
 const CLASS_BITS: u32 = 6;
 const PLACES: usize = 126;
-/// The number of the place that would have the codes of tool calls.
+/// The number of the entry that would have the codes of tool calls.
 const TOOL_PLACE: c_int = MPI_T_ERR_CANNOT_INIT >> CLASS_BITS;
 /// The largest code of the library itself.
 const LAST_CODE: c_int = ((PLACES as c_int + 2) << CLASS_BITS) - 1;
@@ -34,8 +34,8 @@ static RING: Mutex<Ring> = Mutex::new(Ring {
     messages: Vec::new(),
 });
 
-/// A code for an error of the procedure `name`. A code that a callback of the user's returned stays what it is, unless it
-/// is no more than a class: then there is a code that says more.
+/// A code for an error of the procedure `name`. A code that a callback of the user's returned is kept, unless it
+/// is only a class: then a code with the message is made.
 #[cold]
 pub fn code_of(name: &str, error: &Error) -> c_int {
     let class = match error.code {
@@ -54,13 +54,13 @@ pub fn code_of(name: &str, error: &Error) -> c_int {
     class | number_of(place) << CLASS_BITS
 }
 
-/// The number of a place in codes.
+/// The number of an entry in codes.
 fn number_of(place: usize) -> c_int {
     let number = place as c_int + 1;
     number + c_int::from(number >= TOOL_PLACE)
 }
 
-/// The place of a number in codes.
+/// The entry of a number in codes.
 fn place_of(number: c_int) -> Option<usize> {
     match number {
         0 | TOOL_PLACE => None,
@@ -91,7 +91,7 @@ pub fn class_of(code: c_int) -> Option<c_int> {
     (is_class(class) && code >> CLASS_BITS != TOOL_PLACE).then_some(class)
 }
 
-/// What a code means in words.
+/// The text of a code.
 pub fn text_of(code: c_int) -> Option<String> {
     if code > LAST_CODE {
         return added::text_of(code);
@@ -105,15 +105,6 @@ pub fn text_of(code: c_int) -> Option<String> {
     }
     let (name, text) = tool_class(class).unwrap_or_else(|| CLASSES[class as usize]);
     Some(format!("{name}: {text}"))
-}
-
-/// The exit status of a process that aborts with a code: its low 8 bits, as of a status that `main` returns. Only the code
-/// 0 itself looks like success.
-pub fn exit_status(code: c_int) -> c_int {
-    match code & 0xff {
-        0 if code != 0 => 1,
-        status => status,
-    }
 }
 
 /// The name of a class: `MPI_ERR_RANK`.
@@ -253,7 +244,7 @@ mod tests {
     use super::*;
     use crate::base::error::Class;
 
-    /// Only so many words are kept, in one place for the whole process: tests that are threads of one take turns.
+    /// Only a limited number of messages is kept, in one ring for the whole process: tests that are threads of one process take turns.
     static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
     #[test]
@@ -289,7 +280,7 @@ mod tests {
         assert_eq!(code_of("MPI_Comm_free", &of(1234)), 1234);
     }
 
-    /// Whatever place its words have, no code is one of a tool call.
+    /// Whatever entry its message has, no code is one of a tool call.
     #[test]
     fn codes_of_tool_calls_are_nobody_elses() {
         let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

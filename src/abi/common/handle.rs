@@ -1,5 +1,5 @@
-//! Handles: 32-bit numbers of a kind, a generation and an index, above the range that the standard ABI keeps for
-//! predefined ones. A stale, freed or foreign handle is found out, never followed.
+//! Handles: 32-bit numbers of a kind, a generation and an index, above the range that the standard ABI reserves for
+//! predefined ones. A stale, freed or foreign handle is detected, never used.
 //!
 //! ```text
 //!   bit 31  30  29..26  25..20      19..0
@@ -54,15 +54,15 @@ const GENERATION_BITS: u32 = 6;
 const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
 const GENERATION_MASK: u32 = (1 << GENERATION_BITS) - 1;
 const OBJECT: u32 = 1 << 30;
-/// Predefined handles that can have an object: so many from this one on, `MPI_COMM_NULL`.
+/// Predefined handles that can have an object: this many from this one on, `MPI_COMM_NULL`.
 const FIRST_PREDEFINED: usize = 256;
 const PREDEFINED: usize = 4;
 /// Slots come in pieces that stay where they are.
 const PIECE: usize = 256;
 const PIECES: usize = (INDEX_MASK as usize + 1) / PIECE;
 
-/// The objects of one kind by handle. Looking one up takes no lock ([`rcu`](crate::system::rcu)); those that come and go pass
-/// one.
+/// The objects of one kind by handle. Looking one up takes no lock ([`rcu`](crate::system::rcu)); adding and removing
+/// objects takes one.
 pub struct Table<T> {
     kind: HandleKind,
     pieces: [OnceBox<[Slot<T>; PIECE]>; PIECES],
@@ -72,19 +72,19 @@ pub struct Table<T> {
 }
 
 struct Slot<T> {
-    /// The handle that is valid while there is an object, or the next one. It is looked at after the object: whoever sees an
+    /// The handle that is valid while there is an object, or the next one. It is read after the object: a thread that sees an
     /// object sees its handle.
     handle: AtomicU32,
     object: Published<T>,
 }
 
-/// What only those need that put objects in or take them out.
+/// What only the adding and removing of objects needs.
 struct Changes<T> {
     slots: u32,
     free: Vec<u32>,
     /// Reserved handles, some with an unfinished object.
     reserved: FxHashMap<u32, Option<Arc<T>>>,
-    /// Objects that were taken out while other threads may have looked at them.
+    /// Objects that were removed while other threads may use them.
     replaced: Vec<Replaced<T>>,
 }
 
@@ -104,8 +104,8 @@ impl<T> Table<T> {
         }
     }
 
-    /// The object of a handle, if it has one, without a reference of its own. There must be no waiting as long as the result
-    /// lives, and no call of a user's function. The engine may be locked meanwhile, but not the other way round.
+    /// The object of a handle, if it has one, without counting a reference. As long as the result lives, the caller must
+    /// not wait or call a user's function. The engine may be locked meanwhile, but not the other way round.
     #[inline(always)]
     pub fn hold(&self, handle: usize) -> Option<Held<'_, T>> {
         if let Some(predefined) = self.predefined.get(handle.wrapping_sub(FIRST_PREDEFINED)) {
@@ -113,7 +113,7 @@ impl<T> Table<T> {
         }
         let slot = self.slot(handle as u32)?;
         let object = slot.object.hold()?;
-        // Kind and generation, too.
+        // This checks kind and generation, too.
         (slot.handle.load(Ordering::Relaxed) as usize == handle).then_some(object)
     }
 
@@ -139,12 +139,12 @@ impl<T> Table<T> {
         Some(handle as usize)
     }
 
-    /// A handle for an object that is still to come: until [`Table::fill`] it is not valid.
+    /// A handle for an object that will be made later: until [`Table::fill`] it is not valid.
     pub fn reserve(&self) -> Option<usize> {
         self.reserve_with(None)
     }
 
-    /// The same for an object that is there and not yet finished: until [`Table::fill`] only [`Table::get_early`] finds it.
+    /// The same for an object that exists but is not yet finished: until [`Table::fill`] only [`Table::get_early`] finds it.
     pub fn reserve_for(&self, object: Arc<T>) -> Option<usize> {
         self.reserve_with(Some(object))
     }
@@ -156,12 +156,12 @@ impl<T> Table<T> {
         Some(handle as usize)
     }
 
-    /// Gives a reserved handle its object.
+    /// Sets the object of a reserved handle.
     pub fn fill(&self, reserved: usize, object: Arc<T>) {
         self.unreserve(reserved, |_, slot| slot.publish(object));
     }
 
-    /// Ends a reserved handle whose object is not to be.
+    /// Ends a reserved handle whose object will not be made.
     pub fn give_up(&self, reserved: usize) {
         self.unreserve(reserved, Changes::vacate);
     }
@@ -180,14 +180,14 @@ impl<T> Table<T> {
         drop(early);
     }
 
-    /// Gives a predefined handle its object, or takes it away.
+    /// Sets the object of a predefined handle, or removes it.
     pub fn define(&self, handle: usize, object: Option<Arc<T>>) {
         if let Some(before) = self.predefined[handle - FIRST_PREDEFINED].replace(object) {
             drop(before.reclaim());
         }
     }
 
-    /// Ends a handle and gives its object.
+    /// Ends a handle and returns its object.
     pub fn remove(&self, handle: usize) -> Option<Arc<T>> {
         let number = u32::try_from(handle).ok()?;
         let mut changes = self.changes.lock();
@@ -218,7 +218,7 @@ impl<T> Table<T> {
         self.objects(&changes).filter(|object| is_it(object)).collect()
     }
 
-    /// Takes out the objects for which `goes` holds. A reserved handle stays reserved for whoever makes its object.
+    /// Removes the objects for which `goes` holds. A reserved handle stays reserved until its object is made.
     pub fn remove_all(&self, goes: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
         let mut changes = self.changes.lock();
         let mut objects = Vec::new();
@@ -245,7 +245,7 @@ impl<T> Table<T> {
         (0..changes.slots).filter_map(|index| self.slot(index)?.object.share())
     }
 
-    /// The slot that a handle's index tells.
+    /// The slot of a handle's index.
     #[inline(always)]
     fn slot(&self, handle: u32) -> Option<&Slot<T>> {
         let index = (handle & INDEX_MASK) as usize;
@@ -285,7 +285,7 @@ impl<T> Slot<T> {
 }
 
 impl<T> Changes<T> {
-    /// A slot has no object any more: its handle ends.
+    /// Ends the handle of a slot that has no object any more.
     fn vacate(&mut self, slot: &Slot<T>) {
         let handle = slot.handle.load(Ordering::Relaxed);
         let generation = handle.wrapping_add(1 << INDEX_BITS) & GENERATION_MASK << INDEX_BITS;
@@ -296,7 +296,7 @@ impl<T> Changes<T> {
         self.free.push(handle & INDEX_MASK);
     }
 
-    /// The objects that were taken out, once there are more than so many or nobody can be looking at them.
+    /// The objects that were removed, once there are enough of them or no thread can be using them.
     fn reclaimable(&mut self, max: usize) -> Vec<Replaced<T>> {
         match self.replaced.len() > max || Replaced::<T>::is_unseen() {
             true => std::mem::take(&mut self.replaced),
@@ -306,8 +306,8 @@ impl<T> Changes<T> {
 }
 
 impl HandleKind {
-    /// How many objects of this kind may stay in memory for a while after their end, so that not each end waits for the other
-    /// threads: none of those that hold what others need, or whose end does something.
+    /// How many objects of this kind may stay in memory for a while after their end, so that not each end waits for the
+    /// other threads: none of those that hold resources that others need, or whose drop does something.
     fn replaced_max(self) -> usize {
         match self {
             HandleKind::Group
@@ -329,7 +329,7 @@ impl HandleKind {
 
 const REQUEST: u32 = 1 << 31;
 const REQUEST_INDEX_BITS: u32 = 24;
-/// The bits of a request's generation that its handle tells.
+/// The bits of a request's generation that are in its handle.
 pub const REQUEST_GENERATION_MASK: u32 = (1 << 7) - 1;
 
 /// The handle of a request; `None` if there are too many.
@@ -339,7 +339,7 @@ pub fn of_request(id: RequestId) -> Option<usize> {
     (id.index >> REQUEST_INDEX_BITS == 0).then_some((REQUEST | generation | id.index) as usize)
 }
 
-/// The index and the bits of the generation that a request's handle tells.
+/// The index and the bits of the generation in a request's handle.
 #[inline]
 pub fn request_place(handle: usize) -> Option<(u32, u32)> {
     let number = u32::try_from(handle).ok()?;

@@ -6,6 +6,9 @@
 //! - `handle`, `objects`: from handles to objects; `arguments`: checks of arguments
 //! - `errors`, `status`: error codes; what is in an `MPI_Status`
 //! - `check`: what a program leaves behind at MPI_Finalize
+//!
+//! What does not belong here: procedures, which are with their chapter, and what a Rust program without handles would need too
+//! (`objects`).
 
 pub mod arguments;
 pub mod calls;

@@ -30,7 +30,7 @@ use crate::system::rcu::Held;
 
 /// Communicators; the predefined ones from Init to Finalize.
 pub static COMMUNICATORS: Table<Communicator> = Table::new(HandleKind::Communicator);
-/// Groups but the empty one.
+/// Groups, except the empty one.
 pub static GROUPS: Table<Group> = Table::new(HandleKind::Group);
 /// Derived datatypes.
 pub static DATATYPES: Table<Datatype> = Table::new(HandleKind::Datatype);
@@ -77,7 +77,7 @@ fn invalid(class: crate::Class, what: &str, handle: usize, null: usize, null_nam
     }
 }
 
-/// Says that there is no handle left.
+/// The error if there is no handle left.
 #[cold]
 pub fn too_many() -> Error {
     err!(
@@ -99,7 +99,7 @@ pub fn early_communicator(handle: MPI_Comm) -> Result<Arc<Communicator>> {
         .ok_or_else(|| no_communicator(handle))
 }
 
-/// The communicator of a handle, for as long as nobody waits and no function of the user's is called: see [`Table::hold`].
+/// The communicator of a handle, as long as the thread does not wait and calls no function of the user's: see [`Table::hold`].
 #[inline(always)]
 pub fn hold_communicator(handle: MPI_Comm) -> Result<Held<'static, Communicator>> {
     match COMMUNICATORS.hold(handle) {
@@ -115,7 +115,7 @@ fn no_communicator(handle: MPI_Comm) -> Error {
         MPI_COMM_SELF => process::no_predefined_communicator("MPI_COMM_SELF"),
         _ if COMMUNICATORS.get_early(handle).is_some() => err!(
             Comm,
-            "the communicator is still being made: until the request of MPI_Comm_idup has completed it serves for local calls only"
+            "the communicator is still being made: until the request of MPI_Comm_idup has completed, it can be used in local calls only"
         ),
         _ => invalid(
             crate::Class::Comm,
@@ -177,7 +177,7 @@ pub fn communicator_of_context(context: Context) -> Option<Arc<Communicator>> {
     found.cloned().or_else(|| COMMUNICATORS.find(is_it))
 }
 
-/// Deletes the attributes of a communicator that is to go. A delete callback's error is one of that communicator.
+/// Deletes the attributes of a communicator that will be freed. A delete callback's error belongs to that communicator.
 pub fn delete_attributes(communicator: &Communicator, handle: MPI_Comm) -> Result<()> {
     let deleted = communicator.attributes().delete_all(handle);
     deleted.map_err(|error| Error {
@@ -204,7 +204,7 @@ pub fn handle_of_communicator(communicator: &Communicator) -> MPI_Comm {
     communicator.handle().load(Ordering::Relaxed)
 }
 
-/// What to call a communicator in messages.
+/// The name of a communicator for messages.
 pub fn name_of_communicator(communicator: &Communicator) -> String {
     let name = communicator.name().lock();
     match name.is_empty() {
@@ -213,7 +213,7 @@ pub fn name_of_communicator(communicator: &Communicator) -> String {
     }
 }
 
-/// The same of all that there are, by context id.
+/// The same for all communicators, by context id.
 pub fn names_of_communicators() -> OwnNames {
     let all = COMMUNICATORS.find_all(|_| true);
     let predefined = [MPI_COMM_WORLD, MPI_COMM_SELF]
@@ -232,7 +232,7 @@ pub fn names_of_communicators() -> OwnNames {
     Box::new(move |context, tag| names.called(context, tag))
 }
 
-/// At the end of a session (0: of the World Model) what was derived from it is gone, whether it was freed or not.
+/// Ends everything that was derived from a session (0: the World Model) when that ends, whether it was freed or not.
 pub fn forget_session(number: u64) {
     // Dropped once the tables are free again.
     let requests = PERSISTENT.remove_all(|request| request.communicator().group().session() == number);
@@ -243,14 +243,14 @@ pub fn forget_session(number: u64) {
     // They are closed, but not deleted if they should be on close.
     let files = FILES.remove_all(|file| file.group().session() == number);
     for window in &windows {
-        // Section 11.2.2: what the program has made is not freed for it, and it may still look at that memory.
+        // Section 11.2.2: windows that the program has made are not freed for it, and it may still use their memory.
         window.exposed().leave();
     }
     drop((requests, messages, communicators, groups, windows, files));
 }
 
-/// Takes the buffers of a session's communicators (0: the World Model's) away: no message goes there any more. Those that
-/// are there have still to leave.
+/// Detaches the buffers of a session's communicators (0: the World Model's): no further message is put there. Those that
+/// are there still have to leave.
 pub fn take_buffers(number: u64) -> Vec<Arc<SendBuffer>> {
     COMMUNICATORS
         .find_all(|communicator| communicator.group().session() == number)
@@ -306,7 +306,7 @@ pub fn window(handle: MPI_Win) -> Result<Arc<Window>> {
     }
 }
 
-/// What to call a window in messages.
+/// The name of a window for messages.
 pub fn name_of_window(window: &Window) -> String {
     let name = window.name().lock();
     match name.is_empty() {

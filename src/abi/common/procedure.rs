@@ -1,6 +1,6 @@
-//! One declaration per procedure. [`mpi!`] makes of it the `MPI_` and the `PMPI_` symbol and, for `large`, the `_c`
-//! twins of both, and sees to what all have in common: the library must be initialized, and an error goes to the
-//! object's error handler.
+//! One declaration per procedure. [`mpi!`] makes of it the `MPI_` and the `PMPI_` symbol and, for `large`, the `_c` twins
+//! of both, and adds what all procedures share: the library must be initialized, and an error goes to the object's error
+//! handler.
 
 /// ```text
 /// mpi! {
@@ -14,7 +14,7 @@
 /// - `comm(comm)`: errors go to the handler of the communicator in that argument, and likewise with `session`, `win`
 ///   and `file`; `no_file`: to that of `MPI_FILE_NULL`; `local`: to that of `MPI_COMM_SELF`; `always`: likewise, and the procedure may be called before Init and after
 ///   Finalize.
-/// - The body gives a `Result<()>`.
+/// - The body returns a `Result<()>`.
 macro_rules! mpi {
     ($($(#[$meta:meta])* $width:ident fn $name:ident($($arg:ident: $type:ty),* $(,)?)
         $target:ident $(($handle:ident))? $body:block)+) => {
@@ -53,7 +53,7 @@ macro_rules! mpi {
         #[allow(clippy::useless_conversion)]
         unsafe fn body($($arg: $type),*) -> $crate::base::error::Result<()> $body
 
-        // All of it is in this function, so that debuggers and profilers tell its name of a process that waits.
+        // All of it is in this function, so that debuggers and profilers show its name for a process that waits.
         #[inline(never)]
         #[unsafe(export_name = $($symbol)+)]
         unsafe extern "C" fn mpi($($arg: $type),*) -> ::std::ffi::c_int {
@@ -63,7 +63,7 @@ macro_rules! mpi {
             })
         }
 
-        // Jumps to Weft's own `mpi`, whatever has replaced `MPI_Send` in the program: build.rs has the linker bind it. A profiler's
+        // Jumps to Weft's own `mpi`, whatever has replaced `MPI_Send` in the program: build.rs makes the linker bind it. A profiler's
         // `MPI_Send` that calls this would be called again otherwise.
         #[unsafe(export_name = concat!("P", $($symbol)+))]
         unsafe extern "C" fn pmpi($($arg: $type),*) -> ::std::ffi::c_int {

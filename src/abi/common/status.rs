@@ -1,4 +1,4 @@
-//! `MPI_Status`: the library's own words hold the number of bytes (two words) and whether the operation was
+//! `MPI_Status`: the library's own fields hold the number of bytes (two words) and whether the operation was
 //! cancelled.
 
 use std::ffi::c_int;
@@ -33,7 +33,7 @@ impl MPI_Status {
     }
 }
 
-/// Fills in a status, but for `MPI_ERROR`, which calls for a single operation leave alone (MPI 5.0 section 3.2.5).
+/// Fills in a status, except for `MPI_ERROR`, which calls for a single operation leave alone (MPI 5.0 section 3.2.5).
 ///
 /// # Safety
 /// The pointer is `MPI_STATUS_IGNORE` or valid for writing.
@@ -88,7 +88,7 @@ pub const PROC_NULL: Outcome = Outcome {
     error: None,
 };
 
-/// What a probe tells, as a status.
+/// The result of a probe, as a status.
 pub fn of_probe(probed: &Probed) -> Outcome {
     Outcome {
         source: probed.envelope.source as i32,

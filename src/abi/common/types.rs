@@ -17,7 +17,7 @@ pub type MPI_Aint = isize;
 pub type MPI_Offset = i64;
 /// A count that holds any `int`, `MPI_Aint` and `MPI_Offset`.
 pub type MPI_Count = i64;
-/// Fortran's `INTEGER`, which is C's `int` in every compiler that Weft serves.
+/// Fortran's `INTEGER`, which is C's `int` in every compiler that Weft supports.
 pub type MPI_Fint = c_int;
 
 /// A communicator (chapter 7).
@@ -49,9 +49,9 @@ pub type MPI_T_enum = usize;
 pub type MPI_T_cvar_handle = usize;
 /// A performance variable, bound to an object (section 15.3.7).
 pub type MPI_T_pvar_handle = usize;
-/// Keeps one user of performance variables apart from others (section 15.3.7).
+/// Separates one user of performance variables from others (section 15.3.7).
 pub type MPI_T_pvar_session = usize;
-/// A wish to hear of an event type (section 15.3.8).
+/// A registration for an event type (section 15.3.8).
 pub type MPI_T_event_registration = usize;
 /// One event, as a callback sees it (section 15.3.8).
 pub type MPI_T_event_instance = usize;
@@ -60,7 +60,7 @@ pub type MPI_T_cb_safety = c_int;
 /// Whether a source delivers its events in order: `MPI_T_SOURCE_ORDERED` or `MPI_T_SOURCE_UNORDERED`.
 pub type MPI_T_source_order = c_int;
 
-/// What became of a receive (section 3.2.5): eight `int`s, of which five are the library's own.
+/// The outcome of a receive (section 3.2.5): eight `int`s, of which five are the library's own.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[repr(C)]
 #[allow(non_snake_case)] // The fields are the standard's own.
@@ -88,7 +88,7 @@ pub type MPI_User_function_c =
     unsafe extern "C" fn(*mut c_void, *mut c_void, *mut MPI_Count, *mut MPI_Datatype);
 
 /// Copies an attribute when its object is duplicated (section 7.7): object, key, extra state, the attribute's
-/// value, where to put the copy's value, and whether there shall be a copy. The handle types are all `usize`, so
+/// value, where to put the copy's value, and whether there is to be a copy. The handle types are all `usize`, so
 /// that this one type stands for `MPI_Comm_copy_attr_function`, its `Type` and `Win` siblings and the deprecated
 /// `MPI_Copy_function`.
 pub type CopyAttrFunction =
@@ -109,7 +109,7 @@ pub type MPI_Grequest_free_function = unsafe extern "C" fn(*mut c_void) -> c_int
 /// Cancels a generalized request, if it is not complete (section 13.2).
 pub type MPI_Grequest_cancel_function = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
 
-/// Tells the extent of a datatype in a data representation of the user's (section 14.5.3).
+/// Returns the extent of a datatype in a data representation of the user's (section 14.5.3).
 pub type MPI_Datarep_extent_function =
     unsafe extern "C" fn(MPI_Datatype, *mut MPI_Aint, *mut c_void) -> c_int;
 /// Converts between a file and memory (section 14.5.3): user buffer, type, count, file buffer, position, extra
@@ -120,12 +120,12 @@ pub type MPI_Datarep_conversion_function =
 pub type MPI_Datarep_conversion_function_c =
     unsafe extern "C" fn(*mut c_void, MPI_Datatype, MPI_Count, *mut c_void, MPI_Offset, *mut c_void) -> c_int;
 
-/// Hears of an event (section 15.3.8).
+/// Called for an event (section 15.3.8).
 pub type MPI_T_event_cb_function =
     unsafe extern "C" fn(MPI_T_event_instance, MPI_T_event_registration, MPI_T_cb_safety, *mut c_void);
-/// Hears that a registration is gone (section 15.3.8).
+/// Called when a registration has ended (section 15.3.8).
 pub type MPI_T_event_free_cb_function =
     unsafe extern "C" fn(MPI_T_event_registration, MPI_T_cb_safety, *mut c_void);
-/// Hears that events were dropped (section 15.3.8): how many, and by which source.
+/// Called when events were dropped (section 15.3.8): how many, and by which source.
 pub type MPI_T_event_dropped_cb_function =
     unsafe extern "C" fn(MPI_Count, MPI_T_event_registration, c_int, MPI_T_cb_safety, *mut c_void);

@@ -46,7 +46,7 @@ mpi! {
         unsafe { get_of_communicator(comm, keyval, attribute_val, flag) }
     }
 
-    /// Section 7.7.2. Nothing to delete is no error, as long as there is such a key; likewise below.
+    /// Section 7.7.2. It is not an error if there is nothing to delete, as long as there is such a key; likewise below.
     small fn MPI_Comm_delete_attr(comm: MPI_Comm, keyval: c_int) comm(comm) {
         delete(ObjectKind::Communicator, early_communicator(comm)?.attributes(), comm, keyval)
     }
@@ -209,7 +209,7 @@ unsafe fn free(kind: ObjectKind, keyval: *mut c_int) -> Result<()> {
     Ok(())
 }
 
-/// Calls a copy function as C has it called.
+/// Calls a copy function by C's convention.
 ///
 /// # Safety
 /// The address is that of a [`CopyAttrFunction`].
@@ -235,7 +235,7 @@ unsafe fn copy_by_c(function: usize, call: &Call) -> Result<Option<usize>, c_int
     }
 }
 
-/// Calls a delete function as C has it called.
+/// Calls a delete function by C's convention.
 ///
 /// # Safety
 /// The address is that of a [`DeleteAttrFunction`].
@@ -271,7 +271,7 @@ fn set(
     attributes.set(object, &lookup(kind, number)?, value.expose_provenance())
 }
 
-/// Nothing to delete is no error, as long as there is such a key.
+/// It is not an error if there is nothing to delete, as long as there is such a key.
 fn delete(kind: ObjectKind, attributes: &Attributes, object: usize, number: c_int) -> Result<()> {
     changeable(number)?;
     if !attributes.delete(object, number)? {
@@ -342,17 +342,17 @@ fn changeable(number: c_int) -> Result<()> {
     }
 }
 
-/// What a communicator has under a key that the user has set nothing under.
+/// A communicator's value under a key for which the user has set none.
 fn absent(comm: &Communicator, number: c_int) -> Result<Option<usize>> {
     static VALUES: [AtomicI32; (MPI_UNIVERSE_SIZE - MPI_TAG_UB + 1) as usize] =
         [const { AtomicI32::new(0) }; (MPI_UNIVERSE_SIZE - MPI_TAG_UB + 1) as usize];
     let job = comm.instance().job();
     let value = match number {
         MPI_TAG_UB => Some(TAG_UB),
-        // Every process can do what the language's own input and output can.
+        // Every process can use the language's own input and output.
         MPI_IO => Some(MPI_ANY_SOURCE),
         MPI_HOST => Some(MPI_PROC_NULL),
-        // The monotonic clock is that of the machine.
+        // The monotonic clock is the same for the whole machine.
         MPI_WTIME_IS_GLOBAL => Some(job.local_only.into()),
         MPI_APPNUM => job.appnum,
         MPI_LASTUSEDCODE => return Ok(Some(added::last_used().as_ptr().expose_provenance())),
@@ -370,7 +370,7 @@ fn absent(comm: &Communicator, number: c_int) -> Result<Option<usize>> {
     }))
 }
 
-/// What a window has under a key that the user has set nothing under (section 12.2.6).
+/// A window's value under a key for which the user has set none (section 12.2.6).
 fn absent_of_window(window: &Window, number: c_int) -> Result<Option<usize>> {
     let facts = window.facts();
     Ok(Some(match number {

@@ -42,7 +42,7 @@ fn remote_process(local: &Group, remote: MPI_Group, remote_leader: c_int) -> Res
         None => Ok(remote.member(leader)),
         Some(both) => Err(err!(
             Group,
-            "process {} is in local_group and in remote_group, which must have none in common",
+            "process {} is in local_group and in remote_group: the groups must not share a process",
             both.number()
         )),
     }
@@ -70,7 +70,7 @@ mpi! {
         unsafe { give(group, objects::new_group(remote)?, "group") }
     }
 
-    /// Section 7.6.2. Of `peer_comm` and what follows, only what the leader gives matters.
+    /// Section 7.6.2. `peer_comm` and the later arguments matter only at the leader.
     small fn MPI_Intercomm_create(local_comm: MPI_Comm, local_leader: c_int, peer_comm: MPI_Comm,
         remote_leader: c_int, tag: c_int, newintercomm: *mut MPI_Comm) comm(local_comm) {
         let local = intracommunicator(local_comm, "local_comm")?;
@@ -84,8 +84,8 @@ mpi! {
         unsafe { inherit(&local, Some(new), newintercomm) }
     }
 
-    /// Section 7.6.2. Collective over both groups only. Of `remote_group` and `remote_leader`, only what the leader
-    /// gives matters, except that an empty group ends the call at once.
+    /// Section 7.6.2. Collective over both groups only. `remote_group` and `remote_leader` matter only at the
+    /// leader, except that an empty group ends the call at once.
     small fn MPI_Intercomm_create_from_groups(local_group: MPI_Group, local_leader: c_int, remote_group: MPI_Group,
         remote_leader: c_int, stringtag: *const c_char, info: MPI_Info, errhandler: MPI_Errhandler,
         newintercomm: *mut MPI_Comm) always {

@@ -122,12 +122,12 @@ mpi! {
         if handle == MPI_COMM_WORLD || handle == MPI_COMM_SELF {
             return Err(err!(Comm, "a predefined communicator can't be freed"));
         }
-        let parting = communicator(handle)?;
-        objects::delete_attributes(&parting, handle)?;
-        let lost = objects::detach_buffer(&parting);
+        let freed = communicator(handle)?;
+        objects::delete_attributes(&freed, handle)?;
+        let lost = objects::detach_buffer(&freed);
         objects::COMMUNICATORS.remove(handle);
-        if let Some(session) = objects::session_of(&parting) {
-            session.free(&parting);
+        if let Some(session) = objects::session_of(&freed) {
+            session.free(&freed);
         }
         // SAFETY: read from above.
         unsafe { comm.write(MPI_COMM_NULL) };
@@ -141,7 +141,7 @@ mpi! {
         unsafe { give(group, new_group(members)?, "group") }
     }
 
-    /// Section 11.8.2. Nobody can have spawned this process yet.
+    /// Section 11.8.2. No process can have spawned this one yet.
     small fn MPI_Comm_get_parent(parent: *mut MPI_Comm) local {
         // SAFETY: null or a handle of the user's.
         unsafe { give(parent, MPI_COMM_NULL, "parent") }
@@ -304,7 +304,7 @@ mpi! {
 /// # Safety
 /// The pointer is null or valid for `n` ranks.
 unsafe fn ranks_of(n: c_int, ranks: *const c_int) -> Result<Vec<i64>> {
-    // SAFETY: the caller's array is null or has so many elements.
+    // SAFETY: the caller's array is null or has that many elements.
     let ranks = unsafe { array(ranks, count(n, "n")? as usize, "ranks") }?;
     Ok(ranks.iter().map(|&rank| rank.into()).collect())
 }
@@ -319,7 +319,7 @@ pub(super) fn supported_memory_kinds(communicator: &Communicator) -> String {
     memory_kinds::supported(kinds.as_deref().unwrap_or_default())
 }
 
-/// Gives the user a new info object with the hints of an object.
+/// Returns to the user a new info object with the hints of an object.
 ///
 /// # Safety
 /// The pointer is null or valid for writing.
@@ -331,7 +331,7 @@ pub(super) unsafe fn give_info(to: *mut MPI_Info, hints: Info) -> Result<()> {
     unsafe { give(to, objects::new_info(hints)?, "info_used") }
 }
 
-/// Gives the user a new communicator, which inherits the error handler of its parent.
+/// Returns to the user a new communicator, which inherits the error handler of its parent.
 ///
 /// # Safety
 /// The pointer is null or valid for writing.
@@ -347,8 +347,8 @@ pub(super) unsafe fn inherit(
     unsafe { give(to, new_communicator(new)?, "newcomm") }
 }
 
-/// A duplicate in the making: what it gets of its parent is as it was when duplication began, and what the user sets meanwhile
-/// is its own, for its handle serves for local calls from the beginning.
+/// A duplicate that is being made: it has its parent's properties from the time when duplication began, and what the user
+/// sets meanwhile is its own, because its handle can be used in local calls from the beginning.
 struct Duplicate {
     parent: Arc<Communicator>,
     new: Arc<Communicator>,
@@ -383,7 +383,7 @@ impl Duplicate {
         }
     }
 
-    /// The collective part. The handle serves for all calls afterwards.
+    /// The collective part. Afterwards the handle can be used in all calls.
     async fn end(self, operation: Collective) -> Result<()> {
         match self.parent.clone().finish(&self.new, true, operation).await {
             Ok(()) => {
@@ -400,14 +400,14 @@ impl Duplicate {
         }
     }
 
-    /// There is to be no duplicate. Delete callbacks get its handle, so that they can ask it what they like.
+    /// Ends a duplicate that failed. Delete callbacks get its handle, so they can use it for inquiries.
     fn give_up(self) {
         self.new.attributes().discard(self.handle);
         objects::COMMUNICATORS.give_up(self.handle);
     }
 }
 
-/// Where a copy callback fails the call fails, on all processes, but not before the others have heard of it.
+/// Where a copy callback fails the call fails, on all processes, but not before the others know of it.
 ///
 /// # Safety
 /// The pointer is null or valid for writing.
@@ -425,14 +425,14 @@ unsafe fn duplicate(comm: MPI_Comm, to: *mut MPI_Comm) -> Result<()> {
             unsafe { give(to, handle, "newcomm") }
         }
         Err(error) => {
-            // What this says is the same, in fewer words.
+            // This has the same effect, in fewer words.
             let _ = instance.block_on(comm.clone().duplicate(false));
             Err(error)
         }
     }
 }
 
-/// As [`duplicate`], beside the caller: until the request has ended the new handle serves for local calls only. The standard does
+/// As [`duplicate`], beside the caller: until the request has ended, the new handle can be used in local calls only. The standard does
 /// not promise that much, but MPICH and Open MPI do it, and mpi4py sets an error handler at once.
 ///
 /// # Safety

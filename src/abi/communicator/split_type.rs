@@ -1,7 +1,6 @@
-//! What processes learn of the hardware that they run on (MPI 5.0 sections 7.4.2 and 9.1.2).
+//! What processes learn about the hardware on which they run (MPI 5.0 sections 7.4.2 and 9.1.2).
 
 use std::ffi::c_int;
-use std::sync::OnceLock;
 
 use crate::abi::common::arguments::give;
 use crate::abi::common::constants::*;
@@ -23,19 +22,13 @@ const PROCESS_SET: &str = "mpi_pset_name";
 /// The value of [`RESOURCE`] that means `MPI_COMM_TYPE_SHARED`.
 const SHARED_MEMORY: &str = "mpi_shared_memory";
 
-/// The machine, discovered when it is first asked for. Without hwloc it is a machine, and nothing is known of its parts.
-fn topology() -> &'static Topology {
-    static TOPOLOGY: OnceLock<Topology> = OnceLock::new();
-    TOPOLOGY.get_or_init(|| Topology::discover().unwrap_or_else(|_| Topology::of([])))
-}
-
 /// Where this process is, where processes that share memory are to be together.
 fn on_node(instance: &Instance) -> Place {
     Place::within(instance.node_of(instance.me()), 0)
 }
 
-/// Where it is by a kind of hardware that the user named; nowhere if Weft knows none of that name, or if more than one holds
-/// this process.
+/// Where it is by a kind of hardware that the user named; nowhere if Weft knows none of that name, or if this process may run
+/// on more than one.
 fn by_kind(instance: &Instance, name: &str) -> Place {
     if name == SHARED_MEMORY {
         return on_node(instance);
@@ -43,7 +36,7 @@ fn by_kind(instance: &Instance, name: &str) -> Place {
     let number = HardwareKind::of_name(name).and_then(|kind| match kind {
         // hwloc is not needed to know that.
         HardwareKind::Machine => Some(0),
-        kind => topology().confined(kind, &Processors::of_this_process()),
+        kind => Topology::of_this_machine().confined(kind, &Processors::of_this_process()),
     });
     match number.and_then(|number| u32::try_from(number).ok()) {
         Some(number) => Place::within(instance.node_of(instance.me()), number),
@@ -88,7 +81,10 @@ fn place(instance: &Instance, split_type: c_int, info: Option<&Info>) -> Result<
         MPI_COMM_TYPE_HW_UNGUIDED => {
             let node = instance.node_of(instance.me());
             let processors = Processors::of_this_process();
-            (Place::of_hardware(node, topology(), &processors), By::Different)
+            (
+                Place::of_hardware(node, Topology::of_this_machine(), &processors),
+                By::Different,
+            )
         }
         MPI_UNDEFINED => (Place::NOWHERE, By::First),
         _ => {
@@ -102,7 +98,7 @@ fn place(instance: &Instance, split_type: c_int, info: Option<&Info>) -> Result<
 }
 
 mpi! {
-    /// Section 7.4.2. Kinds of hardware have the names of `MPI_Get_hw_resource_info`; a process set that holds the calling
+    /// Section 7.4.2. Kinds of hardware have the names of `MPI_Get_hw_resource_info`; a process set that contains the calling
     /// process can be named as well.
     small fn MPI_Comm_split_type(comm: MPI_Comm, split_type: c_int, key: c_int, info: MPI_Info,
         newcomm: *mut MPI_Comm) comm(comm) {
@@ -112,7 +108,7 @@ mpi! {
         let (place, by) = place(instance, split_type, hints.as_deref())?;
         let made = instance.block_on(comm.clone().split_by_place(place, by, key))?;
         let new = made.map(|(new, kind)| {
-            // What everybody may read is nobody's to write to.
+            // A shared predefined object can be read by everybody but not changed.
             if let Some(hints) = hints.filter(|_| by == By::Different && info != MPI_INFO_ENV) {
                 hints.set(RESOURCE, HardwareKind::ALL[kind].uri());
             }
@@ -122,12 +118,13 @@ mpi! {
         unsafe { inherit(&comm, new, newcomm) }
     }
 
-    /// Section 9.1.2. The kinds of hardware that this machine has and Weft tells apart, and whether the process, with all of
+    /// Section 9.1.2. The kinds of hardware that this machine has and Weft distinguishes, and whether the process, with all of
     /// its threads, is confined to a single one of the kind.
     small fn MPI_Get_hw_resource_info(hw_info: *mut MPI_Info) local {
         let processors = Processors::of_this_process();
-        let confined = |kind| topology().confined(kind, &processors).is_some();
-        let known = topology().kinds().map(|kind| (kind.uri().to_string(), confined(kind).to_string()));
+        let topology = Topology::of_this_machine();
+        let confined = |kind| topology.confined(kind, &processors).is_some();
+        let known = topology.kinds().map(|kind| (kind.uri().to_string(), confined(kind).to_string()));
         // SAFETY: null or a handle of the user's.
         unsafe { give(hw_info, objects::new_info(Info::of(known))?, "hw_info") }
     }

@@ -170,7 +170,7 @@ mpi! {
         }
         found.attributes().delete_all(handle)?;
         objects::DATATYPES.remove(handle);
-        // Reductions under way may still want one.
+        // Reductions under way may still need a handle.
         found.set_handle(0);
         // SAFETY: read from above.
         unsafe { type_.write(MPI_DATATYPE_NULL) };
@@ -254,7 +254,7 @@ unsafe fn hindexed<C: Integer, A: Integer>(
     newtype: *mut MPI_Datatype,
 ) -> Result<()> {
     let old = datatype(oldtype)?;
-    // SAFETY: the caller's arrays have so many elements.
+    // SAFETY: the caller's arrays have that many elements.
     let (blocklengths, displacements) = unsafe { blocks(count, blocklengths, displacements) }?;
     let new = Datatype::hindexed(&blocklengths, &displacements, &old)?;
     // SAFETY: the caller's pointers are null or valid for writing.
@@ -270,9 +270,9 @@ unsafe fn structure<C: Integer, A: Integer>(
     types: *const MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> Result<()> {
-    // SAFETY: the caller's arrays have so many elements.
+    // SAFETY: the caller's arrays have that many elements.
     let (blocklengths, displacements) = unsafe { blocks(count, blocklengths, displacements) }?;
-    // SAFETY: the caller's array is null or has so many elements.
+    // SAFETY: the caller's array is null or has that many elements.
     let handles = unsafe { array(types, blocklengths.len(), "array_of_types") }?;
     let mut old = Vec::with_capacity(handles.len());
     for (at, &handle) in handles.iter().enumerate() {
@@ -285,7 +285,7 @@ unsafe fn structure<C: Integer, A: Integer>(
     unsafe { give_new::<C>(newtype, new) }
 }
 
-/// Gives the user a new datatype, which a procedure with counts of type `C` has made.
+/// Returns to the user a new datatype, which a procedure with counts of type `C` has made.
 ///
 /// # Safety
 /// The pointer is null or valid for writing.
@@ -301,10 +301,10 @@ unsafe fn give_new<C: Integer>(to: *mut MPI_Datatype, new: Arc<Datatype>) -> Res
 /// An array of `len` integers.
 ///
 /// # Safety
-/// The pointer is null or valid for so many.
+/// The pointer is null or valid for that many.
 unsafe fn wide<T: Integer>(from: *const T, len: impl Integer, name: &str) -> Result<Vec<i64>> {
     let len = count(len.wide(), "count")? as usize;
-    // SAFETY: the caller's array is null or has so many elements.
+    // SAFETY: the caller's array is null or has that many elements.
     let values = unsafe { array(from, len, name) }?;
     Ok(values.iter().map(|value| value.wide()).collect())
 }
@@ -318,7 +318,7 @@ unsafe fn blocks(
     blocklengths: *const impl Integer,
     displacements: *const impl Integer,
 ) -> Result<(Vec<i64>, Vec<i64>)> {
-    // SAFETY: the caller's arrays have so many elements.
+    // SAFETY: the caller's arrays have that many elements.
     unsafe {
         Ok((
             wide(blocklengths, count, "array_of_blocklengths")?,
@@ -338,10 +338,10 @@ fn dimensions(ndims: c_int) -> Result<usize> {
 /// An array with an entry for each dimension.
 ///
 /// # Safety
-/// The pointer is null or valid for so many.
+/// The pointer is null or valid for that many.
 unsafe fn wide_dims<T: Integer>(from: *const T, ndims: c_int, name: &str) -> Result<Vec<i64>> {
     dimensions(ndims)?;
-    // SAFETY: the caller's arrays have so many elements.
+    // SAFETY: the caller's arrays have that many elements.
     unsafe { wide(from, ndims, name) }
 }
 

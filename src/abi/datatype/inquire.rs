@@ -1,5 +1,5 @@
-//! Sections 5.1.5 to 5.1.13 and 7.8: what a datatype is; sections 3.2.5, 5.1.11 and 13.3: how many elements a status
-//! tells of.
+//! Sections 5.1.5 to 5.1.13 and 7.8: what a datatype is; sections 3.2.5, 5.1.11 and 13.3: how many elements are in a
+//! status.
 
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
@@ -169,7 +169,7 @@ mpi! {
         unsafe { give_text(name, MPI_MAX_OBJECT_NAME as usize, resultlen, &known, "type_name") }
     }
 
-    /// Section 3.2.5. `MPI_UNDEFINED` where it is no whole number, or does not fit.
+    /// Section 3.2.5. `MPI_UNDEFINED` where it is not a whole number, or does not fit.
     large fn MPI_Get_count(status: *const MPI_Status, type_: MPI_Datatype, count: *mut Count) local {
         // SAFETY: null or a status of the user's.
         let bytes = unsafe { read(status, "status") }?.bytes();
@@ -178,7 +178,7 @@ mpi! {
         unsafe { give_count(count, defined(number), "count") }
     }
 
-    /// Section 5.1.11. `MPI_UNDEFINED` where it is no whole number, or does not fit.
+    /// Section 5.1.11. `MPI_UNDEFINED` where it is not a whole number, or does not fit.
     large fn MPI_Get_elements(status: *const MPI_Status, type_: MPI_Datatype, count: *mut Count) local {
         // SAFETY: null or a status of the user's.
         let bytes = unsafe { read(status, "status") }?.bytes();
@@ -246,7 +246,7 @@ unsafe fn set_elements(status: *mut MPI_Status, type_: MPI_Datatype, count_: i64
     Ok(())
 }
 
-/// Only the procedure `instead` can tell of large counts.
+/// Only the procedure `instead` can return large counts.
 fn without_large_counts(datatype: &Datatype, instead: &str) -> Result<()> {
     if datatype.has_large_counts() {
         return Err(err!(
@@ -260,7 +260,7 @@ fn without_large_counts(datatype: &Datatype, instead: &str) -> Result<()> {
 /// Fills an array of the user's that has room for `max` entries.
 ///
 /// # Safety
-/// The pointer is null or valid for so many.
+/// The pointer is null or valid for that many.
 unsafe fn fill<T, U>(
     to: *mut T,
     max: impl Integer,
@@ -276,7 +276,7 @@ unsafe fn fill<T, U>(
             values.len()
         ));
     }
-    // SAFETY: the caller's array is null or has so many elements.
+    // SAFETY: the caller's array is null or has that many elements.
     let to = unsafe { array_mut(to, values.len(), &format!("array_of_{what}")) }?;
     for (to, from) in to.iter_mut().zip(values) {
         *to = value(from)?;

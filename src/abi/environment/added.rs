@@ -1,7 +1,7 @@
 //! Section 9.5: error classes, codes and strings that the user adds.
 //!
-//! Both kinds of numbers come from one counter above `MPI_ERR_LASTCODE`. A number is never given out again, so that one
-//! that somebody still holds after it was removed is found out.
+//! Both kinds of numbers come from one counter above `MPI_ERR_LASTCODE`. A number is never used again, so one that is
+//! still used after it was removed is detected.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int};
@@ -33,10 +33,10 @@ static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
     entries: BTreeMap::new(),
 });
 
-/// The value of `MPI_LASTUSEDCODE`: the user may keep the pointer that the attribute is.
+/// The value of `MPI_LASTUSEDCODE`: the user may keep the pointer, which is the attribute.
 static LAST_USED: AtomicI32 = AtomicI32::new(MPI_ERR_LASTCODE);
 
-/// The largest class or code that there is, the user's included.
+/// The largest existing class or code, including the user's.
 pub fn last_used() -> &'static AtomicI32 {
     &LAST_USED
 }
@@ -50,7 +50,7 @@ pub fn class_of(number: c_int) -> Option<c_int> {
         .map(|added| added.class.unwrap_or(number))
 }
 
-/// What a class or code of the user's means: nothing until the user says it.
+/// The text of a class or code of the user's: empty until the user sets it.
 pub fn text_of(number: c_int) -> Option<String> {
     REGISTRY
         .lock()
@@ -121,7 +121,7 @@ unsafe fn add(class: Option<c_int>, to: *mut c_int, name: &str) -> Result<()> {
             None => errors::is_class(class),
         };
         if !known {
-            return Err(err!(Arg, "errorclass {class} is no error class"));
+            return Err(err!(Arg, "errorclass {class} is not a valid error class"));
         }
     }
     let number = registry.next;
@@ -181,10 +181,7 @@ impl Registry {
 #[cold]
 fn not_added(number: c_int) -> Error {
     match number {
-        0..=MPI_ERR_LASTCODE => err!(
-            Arg,
-            "the error class or code {number} is not of the user's making"
-        ),
+        0..=MPI_ERR_LASTCODE => err!(Arg, "the error class or code {number} was not added by the user"),
         _ => err!(
             Arg,
             "the error class or code {number} was not added, or was removed"

@@ -1,4 +1,9 @@
 //! Chapter 9: error handlers, error codes and classes, memory, names.
+//!
+//! - `added`: error classes, codes and strings that the user adds
+//!
+//! What does not belong here: how an error handler is called and an error code is made (`abi::common`), what the library says of itself
+//! in attributes (`abi::communicator`), the clock and the versions (`trivial`), and which error handler a session has (`process::session`).
 
 pub mod added;
 
@@ -115,7 +120,7 @@ mpi! {
         unsafe { give(errhandler, objects::handle_of_errhandler(&handler)?, "errhandler") }
     }
 
-    /// Section 9.3.3. Of `MPI_FILE_NULL` it is the default for new files.
+    /// Section 9.3.3. That of `MPI_FILE_NULL` is the default for new files.
     small fn MPI_File_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) file(file) {
         let known = (file != MPI_FILE_NULL).then(|| objects::file(file)).transpose()?;
         let place = known.as_ref().map_or(&calls::FILE_ERRHANDLER, |file| file.errhandler());
@@ -196,7 +201,7 @@ fn file_errhandler(handle: MPI_File) -> Result<Errhandler> {
 
 #[cold]
 fn unknown_code(code: c_int) -> Error {
-    Error::new(Class::Arg, format!("errorcode {code} is no error code"))
+    Error::new(Class::Arg, format!("errorcode {code} is not a valid error code"))
 }
 
 fn set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhandler) -> Result<()> {

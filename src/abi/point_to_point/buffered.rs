@@ -19,7 +19,7 @@ use crate::instance::Instance;
 use crate::objects::communicator::Communicator;
 use crate::objects::session::Session;
 
-/// The buffer that serves a communicator: its own, else its session's, else the process's.
+/// The buffer that serves a communicator: its own, otherwise its session's, otherwise the process's.
 pub fn buffer_of(communicator: &Communicator) -> Option<Arc<SendBuffer>> {
     communicator
         .attachment()
@@ -64,7 +64,7 @@ impl Owner {
         }
     }
 
-    /// For the errors of its requests.
+    /// The communicator for the errors of its requests.
     fn context(&self) -> Context {
         match self {
             Owner::Communicator(communicator) => communicator.context(),
@@ -81,7 +81,7 @@ impl Owner {
     }
 
     /// # Safety
-    /// The buffer is `MPI_BUFFER_AUTOMATIC`, null, or valid for so many bytes, and left alone until it is detached.
+    /// The buffer is `MPI_BUFFER_AUTOMATIC`, null, or valid for that many bytes, and left alone until it is detached.
     unsafe fn attach(&self, buffer: *mut c_void, size: i64) -> Result<()> {
         let buffer = if buffer == MPI_BUFFER_AUTOMATIC {
             SendBuffer::automatic()
@@ -97,7 +97,7 @@ impl Owner {
         self.attachment().attach(buffer, &self.name())
     }
 
-    /// Without a buffer there is one of no bytes at a null address.
+    /// Without a buffer, the result is a buffer of 0 bytes at a null address.
     ///
     /// # Safety
     /// The pointers are null or valid for writing.

@@ -125,7 +125,7 @@ impl Exchange {
         })
     }
 
-    /// Starts both and waits until both have ended. The status is filled in also where something went wrong.
+    /// Starts both and waits until both have ended. The status is filled in even if there is an error.
     ///
     /// # Safety
     /// The buffers are valid, and left alone until this returns; the status is ignored or valid for writing.
@@ -136,7 +136,7 @@ impl Exchange {
         // SAFETY: the caller keeps the user's buffers valid until both have ended; a copy lives as long as this.
         let sent = unsafe { self.sending.start(false) }.inspect_err(|_| {
             if let Received::Later(id) = received {
-                // Dropped, it gives the receive up and waits until nobody touches the buffer any more.
+                // If it is dropped, it abandons the receive and waits until the buffer is not used any more.
                 drop(Completion::of(comm.instance(), id));
             }
         })?;

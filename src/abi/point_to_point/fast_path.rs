@@ -1,11 +1,11 @@
-//! The fast path of the calls that programs make most: sends, receives and waits about which nothing is out of the ordinary.
+//! The fast path of the calls that programs make most: sends, receives and waits with the most common arguments.
 //!
-//! Each function does all of its call, or nothing, and says which. The general path behind it then checks everything from the
-//! beginning, and finds what is unusual or wrong. So nothing here needs words for an error, or a description of a buffer that
-//! is more than an address and a length: what costs more than the message itself.
+//! Each function does all of its call, or nothing, and returns which. Otherwise the general path checks everything from
+//! the beginning, and finds what is unusual or wrong. So this needs no error messages, and no description of a buffer
+//! beyond an address and a length, which would cost more than the message itself.
 //!
-//! Ordinary is: a buffer of a predefined datatype, that is one run of bytes and not at null; a process of the communicator; and of a
-//! send, standard mode and a lane that takes the message at once.
+//! The conditions: a buffer of a predefined datatype that is one run of bytes and not at null; a process of the
+//! communicator; and for a send, standard mode and a lane that takes the message at once.
 
 use std::ffi::{c_int, c_void};
 
@@ -19,7 +19,9 @@ use crate::abi::point_to_point::Receiving;
 use crate::abi::process;
 use crate::base::error::Result;
 use crate::data::datatype::Datatype;
+use crate::data::kind::MemoryKind;
 use crate::data::memory::Memory;
+use crate::data::pieces::Piece;
 use crate::engine::Engine;
 use crate::engine::matching::Envelope;
 use crate::identity::PeerIndex;
@@ -40,13 +42,14 @@ pub unsafe fn send(
     tag: c_int,
     comm: MPI_Comm,
 ) -> bool {
-    let sent =
-        |engine: &mut Engine, to, envelope: &Envelope, bytes: &[u8]| engine.send_now(to, envelope, bytes);
-    // SAFETY: the caller keeps the memory valid, and lets nobody write to it, until the send has ended.
-    unsafe { message(buf, number, datatype, dest, tag, comm, sent) }.is_some()
+    let sent = |engine: &mut Engine, to, envelope: &Envelope, bytes: Piece| {
+        // SAFETY: the caller keeps the memory valid, and lets nobody write to it, until this returns.
+        unsafe { engine.send_now(to, envelope, bytes) }
+    };
+    message(buf, number, datatype, dest, tag, comm, sent).is_some()
 }
 
-/// Sends, and gives the user a request that has ended.
+/// Sends, and returns to the user a request that has ended.
 ///
 /// # Safety
 /// The buffer is valid, and left alone until this returns; the pointer is null or valid for writing.
@@ -63,12 +66,12 @@ pub unsafe fn isend(
     if to_request.is_null() {
         return Ok(false);
     }
-    let sent = |engine: &mut Engine, to, envelope: &Envelope, bytes: &[u8]| {
-        let id = engine.send_now_with_request(to, envelope, bytes)?;
+    let sent = |engine: &mut Engine, to, envelope: &Envelope, bytes: Piece| {
+        // SAFETY: the caller keeps the memory valid, and lets nobody write to it, until this returns.
+        let id = unsafe { engine.send_now_with_request(to, envelope, bytes) }?;
         Some(request::handle_in(engine, id))
     };
-    // SAFETY: the caller keeps the memory valid, and lets nobody write to it, until the send has ended.
-    match unsafe { message(buf, number, datatype, dest, tag, comm, sent) } {
+    match message(buf, number, datatype, dest, tag, comm, sent) {
         None => Ok(false),
         Some(handle) => {
             // SAFETY: not null, so the user's.
@@ -78,7 +81,7 @@ pub unsafe fn isend(
     }
 }
 
-/// Starts a receive for which no message is there, and gives the user its request.
+/// Starts a receive for which no message has arrived, and returns its request to the user.
 ///
 /// # Safety
 /// The buffer is valid, and left alone until the receive has ended; the pointer is null or valid for writing.
@@ -136,7 +139,7 @@ pub fn receiving(
     Some(Receiving::of(comm, from, tag, memory))
 }
 
-/// Waits for a request that has ended well, or does so within a turn of progress.
+/// Waits for a request that has ended without an error, or does so within one call of progress.
 ///
 /// # Safety
 /// `to_request` is null or valid for reading and writing a handle, `to_status` `MPI_STATUS_IGNORE` or valid for writing.
@@ -171,27 +174,25 @@ type Hold = Held<'static, Communicator>;
 
 /// The run of bytes that elements of a predefined datatype are.
 #[inline(always)]
-fn run(buf: *const c_void, number: i64, datatype: MPI_Datatype) -> Option<(*mut u8, usize)> {
+fn run(buf: *const c_void, number: i64, datatype: MPI_Datatype) -> Option<Piece> {
     let (offset, len) = Datatype::predefined(datatype)?.run(u64::try_from(number).ok()?)?;
     let address = buf.cast_mut().cast::<u8>().wrapping_offset(offset as isize);
-    (!address.is_null() && len <= isize::MAX as usize).then_some((address, len))
+    let kind = MemoryKind::of(address);
+    (!address.is_null() && len <= isize::MAX as usize).then_some(Piece { address, len, kind })
 }
 
-/// Has `send` send a message.
-///
-/// # Safety
-/// The buffer is valid, and left alone until this returns.
+/// Calls `send` to send a message.
 #[inline(always)]
-unsafe fn message<T>(
+fn message<T>(
     buf: *const c_void,
     number: i64,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    send: impl FnOnce(&mut Engine, PeerIndex, &Envelope, &[u8]) -> Option<T>,
+    send: impl FnOnce(&mut Engine, PeerIndex, &Envelope, Piece) -> Option<T>,
 ) -> Option<T> {
-    let (address, len) = run(buf, number, datatype)?;
+    let bytes = run(buf, number, datatype)?;
     let comm = COMMUNICATORS.hold(comm)?;
     let rank = u32::try_from(dest).ok()?;
     if rank >= comm.peers().size() || tag < 0 {
@@ -202,13 +203,11 @@ unsafe fn message<T>(
         source: comm.rank(),
         tag,
     };
-    // SAFETY: not null, and of a length that there can be; readable and left alone for the call, as the caller says.
-    let bytes = unsafe { std::slice::from_raw_parts(address, len) };
     let to = comm.peers().member(rank);
     send(&mut comm.instance().engine(), to, &envelope, bytes)
 }
 
-/// From whom and what to receive, and where to.
+/// The source and pattern of a receive, and its memory.
 struct Receive {
     comm: Hold,
     from: Option<u32>,
@@ -225,7 +224,7 @@ fn receive(
     tag: c_int,
     comm: MPI_Comm,
 ) -> Option<Receive> {
-    let (address, len) = run(buf, number, datatype)?;
+    let bytes = run(buf, number, datatype)?;
     let comm = COMMUNICATORS.hold(comm)?;
     let from = match source {
         MPI_ANY_SOURCE => None,
@@ -244,6 +243,6 @@ fn receive(
         comm,
         from,
         tag,
-        memory: Memory::Contiguous { address, len },
+        memory: Memory::Contiguous(bytes),
     })
 }

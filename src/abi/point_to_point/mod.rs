@@ -31,7 +31,7 @@ use crate::instance::Instance;
 use crate::objects::communicator::Communicator;
 use crate::system::rcu::{self, Held};
 
-/// How a send is to go.
+/// The mode of a send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     /// Standard, and ready: the matching receive is posted then, or the program is erroneous.
@@ -42,8 +42,8 @@ pub enum Mode {
     Buffered,
 }
 
-/// A send whose arguments have been checked: what blocking, nonblocking and persistent ones have in common. Whoever starts
-/// it at once only holds the communicator ([`Hold`]); whoever keeps it has a reference.
+/// A send whose arguments have been checked: the common part of blocking, nonblocking and persistent ones. A caller that
+/// starts it at once only holds the communicator ([`Hold`]); one that keeps it has a reference.
 pub struct Sending<C = Arc<Communicator>> {
     comm: C,
     /// `None` is `MPI_PROC_NULL`.
@@ -53,7 +53,7 @@ pub struct Sending<C = Arc<Communicator>> {
     mode: Mode,
 }
 
-/// A communicator for as long as nobody waits and no function of the user's is called.
+/// A communicator, as long as the thread does not wait and calls no function of the user's.
 type Hold = Held<'static, Communicator>;
 
 impl<C: Deref<Target = Communicator>> Sending<C> {
@@ -74,7 +74,7 @@ impl<C: Deref<Target = Communicator>> Sending<C> {
         Sending::to(comm, dest, tag(tag_)?, mode, memory)
     }
 
-    /// With checked arguments but for `dest`, and the buffer, which does not count if nothing is to be sent.
+    /// With arguments that are checked except for `dest` and the buffer, which is not used if nothing is to be sent.
     #[inline(always)]
     pub fn to(comm: C, dest: c_int, tag: i32, mode: Mode, memory: Result<Memory>) -> Result<Sending<C>> {
         let (to, memory) = match dest {
@@ -90,7 +90,7 @@ impl<C: Deref<Target = Communicator>> Sending<C> {
         })
     }
 
-    /// On which communicator.
+    /// Its communicator.
     pub fn communicator(&self) -> &C {
         &self.comm
     }
@@ -138,7 +138,7 @@ impl Sending {
         unsafe { start_send(&self.comm, self.to, self.tag, memory, self.mode, request) }
     }
 
-    /// Starts it and gives the user its handle.
+    /// Starts it and returns its handle to the user.
     ///
     /// # Safety
     /// The buffer is valid, and left alone until the send has ended; the pointer is null or valid for writing.
@@ -176,7 +176,7 @@ impl Sending<Hold> {
         }
     }
 
-    /// Starts it and gives the user its handle.
+    /// Starts it and returns its handle to the user.
     ///
     /// # Safety
     /// The buffer is valid, and left alone until the send has ended; the pointer is null or valid for writing; not in
@@ -204,7 +204,7 @@ fn wait(instance: &Arc<Instance>, id: RequestId) -> Result<()> {
     instance.wait(id).error.map_or(Ok(()), |error| Err(*error))
 }
 
-/// Gives the user a request's handle.
+/// Returns a request's handle to the user.
 ///
 /// # Safety
 /// The pointer is null or valid for writing.
@@ -214,7 +214,7 @@ unsafe fn give_request(comm: &Communicator, id: RequestId, to: *mut MPI_Request)
     unsafe { give(to, request::handle_of(comm.instance(), id)?, "request") }
 }
 
-/// A receive whose arguments have been checked: what blocking, nonblocking and persistent ones have in common. As for
+/// A receive whose arguments have been checked: the common part of blocking, nonblocking and persistent ones. As for
 /// [`Sending`], the communicator is held or kept.
 pub struct Receiving<C = Arc<Communicator>> {
     comm: C,
@@ -241,7 +241,7 @@ impl<C: Deref<Target = Communicator>> Receiving<C> {
         Receiving::from(comm, source, any_tag(tag)?, memory)
     }
 
-    /// With checked arguments but for `source`, and the buffer, which does not count if nothing is to be received.
+    /// With arguments that are checked except for `source` and the buffer, which is not used if nothing is to be received.
     #[inline(always)]
     pub fn from(comm: C, source: c_int, tag: Option<i32>, memory: Result<Memory>) -> Result<Receiving<C>> {
         let from = self::source(source, &comm)?;
@@ -268,7 +268,7 @@ impl<C: Deref<Target = Communicator>> Receiving<C> {
         }
     }
 
-    /// On which communicator.
+    /// Its communicator.
     pub fn communicator(&self) -> &C {
         &self.comm
     }
@@ -303,7 +303,7 @@ impl Receiving {
         unsafe { start_receive(&self.comm, self.from, self.tag, self.memory.clone()) }
     }
 
-    /// Starts it; what has ended at once is a request all the same.
+    /// Starts it; there is a request even if it has ended at once.
     ///
     /// # Safety
     /// As for [`Receiving::start`].
@@ -317,7 +317,7 @@ impl Receiving {
 }
 
 impl Receiving<Hold> {
-    /// Receives and waits for its end; fills in the status, also where something went wrong.
+    /// Receives and waits for its end; fills in the status, even if there is an error.
     ///
     /// # Safety
     /// The buffer is valid, and left alone until this returns; the status is `MPI_STATUS_IGNORE` or valid for writing.
@@ -348,7 +348,7 @@ impl Receiving<Hold> {
         outcome.error.map_or(Ok(()), |error| Err(*error))
     }
 
-    /// Starts it and gives the user its handle.
+    /// Starts it and returns its handle to the user.
     ///
     /// # Safety
     /// The buffer is valid, and left alone until the receive has ended; the pointer is null or valid for writing.
@@ -371,7 +371,7 @@ pub fn ended(comm: &Communicator, outcome: Outcome) -> RequestId {
     comm.instance().engine().ended_request(outcome, comm.context())
 }
 
-/// Who is received from: `Some(None)` any rank, `None` nobody.
+/// The source of a receive: `Some(None)` any rank, `None` no process.
 #[inline]
 pub(super) fn source(value: c_int, comm: &Communicator) -> Result<Option<Option<u32>>> {
     match value {
@@ -381,7 +381,7 @@ pub(super) fn source(value: c_int, comm: &Communicator) -> Result<Option<Option<
     }
 }
 
-/// Ends a blocking receive: fills in the status, also where something went wrong.
+/// Ends a blocking receive: fills in the status, even if there is an error.
 ///
 /// # Safety
 /// The status is `MPI_STATUS_IGNORE` or valid for writing.
@@ -415,7 +415,7 @@ unsafe fn send(
     unsafe { sending.run_now() }
 }
 
-/// Starts a send and gives the user its handle.
+/// Starts a send and returns its handle to the user.
 ///
 /// # Safety
 /// The buffer is valid, and left alone until the send has ended; the pointer is null or valid for writing; not in
@@ -455,7 +455,7 @@ unsafe fn receive(
     unsafe { receiving.run_now(to_status) }
 }
 
-/// Starts a receive and gives the user its handle.
+/// Starts a receive and returns its handle to the user.
 ///
 /// # Safety
 /// The buffer is valid, and left alone until the receive has ended; the pointer is null or valid for writing.
@@ -567,7 +567,7 @@ mpi! {
 
 }
 
-/// Gives the user a handle for a receive, ended or not.
+/// Returns to the user a handle for a receive, ended or not.
 ///
 /// # Safety
 /// The pointer is null or valid for writing.

@@ -20,13 +20,13 @@ use crate::err;
 use crate::objects::communicator::Communicator;
 use crate::objects::partitioned::{PartitionedReceive, PartitionedSend};
 
-/// The checked arguments that both sides have in common.
+/// The checked arguments that sends and receives share.
 struct Buffer {
     comm: Arc<Communicator>,
     partitions: u64,
     /// One partition.
     each: Memory,
-    /// All of them, which lie one behind the other.
+    /// All of them, which are consecutive.
     all: Memory,
 }
 
@@ -51,7 +51,7 @@ impl Buffer {
         let all = all.ok_or_else(|| {
             err!(
                 Count,
-                "{partitions} partitions of {number} elements of {} bytes are more bytes than there can be",
+                "{partitions} partitions of {number} elements of {} bytes exceed the largest size",
                 datatype.size()
             )
         })?;
@@ -81,7 +81,7 @@ fn partitioned(handle: MPI_Request) -> Result<Option<Arc<Persistent>>> {
     }
 }
 
-/// One partition of so many.
+/// A partition number argument, which must be below `number`.
 fn partition(value: c_int, number: u64, name: &str) -> Result<u64> {
     match u64::try_from(value) {
         Ok(partition) if partition < number => Ok(partition),
@@ -238,7 +238,7 @@ mpi! {
         })
     }
 
-    /// Section 4.2.2. What is null or inactive has arrived.
+    /// Section 4.2.2. For a null or inactive request it has arrived.
     small fn MPI_Parrived(request: MPI_Request, partition: c_int, flag: *mut c_int) local {
         let arrived = match partitioned(request)? {
             None => true,

@@ -1,6 +1,6 @@
-//! Section 3.9: persistent communication. A persistent request is an operation with checked arguments that can be
-//! started again and again; each start makes an ordinary request of the engine, which is what waiting, testing and
-//! cancelling then look at (`request`). Whatever gives a request when it is started can be made persistent.
+//! Section 3.9: persistent communication. A persistent request is an operation with checked arguments that can be started
+//! repeatedly; each start makes an ordinary request of the engine, which waiting, testing and cancelling then use
+//! (`request`). Everything that returns a request when it is started can be made persistent.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -30,22 +30,22 @@ pub struct Persistent {
     active: Mutex<Option<RequestId>>,
 }
 
-/// What there is to say of the partitions of a request.
+/// The partitions of a request.
 pub enum Partitions {
-    /// It has none: it is no partitioned communication.
+    /// It has none: it is not partitioned communication.
     None,
     /// A send.
     Send(Arc<PartitionedSend>),
     /// A receive.
     Receive(Arc<PartitionedReceive>),
-    /// A send of so many partitions to `MPI_PROC_NULL`.
+    /// A send of this many partitions to `MPI_PROC_NULL`.
     SendNowhere(u64),
-    /// A receive of so many partitions from `MPI_PROC_NULL`.
+    /// A receive of this many partitions from `MPI_PROC_NULL`.
     ReceiveNowhere(u64),
 }
 
 impl Persistent {
-    /// An inactive one. `start` starts it once.
+    /// An inactive request. `start` starts it once.
     pub fn new(
         communicator: &Arc<Communicator>,
         start: impl Fn() -> Result<RequestId> + Send + Sync + 'static,
@@ -58,7 +58,7 @@ impl Persistent {
         }
     }
 
-    /// The same of partitioned communication.
+    /// The same for partitioned communication.
     pub fn with_partitions(self, partitions: Partitions) -> Persistent {
         Persistent { partitions, ..self }
     }
@@ -68,7 +68,7 @@ impl Persistent {
         &self.partitions
     }
 
-    /// Gives the user a handle.
+    /// Returns a handle to the user.
     ///
     /// # Safety
     /// The pointer is null or valid for writing.
@@ -81,7 +81,7 @@ impl Persistent {
         unsafe { give(to_request, handle, "request") }
     }
 
-    /// On which communicator.
+    /// Its communicator.
     pub fn communicator(&self) -> &Arc<Communicator> {
         &self.communicator
     }
@@ -91,7 +91,7 @@ impl Persistent {
         *self.active.lock()
     }
 
-    /// The latest start has been waited for.
+    /// Notes that the latest start has been waited for.
     pub fn deactivate(&self) {
         *self.active.lock() = None;
     }
@@ -113,7 +113,7 @@ fn inactive(handle: MPI_Request) -> Result<Arc<Persistent>> {
     }
     let found = match PERSISTENT.get(handle) {
         Some(found) => found,
-        // Which says so if it is none at all.
+        // `check` returns an error if there is no such request.
         None => {
             request::check(handle)?;
             return Err(err!(Request, "the request {handle:#x} is not persistent"));

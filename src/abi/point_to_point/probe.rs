@@ -146,7 +146,7 @@ mpi! {
             // SAFETY: null or a handle of the user's.
             Some((comm, received)) => unsafe { give_received(&comm, received, request) },
             None => {
-                // Of no communicator.
+                // It belongs to no communicator.
                 let instance = crate::abi::process::instance()?;
                 let id = instance.engine().ended_request(status::PROC_NULL, Context::NONE);
                 // SAFETY: null or a handle of the user's.
@@ -170,7 +170,7 @@ fn take(comm: &Arc<Communicator>, taken: Taken) -> Result<(MPI_Message, Outcome)
     Ok((handle, outcome))
 }
 
-/// Starts the receive of a message that a probe took; `None`: of no process. An error is one of the message's communicator, where
+/// Starts the receive of a message that a probe took; `None`: from no process. An error belongs to the message's communicator, where
 /// there is a message.
 ///
 /// # Safety

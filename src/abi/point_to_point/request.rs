@@ -1,4 +1,4 @@
-//! Sections 3.7.3, 3.7.4 and 3.8.4: waiting for a request and testing it, freeing and cancelling. `requests` has the same of several.
+//! Sections 3.7.3, 3.7.4 and 3.8.4: waiting for a request and testing it, freeing and cancelling. `requests` has the same for several.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub fn handle_of(instance: &Arc<Instance>, id: RequestId) -> Result<MPI_Request>
     }
 }
 
-/// As [`handle_of`], for who has locked the engine.
+/// As [`handle_of`], for a caller that has locked the engine.
 #[inline(always)]
 pub fn handle_in(engine: &mut Engine, id: RequestId) -> Result<MPI_Request> {
     match handle::of_request(id) {
@@ -38,14 +38,14 @@ pub fn handle_in(engine: &mut Engine, id: RequestId) -> Result<MPI_Request> {
     }
 }
 
-/// There is no handle for a request.
+/// The error if there is no handle for a request.
 #[cold]
 fn too_many(engine: &mut Engine, id: RequestId) -> Error {
     engine.release(id);
     err!(Other, "there are too many requests at once (more than 16777216)")
 }
 
-/// The request of a handle; `None` is `MPI_REQUEST_NULL` and any that is inactive: both count as ended, with an empty
+/// The request of a handle; `None`: `MPI_REQUEST_NULL`, or an inactive request: both count as ended, with an empty
 /// status.
 #[inline]
 pub(super) fn lookup(engine: &Engine, request: MPI_Request) -> Result<Option<RequestId>> {
@@ -72,8 +72,8 @@ pub fn check(request: MPI_Request) -> Result<()> {
     lookup(&process::instance()?.engine(), request).map(|_| ())
 }
 
-/// What a call that ended a request does with the handle: a persistent one becomes inactive, others are gone. What became
-/// of a generalized one, its own functions tell.
+/// What a call that ended a request does with the handle: a persistent one becomes inactive, others are freed. The
+/// outcome of a generalized one comes from its own functions.
 ///
 /// # Safety
 /// The pointer is valid for reading and writing a handle.
@@ -98,7 +98,7 @@ pub(super) unsafe fn retire(request: *mut MPI_Request, outcome: Outcome) -> Outc
     outcome
 }
 
-/// How a request that stays ended, if it is generalized: its query function tells.
+/// The outcome of a generalized request that stays, from its query function.
 pub(super) fn queried(request: MPI_Request, outcome: Outcome) -> Outcome {
     if handle::request_place(request).is_some() {
         return outcome;
@@ -302,7 +302,7 @@ fn not_partitioned(request: MPI_Request, done: &str) -> Result<()> {
     }
 }
 
-/// The status of a request that has ended and stays. Only an error of a query function is one of the call.
+/// The status of a request that has ended and stays. Only an error of a query function is an error of the call.
 ///
 /// # Safety
 /// The pointer is `MPI_STATUS_IGNORE` or valid for writing.

@@ -42,8 +42,8 @@ unsafe fn status_at(statuses: *mut MPI_Status, at: usize) -> *mut MPI_Status {
     unsafe { statuses.add(at) }
 }
 
-/// The statuses of a call that ends several requests, one after the other in the order of the requests. `MPI_ERROR` is left alone
-/// unless one of them has failed, for then the call returns `MPI_ERR_IN_STATUS`, and all of them have it (section 3.2.5).
+/// The statuses of a call that ends several requests, in the order of the requests. `MPI_ERROR` is left alone
+/// unless one of them has failed: then the call returns `MPI_ERR_IN_STATUS`, and all of them have it (section 3.2.5).
 struct Statuses {
     name: &'static str,
     /// The user's array, or null.
@@ -63,7 +63,7 @@ impl Statuses {
         }
     }
 
-    /// The next one: of the request in this place of its array.
+    /// Adds the next one: of the request at this index of its array.
     ///
     /// # Safety
     /// The array is null or has room for one more.
@@ -112,7 +112,7 @@ impl Statuses {
     }
 }
 
-/// Ends some requests of an array: handles, statuses and their error codes. An error of any gives
+/// Ends some requests of an array: handles, statuses and their error codes. If any has an error, the result is
 /// `MPI_ERR_IN_STATUS`.
 ///
 /// # Safety
@@ -151,7 +151,7 @@ fn take_all(engine: &mut Engine, ids: &[Option<RequestId>], which: Vec<usize>) -
         .collect()
 }
 
-/// Waits for requests of which none is persistent or generalized; otherwise `None`, and nothing was done.
+/// Waits for requests of which none is persistent or generalized; otherwise returns `None` and does nothing.
 ///
 /// # Safety
 /// The statuses are `MPI_STATUSES_IGNORE` or valid for as many as there are requests.
@@ -161,13 +161,13 @@ unsafe fn wait_all_own(
     statuses: *mut MPI_Status,
     name: &'static str,
 ) -> Option<Result<()>> {
-    // `None`: no request of the engine's.
+    // `None`: there is no request of the engine.
     let has_ended = |engine: &Engine, request| {
         let (index, generation) = handle::request_place(request)?;
         engine.has_ended(index, generation, handle::REQUEST_GENERATION_MASK)
     };
     let mut engine = instance.engine();
-    // How many have ended from the first one on.
+    // The number of requests at the front that have ended.
     let mut next = 0;
     for (at, &request) in requests.iter().enumerate() {
         match has_ended(&engine, request) {
@@ -414,7 +414,7 @@ mpi! {
     }
 }
 
-/// The same of some requests of an array, with error codes in the statuses.
+/// The same for some requests of an array, with error codes in the statuses.
 ///
 /// # Safety
 /// The statuses are `MPI_STATUSES_IGNORE` or valid for as many as there are requests.

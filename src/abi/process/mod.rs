@@ -1,32 +1,29 @@
-//! Chapter 11: starting and ending. The state of the process, which is the only process-wide state of Weft: the one instance
-//! that the C bindings serve ([`Lifetime`]), and the World Model.
+//! Chapter 11: starting and ending. The state of the process that the C bindings serve: the one instance ([`Lifetime`]), and the
+//! World Model.
 //!
-//! What does not belong here: the steps of starting and ending (`instance`, `objects::world`).
+//! What does not belong here: the steps of starting, ending and aborting (`instance`, `objects::world`, `objects::session`).
 
 pub mod session;
 
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::abi::common::arguments::give;
 use crate::abi::common::calls;
 use crate::abi::common::check;
 use crate::abi::common::constants::*;
-use crate::abi::common::errors;
 use crate::abi::common::objects::{self, early_communicator};
 use crate::abi::common::procedure::mpi;
 use crate::abi::common::types::*;
 use crate::base::error::{Error, Result};
 use crate::engine::buffered::SendBuffer;
 use crate::err;
-use crate::instance::{self, Instance, Lifetime};
+use crate::instance::{self, Instance, Lifetime, Stage};
 use crate::objects::errhandler::Errhandler;
-use crate::objects::world::{self, Stage, World, WorldModel};
-use crate::system::bootstrap::{self, Bootstrap};
+use crate::objects::world::{self, World, WorldModel};
+use crate::system::bootstrap::pmi1::ENV_INITIAL_ERRHANDLER;
 use crate::system::lock::this_thread;
-use crate::system::output;
 use crate::system::rcu::Held;
 
 /// The instance, from its making to its end.
@@ -42,7 +39,7 @@ static THREAD_LEVEL: AtomicI32 = AtomicI32::new(MPI_THREAD_SINGLE);
 /// How far the World Model has come.
 #[inline]
 pub fn stage() -> Stage {
-    WORLD_MODEL.stage()
+    LIFETIME.stage()
 }
 
 /// What there is between Init and Finalize, if it is now.
@@ -112,79 +109,21 @@ pub fn no_predefined_communicator(name: &str) -> Error {
 
 /// The handler that counts while no object has one: `mpiexec -initial-errhandler` sets it.
 pub fn initial_errhandler() -> Errhandler {
-    match std::env::var("WEFT_LAUNCH_INITIAL_ERRHANDLER").as_deref() {
+    match std::env::var(ENV_INITIAL_ERRHANDLER).as_deref() {
         Ok("mpi_errors_return") => Errhandler::Return,
         Ok("mpi_errors_abort") => Errhandler::Abort,
         _ => Errhandler::AreFatal,
     }
 }
 
-/// Ends the job with a code (MPI 5.0 section 11.4.2): all processes that this one is connected with, and these are all of the
-/// job, before Init too. After Finalize it is connected with nobody, and ends alone. Why is said once: by the launcher if it tells
-/// the user such things, which Weft's does for the first rank that aborts, and by this process otherwise.
-pub fn end_job(code: c_int, text: &str) -> ! {
-    let rank = LIFETIME.try_instance().map(|instance| instance.job().rank);
-    let line = match rank {
-        Some(rank) => format!("[weft] rank {rank}: {text}\n"),
-        None => format!("[weft] {text}\n"),
-    };
-    // In one piece: a rank that is killed meanwhile, as others are when one aborts, leaves no half of a line.
-    let say = || {
-        let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
-    };
-    let end = |mut bootstrap: Option<&mut dyn Bootstrap>| {
-        let told = bootstrap.as_ref().is_some_and(|bootstrap| bootstrap.tells_why());
-        if !told {
-            say();
-        }
-        output::flush();
-        // Weft's own launcher reads all before it ends.
-        if !told
-            && bootstrap
-                .as_ref()
-                .is_some_and(|bootstrap| bootstrap.descriptor().is_some())
-        {
-            let end = Instant::now() + output::TIME;
-            output::wait_for_reader(&std::io::stdout(), end);
-            output::wait_for_reader(&std::io::stderr(), end);
-        }
-        let asked = bootstrap
-            .as_mut()
-            .is_some_and(|bootstrap| bootstrap.abort(code, text));
-        if told && !asked {
-            say();
-        }
-    };
-    match LIFETIME.try_instance() {
-        // At rest.
-        Some(_) if stage() == Stage::Finalized && !is_active() => end(None),
-        // Not `lock`: the thread may hold it itself if something of ours failed inside.
-        Some(instance) => match instance.try_bootstrap() {
-            Some(mut bootstrap) => end(Some(&mut **bootstrap)),
-            None => end(None),
-        },
-        None if stage() == Stage::Before => match bootstrap::connect() {
-            Ok(mut bootstrap) => end(Some(&mut *bootstrap)),
-            Err(_) => end(None),
-        },
-        None => end(None),
-    }
-    // SAFETY: ends the process without running destructors, which may belong to threads that still run.
-    unsafe { libc::_exit(errors::exit_status(code)) }
-}
-
-/// What was left at rest is closed when the process exits, so that it leaves no files behind. A child that it has forked inherits
-/// the handler; the connections, descriptors and files are the parent's, which goes on using them.
+/// What was left at rest is closed when the process exits. Here, because the C library calls a function without an argument, which
+/// only finds what is the process's.
 fn close_at_exit() {
     static REGISTERED: std::sync::Once = std::sync::Once::new();
-    static OWNER: AtomicU32 = AtomicU32::new(0);
     extern "C" fn close() {
-        if OWNER.load(Ordering::Relaxed) == std::process::id() {
-            LIFETIME.close_at_rest();
-        }
+        LIFETIME.close_at_rest();
     }
     REGISTERED.call_once(|| {
-        OWNER.store(std::process::id(), Ordering::Relaxed);
         // SAFETY: the function takes nothing and unwinds nowhere.
         let _: c_int = unsafe { libc::atexit(close) };
     });
@@ -248,14 +187,14 @@ impl world::Host for Bindings {
 /// Starts the World Model.
 fn initialize(thread_level: c_int) -> Result<()> {
     let several_threads = thread_level == MPI_THREAD_MULTIPLE;
-    WORLD_MODEL.initialize(&LIFETIME, several_threads, &Bindings { thread_level })
+    WORLD_MODEL.initialize_with(&LIFETIME, several_threads, &Bindings { thread_level })
 }
 
 /// Ends the World Model.
 fn finalize() -> Result<()> {
     world()?;
     let thread_level = THREAD_LEVEL.load(Ordering::Relaxed);
-    WORLD_MODEL.finalize(&LIFETIME, &Bindings { thread_level })
+    WORLD_MODEL.finalize_with(&LIFETIME, &Bindings { thread_level })
 }
 
 /// The thread levels that may be asked for, and what is given for them.
@@ -329,6 +268,6 @@ mpi! {
             (Err(_), Stage::Running) => "on an invalid communicator".into(),
             (Err(_), Stage::Finalized) => "after MPI_Finalize".into(),
         };
-        end_job(errorcode, &format!("MPI_Abort with code {errorcode} {place}"))
+        LIFETIME.abort(errorcode, &format!("MPI_Abort with code {errorcode} {place}"))
     }
 }

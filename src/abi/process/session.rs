@@ -1,7 +1,7 @@
 //! Section 11.3: the Sessions Model. (Error handlers of sessions: section 9.3.4.)
 
 use std::ffi::{c_char, c_int};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::abi::common::arguments::{give, give_text, read, text};
 use crate::abi::common::calls;
@@ -12,52 +12,12 @@ use crate::abi::common::types::*;
 use crate::abi::process;
 use crate::abi::process::LIFETIME;
 use crate::base::error::Result;
+use crate::engine::buffered::SendBuffer;
 use crate::err;
-use crate::instance::User;
 use crate::objects::communicator::Communicator;
 use crate::objects::errhandler::{Errhandler, Object};
 use crate::objects::info::Info;
-use crate::objects::memory_kinds;
-use crate::objects::session::{ProcessSet, Session};
-
-/// The info key that asks for a thread level, and its values.
-const THREAD_LEVEL: &str = "thread_level";
-const THREAD_LEVELS: [&str; 4] = [
-    "MPI_THREAD_SINGLE",
-    "MPI_THREAD_FUNNELED",
-    "MPI_THREAD_SERIALIZED",
-    "MPI_THREAD_MULTIPLE",
-];
-
-/// What a session provides of what was asked for. What the launcher asks for counts where the info says nothing
-/// (section 11.4.3).
-fn provided(asked: Option<&Info>, launcher_kinds: Option<&str>) -> Result<Arc<Info>> {
-    let make = |level: &str, kinds: &str| {
-        Arc::new(Info::of([
-            (THREAD_LEVEL.to_string(), level.to_string()),
-            (memory_kinds::KEY.to_string(), memory_kinds::supported(kinds)),
-        ]))
-    };
-    let launcher_kinds = launcher_kinds.unwrap_or(memory_kinds::DEFAULT);
-    let level = asked.and_then(|info| info.get(THREAD_LEVEL));
-    let kinds = asked.and_then(|info| info.get(memory_kinds::KEY));
-    if level.is_none() && kinds.is_none() {
-        // The launcher says the same each time, so most sessions share what they provide.
-        static USUAL: OnceLock<Arc<Info>> = OnceLock::new();
-        return Ok(USUAL
-            .get_or_init(|| make(THREAD_LEVELS[3], launcher_kinds))
-            .clone());
-    }
-    let level = level.as_deref().unwrap_or(THREAD_LEVELS[3]);
-    if !THREAD_LEVELS.contains(&level) {
-        return Err(err!(
-            InfoValue,
-            "the info key {THREAD_LEVEL} has the value '{level}': expected one of {}",
-            THREAD_LEVELS.join(", ")
-        ));
-    }
-    Ok(make(level, kinds.as_deref().unwrap_or(launcher_kinds)))
-}
+use crate::objects::session::{self, ProcessSet, Session};
 
 /// The session of a handle.
 fn session(handle: MPI_Session) -> Result<Arc<Session>> {
@@ -79,46 +39,32 @@ unsafe fn process_set(handle: MPI_Session, name: *const c_char) -> Result<(Arc<S
 /// A new session.
 fn open(info: MPI_Info, handler: &Errhandler) -> Result<MPI_Session> {
     let asked = objects::optional_info(info)?;
-    let instance = LIFETIME.acquire(User::Session)?;
-    // Another session may be another thread's, whatever each of them says of its own.
-    instance.engine().set_several_threads();
-    let made = provided(asked.as_deref(), instance.job().memory_alloc_kinds.as_deref())
-        .map(|info| Session::new(instance, handler.clone(), info))
-        .and_then(objects::new_session);
-    if made.is_err() {
-        LIFETIME.release(false)?;
+    let session = Session::open(&LIFETIME, handler.clone(), asked.as_deref())?;
+    match objects::new_session(session.clone()) {
+        Ok(handle) => Ok(handle),
+        Err(no_handle) => {
+            session.close(&LIFETIME, &())?;
+            Err(no_handle)
+        }
     }
-    made
 }
 
-/// Ends a session. An error of its end leaves nothing of it, either.
-fn close(session: &Session, handle: MPI_Session) -> Result<()> {
-    let instance = session.instance();
-    // What the user did not detach is detached here. That its messages leave is a part of the end, of each communicator by
-    // itself: one of them may be received only after this process has parted from another.
-    let mut buffers = match session.has_derived() {
-        true => objects::take_buffers(session.number()),
-        false => Vec::new(),
-    };
-    buffers.extend(session.attachment().take());
-    if !LIFETIME.has_other_users() {
-        buffers.extend(instance.attachment().take());
+/// What the bindings do for a session.
+struct Bindings {
+    handle: MPI_Session,
+}
+
+impl session::Host for Bindings {
+    fn takes_buffers(&self, session: &Session) -> Vec<Arc<SendBuffer>> {
+        objects::take_buffers(session.number())
     }
-    let ended = match session.has_derived() {
-        true => instance.block_on_turns(session.finalize()),
-        false => Ok(()),
-    };
-    let lost = instance.flush_all(&buffers);
-    if objects::SESSIONS.remove(handle).is_none() {
-        return Err(err!(
-            Session,
-            "the session was finalized by another thread at the same time"
-        ));
+
+    fn ends(&self, session: &Session) {
+        objects::SESSIONS.remove(self.handle);
+        if session.has_derived() {
+            objects::forget_session(session.number());
+        }
     }
-    if session.has_derived() {
-        objects::forget_session(session.number());
-    }
-    ended.and(LIFETIME.release(false)).and(lost)
 }
 
 /// A communicator of a group; `None` for an empty one.
@@ -143,16 +89,12 @@ unsafe fn from_group(
         .map(Some)
 }
 
-/// Waits until all that was sent on a communicator has arrived, at this process and at the others. Inside the result is
-/// whether a message of its buffer was lost, which keeps nobody from parting.
-fn disconnect(parting: &Arc<Communicator>, handle: MPI_Comm) -> Result<Result<()>> {
-    objects::delete_attributes(parting, handle)?;
-    let instance = parting.instance();
-    let buffer = parting.attachment().take();
-    instance.block_on_turns(Communicator::disconnect_all(instance, vec![parting.clone()]))?;
-    let lost = instance.flush_all(buffer.as_slice());
-    if let Some(session) = objects::session_of(parting) {
-        session.disconnect(parting);
+/// Disconnects a communicator. Inside the result is whether a message of its buffer was lost, which does not keep the members from disconnecting.
+fn disconnect(leaving: &Arc<Communicator>, handle: MPI_Comm) -> Result<Result<()>> {
+    objects::delete_attributes(leaving, handle)?;
+    let lost = leaving.disconnect()?;
+    if let Some(session) = objects::session_of(leaving) {
+        session.disconnect(leaving);
     }
     objects::COMMUNICATORS.remove(handle);
     Ok(lost)
@@ -197,7 +139,7 @@ mpi! {
         // SAFETY: null or a handle of the user's.
         let handle = unsafe { read(session, "session") }?;
         let ending = self::session(handle)?;
-        let closed = close(&ending, handle);
+        let closed = ending.close(&LIFETIME, &Bindings { handle });
         // SAFETY: read from above.
         unsafe { session.write(MPI_SESSION_NULL) };
         closed.map_err(|error| {
@@ -208,9 +150,9 @@ mpi! {
 
     /// Section 11.3.1.
     small fn MPI_Session_get_info(session: MPI_Session, info_used: *mut MPI_Info) session(session) {
-        let copy = Info::of(self::session(session)?.info().entries());
+        let provided = self::session(session)?.info();
         // SAFETY: null or a handle of the user's.
-        unsafe { give(info_used, objects::new_info(copy)?, "info_used") }
+        unsafe { give(info_used, objects::new_info(provided)?, "info_used") }
     }
 
     /// Section 11.3.3.
@@ -302,9 +244,9 @@ mpi! {
         if handle == MPI_COMM_WORLD || handle == MPI_COMM_SELF {
             return Err(err!(Comm, "a predefined communicator can't be disconnected"));
         }
-        let parting = communicator(handle)?;
-        let raise = |error| calls::raise_at(&parting, "MPI_Comm_disconnect", error);
-        let lost = disconnect(&parting, handle).map_err(raise)?;
+        let leaving = communicator(handle)?;
+        let raise = |error| calls::raise_at(&leaving, "MPI_Comm_disconnect", error);
+        let lost = disconnect(&leaving, handle).map_err(raise)?;
         // SAFETY: read from above.
         unsafe { comm.write(MPI_COMM_NULL) };
         lost.map_err(raise)
@@ -329,34 +271,5 @@ mpi! {
         let handler: Errhandler = self::session(session)?.errhandler().lock().clone();
         calls::call(&handler, session, "MPI_Session_call_errhandler", errorcode);
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn kinds(asked: Option<&str>, launcher: Option<&str>) -> Option<String> {
-        let asked = asked.map(|kinds| Info::of([(memory_kinds::KEY.into(), kinds.into())]));
-        provided(asked.as_ref(), launcher).unwrap().get(memory_kinds::KEY)
-    }
-
-    #[test]
-    fn the_info_counts_before_the_launcher() {
-        assert_eq!(kinds(None, None).as_deref(), Some("mpi,system"));
-        assert_eq!(
-            kinds(Some("mpi:alloc_mem"), Some("mpi:win_allocate")).as_deref(),
-            Some("mpi,system,mpi:alloc_mem")
-        );
-    }
-
-    #[test]
-    fn a_bad_thread_level_is_named() {
-        let asked = Info::of([(THREAD_LEVEL.into(), "many".into())]);
-        let error = provided(Some(&asked), None).unwrap_err();
-        assert!(
-            error.message.contains("many") && error.message.contains("MPI_THREAD_SERIALIZED"),
-            "{error}"
-        );
     }
 }

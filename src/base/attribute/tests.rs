@@ -91,7 +91,7 @@ fn the_last_one_set_goes_first() {
     for (key, value) in [(2, 20), (0, 0), (3, 30), (1, 10)] {
         attributes.set(7, &keys[key], value).unwrap();
     }
-    // Set again: deleted, and now the youngest.
+    // Set again: the old value is deleted, and the attribute is now the latest.
     attributes.set(7, &keys[2], 21).unwrap();
     assert_eq!(calls(), [("delete", 7, 20)]);
     assert_eq!(attributes.get(3), Some(21));

@@ -1,10 +1,10 @@
-//! What a program's `--help` knows, in the forms in which other programs want it: `ci/install` asks for them by the hidden option
-//! `--generate`.
+//! The contents of a program's `--help`, in the formats of other programs: `ci/install` asks for them by the hidden
+//! option `--generate`.
 
 use clap::{Command, ValueEnum};
 use clap_complete::Shell;
 
-/// What there is.
+/// The formats.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Page {
     /// The manual page, of section 1.
@@ -34,7 +34,7 @@ pub fn render(page: Page, mut command: Command) -> String {
         Page::Man => {
             // Writing to a vector does not fail.
             let _ = clap_mangen::Man::new(command).render(&mut bytes);
-            // What stands below the options.
+            // The text below the options.
             let page = String::from_utf8_lossy(&bytes).replace(".SH EXTRA", ".SH NOTES");
             return page + &settings();
         }

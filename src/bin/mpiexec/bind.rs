@@ -1,8 +1,8 @@
 //! Which cores each rank is bound to.
 //!
-//! By default the cores are shared out evenly, so that threads of a rank have what is the rank's; [`claims`](crate::claims) keeps
-//! jobs off each other's cores. The default is on the way of every start and reads a few small files of `/sys`; only what the
-//! user asks for by name pays for hwloc's discovery of the whole machine.
+//! By default the cores are shared out evenly, so that threads of a rank can use all of the rank's cores;
+//! [`claims`](crate::claims) keeps jobs off each other's cores. The default is part of every start and reads a few small
+//! files of `/sys`; only an option for binding needs hwloc's discovery of the whole machine.
 
 use clap::ValueEnum;
 use nix::sched::CpuSet;
@@ -14,12 +14,12 @@ use crate::outcome::Failure;
 /// What a rank is bound to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Bind {
-    /// An even share of the cores that no other job has, if that is one or more for each of several ranks, else nothing.
+    /// An even share of the cores that no other job has, if that is one or more for each of several ranks, otherwise nothing.
     #[value(skip)]
     Share,
     /// Nothing.
     None,
-    /// A core that no other job has if there are enough of them; else from the first core on, and from there again if there
+    /// A core that no other job has, if there are enough of them; otherwise from the first core on, and again from there if there
     /// are more ranks.
     Core,
     /// All cores of a socket.
@@ -39,7 +39,7 @@ pub enum MapBy {
 
 /// A core that ranks may use, with its socket.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Place {
+struct BindingUnit {
     core: Processors,
     socket: Processors,
 }
@@ -55,7 +55,7 @@ pub fn bindings(
     let sets: Vec<Processors> = match (bind, map_by) {
         (Bind::None, _) => Vec::new(),
         // One rank keeps all cores. With less time than a core for each, ranks take turns, and the kernel places them better
-        // than anybody who does not know what else runs.
+        // than a launcher that does not know what else runs.
         (Bind::Share, _) if ranks < 2 || ranks > share() => Vec::new(),
         (Bind::Share, MapBy::Slot | MapBy::Core) => {
             let cores = cores_of_sysfs(&allowed);
@@ -64,25 +64,23 @@ pub fn bindings(
         _ => {
             let topology = Topology::discover()
                 .map_err(|why| Failure::launcher(format!("{why}; --bind-to none does without")))?;
-            let mut places = places(&topology, &allowed)?;
+            let mut units = units(&topology, &allowed)?;
             match bind {
-                Bind::Socket => mapped(places, map_by)
+                Bind::Socket => mapped(units, map_by)
                     .into_iter()
-                    .map(|place| place.socket)
+                    .map(|unit| unit.socket)
                     .collect(),
                 Bind::Core => {
-                    let cores: Vec<Processors> = mapped(places, map_by)
-                        .into_iter()
-                        .map(|place| place.core)
-                        .collect();
+                    let cores: Vec<Processors> =
+                        mapped(units, map_by).into_iter().map(|unit| unit.core).collect();
                     let free = claims.take(&cores, ranks..=ranks);
                     if free.is_empty() { cores } else { free }
                 }
                 _ => {
-                    let cores: Vec<Processors> = places.iter().map(|place| place.core.clone()).collect();
+                    let cores: Vec<Processors> = units.iter().map(|unit| unit.core.clone()).collect();
                     let free = claims.take(&cores, ranks..=cores.len());
-                    places.retain(|place| free.contains(&place.core));
-                    shares_of_sockets(&by_socket(places), ranks)
+                    units.retain(|unit| free.contains(&unit.core));
+                    shares_of_sockets(&by_socket(units), ranks)
                 }
             }
         }
@@ -98,7 +96,7 @@ pub fn bindings(
         .collect()
 }
 
-/// How many processors' worth of time this process may use: the affinity mask and the quota of its control group (rounded
+/// How many processors this process may use: the affinity mask and the quota of its control group (rounded
 /// down, at least 1) count.
 fn share() -> usize {
     std::thread::available_parallelism().map_or(usize::MAX, |processors| processors.get())
@@ -121,8 +119,8 @@ fn shares(cores: &[Processors], ranks: usize) -> Vec<Processors> {
 }
 
 /// The same with ranks on the sockets in turn, those of a socket sharing its cores.
-fn shares_of_sockets(sockets: &[Vec<Place>], ranks: usize) -> Vec<Processors> {
-    let cores = |socket: &[Place]| socket.iter().map(|place| place.core.clone()).collect::<Vec<_>>();
+fn shares_of_sockets(sockets: &[Vec<BindingUnit>], ranks: usize) -> Vec<Processors> {
+    let cores = |socket: &[BindingUnit]| socket.iter().map(|unit| unit.core.clone()).collect::<Vec<_>>();
     if sockets.is_empty() {
         return Vec::new();
     }
@@ -173,7 +171,7 @@ fn cores_of_sysfs(allowed: &Processors) -> Vec<Processors> {
             .ok()
             .and_then(|text| cpu_list(text.trim()));
         let core = siblings.unwrap_or_default().within(allowed);
-        // Where the kernel tells nothing, each processor counts as a core.
+        // Where the kernel does not report cores, each processor counts as a core.
         cores.push(if core.contains(cpu) {
             core
         } else {
@@ -206,8 +204,8 @@ fn cpu_list(text: &str) -> Option<Processors> {
     Some(cpus)
 }
 
-/// The cores that may be used, as hwloc tells them.
-fn places(topology: &Topology, allowed: &Processors) -> Result<Vec<Place>, Failure> {
+/// The cores that may be used, as hwloc reports them.
+fn units(topology: &Topology, allowed: &Processors) -> Result<Vec<BindingUnit>, Failure> {
     let sets = |kind| -> Vec<Processors> {
         let all = topology.instances(kind).iter().map(|one| one.within(allowed));
         all.filter(|one| !one.is_empty()).collect()
@@ -222,38 +220,38 @@ fn places(topology: &Topology, allowed: &Processors) -> Result<Vec<Place>, Failu
         ));
     }
     let sockets = sets(HardwareKind::Package);
-    let places = cores.into_iter().map(|core| {
+    let units = cores.into_iter().map(|core| {
         let socket = sockets.iter().find(|socket| socket.meets(&core));
-        Place {
+        BindingUnit {
             socket: socket.unwrap_or(allowed).clone(),
             core,
         }
     });
-    Ok(places.collect())
+    Ok(units.collect())
 }
 
-/// Puts the places in the order in which ranks take them.
-fn mapped(places: Vec<Place>, map_by: MapBy) -> Vec<Place> {
+/// Puts the units in the order in which ranks take them.
+fn mapped(units: Vec<BindingUnit>, map_by: MapBy) -> Vec<BindingUnit> {
     if map_by != MapBy::Socket {
-        return places;
+        return units;
     }
-    let sockets = by_socket(places);
+    let sockets = by_socket(units);
     let longest = sockets.iter().map(Vec::len).max().unwrap_or(0);
     (0..longest)
         .flat_map(|turn| sockets.iter().filter_map(move |socket| socket.get(turn)).cloned())
         .collect()
 }
 
-/// The places of each socket.
-fn by_socket(places: Vec<Place>) -> Vec<Vec<Place>> {
-    let mut sockets: Vec<Vec<Place>> = Vec::new();
-    for place in places {
+/// The units of each socket.
+fn by_socket(units: Vec<BindingUnit>) -> Vec<Vec<BindingUnit>> {
+    let mut sockets: Vec<Vec<BindingUnit>> = Vec::new();
+    for unit in units {
         match sockets
             .iter_mut()
-            .find(|socket| socket.first().is_some_and(|first| first.socket == place.socket))
+            .find(|socket| socket.first().is_some_and(|first| first.socket == unit.socket))
         {
-            Some(socket) => socket.push(place),
-            None => sockets.push(vec![place]),
+            Some(socket) => socket.push(unit),
+            None => sockets.push(vec![unit]),
         }
     }
     sockets
@@ -277,7 +275,7 @@ mod tests {
         }
     }
 
-    /// Claims that no job makes but the test's own.
+    /// Claims of the test alone, which no other job makes.
     fn claims(name: &str) -> Claims {
         Claims::named(&format!("weft-test-{}-{name}", std::process::id()))
     }
@@ -316,7 +314,7 @@ mod tests {
             .flat_map(|job| bindings(Bind::Core, MapBy::Slot, 1, job).unwrap())
             .collect();
         assert!((1..cores).all(|job| bound[job].is_some() && !bound[..job].contains(&bound[job])));
-        // There is no free one for the last, who has asked for one.
+        // There is no free one for the last job, which has asked for one.
         assert_eq!(bound[cores], bound[0]);
     }
 
@@ -330,11 +328,11 @@ mod tests {
         assert_eq!(of(&cores, 3), ["0-1,8-9", "2-4,10-12", "5-7,13-15"]);
         assert_eq!(of(&cores, 8)[7], "7,15");
         assert!(of(&cores, 9).is_empty() && of(&[], 1).is_empty());
-        let place = |core: usize, socket: usize| Place {
+        let unit = |core: usize, socket: usize| BindingUnit {
             core: set(&[core]),
             socket: set(&[socket]),
         };
-        let sockets = by_socket((0..8).map(|core| place(core, core % 2)).collect());
+        let sockets = by_socket((0..8).map(|core| unit(core, core % 2)).collect());
         let of = |ranks| -> Vec<String> {
             shares_of_sockets(&sockets, ranks)
                 .iter()
@@ -352,10 +350,10 @@ mod tests {
     fn hwloc_and_sysfs_agree_about_cores() {
         let allowed = Processors::of_thread(0);
         let mut ours = cores_of_sysfs(&allowed);
-        let mut theirs: Vec<Processors> = places(&Topology::discover().unwrap(), &allowed)
+        let mut theirs: Vec<Processors> = units(&Topology::discover().unwrap(), &allowed)
             .unwrap()
             .into_iter()
-            .map(|place| place.core)
+            .map(|unit| unit.core)
             .collect();
         ours.sort_by_key(|core| core.iter().next());
         theirs.sort_by_key(|core| core.iter().next());
@@ -364,15 +362,15 @@ mod tests {
 
     #[test]
     fn mapping_by_socket_takes_turns() {
-        let place = |core: usize, socket: &[usize]| Place {
+        let unit = |core: usize, socket: &[usize]| BindingUnit {
             core: set(&[core]),
             socket: set(socket),
         };
-        let places = vec![place(0, &[0, 1]), place(1, &[0, 1]), place(2, &[2])];
+        let units = vec![unit(0, &[0, 1]), unit(1, &[0, 1]), unit(2, &[2])];
         let order = |map_by| {
-            mapped(places.clone(), map_by)
+            mapped(units.clone(), map_by)
                 .iter()
-                .map(|place| place.core.to_string())
+                .map(|unit| unit.core.to_string())
                 .collect::<Vec<_>>()
         };
         assert_eq!(order(MapBy::Socket), ["0", "2", "1"]);
@@ -382,11 +380,11 @@ mod tests {
     #[test]
     fn a_rank_of_a_socket_has_all_of_it() {
         let allowed = Processors::of_thread(0);
-        let places = places(&Topology::discover().unwrap(), &allowed).unwrap();
+        let units = units(&Topology::discover().unwrap(), &allowed).unwrap();
         let mut claims = claims("socket");
-        let bound = bindings(Bind::Socket, MapBy::Slot, places.len(), &mut claims).unwrap();
-        for (place, bound) in places.iter().zip(bound) {
-            assert_eq!(bound, Some(cpu_set(&place.socket).unwrap()));
+        let bound = bindings(Bind::Socket, MapBy::Slot, units.len(), &mut claims).unwrap();
+        for (unit, bound) in units.iter().zip(bound) {
+            assert_eq!(bound, Some(cpu_set(&unit.socket).unwrap()));
         }
     }
 }

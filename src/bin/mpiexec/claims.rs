@@ -1,9 +1,10 @@
-//! Which cores the jobs of a machine have, so that one keeps off another's.
+//! Which cores the jobs of a machine have, so that one does not use another's.
 //!
-//! A job that binds its ranks holds an abstract Unix socket for each core that it has, whose name is the core's. The kernel gives a
-//! name to one process at a time and takes it back when the last copy of the socket is gone, so there are no files, and
-//! nothing to clean up after a crash. The watchdog has a copy: cores stay taken until all ranks are gone. Jobs see each other
-//! where they share a network namespace; whoever takes names in bad faith can do no more than leave ranks unbound.
+//! A job that binds its ranks holds an abstract Unix socket for each core that it has, named after the core. The kernel
+//! gives a name to one process at a time and frees it when the last copy of the socket is gone, so there are no files,
+//! and nothing to clean up after a crash. The watchdog has a copy: cores stay taken until all ranks are gone. Jobs see
+//! each other where they share a network namespace; a process that takes names without a job can only cause ranks to be
+//! unbound.
 
 use std::ops::RangeInclusive;
 use std::os::linux::net::SocketAddrExt;
@@ -23,7 +24,7 @@ impl Claims {
         Claims::named("weft")
     }
 
-    /// The same, apart from those of other names.
+    /// The same, separate from those with other names.
     pub fn named(name: &str) -> Claims {
         Claims {
             name: name.to_string(),
@@ -47,7 +48,7 @@ impl Claims {
         cores.into_iter().cloned().collect()
     }
 
-    /// Gives all of them back.
+    /// Frees all of them.
     pub fn release(&mut self) {
         self.held.clear();
     }
@@ -75,7 +76,7 @@ mod tests {
         assert!(one.take(&cores(&[0, 3]), 1..=2).is_empty());
         drop(other);
         assert_eq!(one.take(&cores(&[0, 3]), 1..=2), cores(&[3]));
-        // Whoever gets too few takes none, and nobody more than he wants.
+        // A job that gets too few takes none, and no job takes more than it wants.
         let mut other = Claims::named(&name);
         assert!(other.take(&cores(&[2, 3]), 2..=2).is_empty());
         assert_eq!(one.take(&cores(&[2, 4, 5]), 1..=2), cores(&[2, 4]));

@@ -58,15 +58,15 @@ pub struct Plan {
     pub apps: Vec<App>,
     /// Prefix each line of output with the rank.
     pub prefix: bool,
-    /// Say what happens.
+    /// Print what happens.
     pub verbose: bool,
-    /// Which cores ranks get.
+    /// The cores that ranks get.
     pub bind: Bind,
-    /// In which order they get them.
+    /// The order in which they get them.
     pub map_by: MapBy,
-    /// Say which cores they got.
+    /// Print which cores they got.
     pub report_bindings: bool,
-    /// When to give up.
+    /// The time limit.
     pub timeout: Option<Duration>,
 }
 
@@ -151,7 +151,7 @@ struct Options {
     #[arg(long, value_name = "NAME", value_parser = pset, action = ArgAction::Append)]
     pset: Vec<String>,
 
-    /// Put the rank in front of each line of output
+    /// Put the rank before each line of output
     #[arg(short = 'l', long = "prepend-rank", alias = "l", alias = "tag-output")]
     prefix: bool,
 
@@ -169,16 +169,16 @@ struct Options {
     )]
     map_by: MapBy,
 
-    /// Say where each rank is bound, with a picture: [ ] is a socket, / stands between cores, B is a hardware thread of
+    /// Print where each rank is bound, with a picture: [ ] is a socket, / is between cores, B is a hardware thread of
     /// the rank, . one of other ranks, - one that the job may not use
     #[arg(long)]
     report_bindings: bool,
 
-    /// End the job after so long, with exit status 124
+    /// End the job after this time, with exit status 124
     #[arg(long, env = "MPIEXEC_TIMEOUT", value_name = "SECONDS", hide_env_values = true, value_parser = seconds)]
     timeout: Option<Duration>,
 
-    /// Say what happens on the way
+    /// Print what happens
     #[arg(short = 'v', long)]
     verbose: bool,
 
@@ -205,8 +205,8 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 const AFTER_HELP: &str = "\
-Options may be written with one dash or two (-np 4, --np 4). The first word that is no option is the program; all that
-follows is handed to it, up to a lone ':', which begins the next program of the same job:
+Options may be written with one dash or two (-np 4, --np 4). The first word that is not an option is the program; all that
+follows is passed to it, up to a lone ':', which begins the next program of the same job:
 
   mpiexec -n 4 ./solver input.dat
   mpiexec -n 1 ./manager : -n 7 ./worker
@@ -288,7 +288,7 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Request, Failu
     })))
 }
 
-/// The options that concern the whole job stand before the first program.
+/// The options that concern the whole job come before the first program.
 fn check_first_only(
     matches: &clap::ArgMatches,
     later: bool,
@@ -336,7 +336,7 @@ fn app(options: &Options, program: &[OsString], number: usize, several: bool) ->
         check_name(name)?;
         match split {
             Some(split) => env.push((name.to_owned(), OsString::from_vec(bytes[split + 1..].to_vec()))),
-            // All of the environment is handed on anyway; this makes sure that it stands above -genv.
+            // All of the environment is passed on anyway; this makes sure that it overrides -genv.
             None => env.extend(std::env::var_os(name).map(|value| (name.to_owned(), value))),
         }
     }

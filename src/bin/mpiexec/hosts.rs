@@ -2,7 +2,7 @@
 
 use crate::outcome::Failure;
 
-/// The slots that `hosts` (`name` or `name:slots`) give together; `None` where no name has any. A host that is not this
+/// The slots that `hosts` (`name` or `name:slots`) have together; `None` where no name has any. A host that is not this
 /// machine is a failure.
 pub fn slots(hosts: &[String]) -> Result<Option<u32>, Failure> {
     let own = nix::unistd::gethostname().unwrap_or_default();

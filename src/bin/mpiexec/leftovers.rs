@@ -14,7 +14,7 @@ const FOLDER: &str = "/dev/shm";
 /// How long processes that were killed may take to be gone.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The processes of a job, those that are gone included, and since when there are any.
+/// The processes of a job, including those that are gone, and when the first one was started.
 #[derive(Debug)]
 pub struct Processes {
     pids: BTreeSet<i32>,
@@ -35,7 +35,7 @@ impl Processes {
         self.pids.insert(pid);
     }
 
-    /// Removes what those that are gone have left. The others were killed just now: they are waited for, as long as it
+    /// Removes the files that ended processes have left. The others were killed just now: they are waited for, as long as it
     /// takes to die.
     pub fn remove_files(&self) {
         let end = Instant::now() + PATIENCE;
@@ -45,7 +45,7 @@ impl Processes {
                 if is_alive(pid) {
                     alive = true;
                 } else {
-                    // Whoever else has removed it meanwhile has done as well.
+                    // It is as good if another process has removed it meanwhile.
                     let _ = std::fs::remove_file(path);
                 }
             }

@@ -1,4 +1,4 @@
-//! Where ranks find Weft's library if their program does not say it: one that Cargo linked, or that was compiled before Weft's
+//! Where ranks find Weft's library if their program does not name its folder: one that Cargo linked, or that was compiled before Weft's
 //! folder was moved.
 
 use std::ffi::{OsStr, OsString};
@@ -14,7 +14,7 @@ use object::{Endianness, ReadCache};
 const LIBRARY: &str = "libmpi_abi.so.1";
 
 /// The `LD_LIBRARY_PATH` with which a program finds the library: at the end of what is `set`, the folder beside the launcher's own.
-/// `None`: as it is, since the library is not there, or the program or the path names a folder that has one.
+/// `None`: unchanged, because the library is not there, or the program or the path names a folder that has one.
 pub fn search_path(set: Option<OsString>, program: &Path) -> Option<OsString> {
     let launcher = std::env::current_exe().ok()?;
     with_folder(set, &launcher.parent()?.parent()?.join("lib"), program)
@@ -22,7 +22,7 @@ pub fn search_path(set: Option<OsString>, program: &Path) -> Option<OsString> {
 
 fn with_folder(set: Option<OsString>, own: &Path, program: &Path) -> Option<OsString> {
     own.join(LIBRARY).exists().then_some(())?;
-    // An empty variable is none; an empty part of one would be the working directory.
+    // An empty variable counts as unset; an empty part of one would be the working directory.
     let set = set.filter(|set| !set.is_empty());
     let mut folders: Vec<PathBuf> = set.iter().flat_map(std::env::split_paths).collect();
     let mut named = folders.iter().cloned().chain(folders_of(program));
@@ -33,8 +33,8 @@ fn with_folder(set: Option<OsString>, own: &Path, program: &Path) -> Option<OsSt
     std::env::join_paths(folders).ok()
 }
 
-/// Where a program itself has the loader look (the linker's option `-rpath`). The loader does that after `LD_LIBRARY_PATH`.
-/// Nothing of a script.
+/// The folders that a program itself names for the loader (the linker's option `-rpath`). The loader does that after `LD_LIBRARY_PATH`.
+/// For a script there are none.
 fn folders_of(program: &Path) -> Vec<PathBuf> {
     let paths = File::open(program).ok().and_then(|file| {
         let data = ReadCache::new(file);

@@ -1,6 +1,6 @@
-//! `mpiexec`: starts the ranks of a job on this machine, connects them by PMI-1, and sees that they all end.
+//! `mpiexec`: starts the ranks of a job on this machine, connects them by PMI-1, and makes sure that they all end.
 //!
-//! The way of a job: [`cli`] reads the command line, [`hosts`], [`program`] and [`bind`] check it against this machine
+//! The steps of a job: [`cli`] reads the command line, [`hosts`], [`program`] and [`bind`] check it against this machine
 //! ([`claims`] keeps jobs off each other's cores, [`picture`] draws what is bound), and [`job`] runs it: one loop over signals ([`process`] starts ranks, [`library`] has them find Weft's library), PMI lines ([`server`] answers them) and
 //! output ([`output`] forwards it). [`outcome`] holds the rules of the exit status; a [`watchdog`] cleans up if the
 //! launcher itself is killed, and [`leftovers`] are what killed ranks leave. `docs/launcher.md` is the reference.
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The ranks don't: each of them would.
+/// The ranks don't do this: each of them would.
 fn tell_of_misspelt_settings(plan: &Plan) {
     let own: Vec<OsString> = std::env::vars_os().map(|(name, _)| name).collect();
     let of_apps = plan.apps.iter().flat_map(|app| &app.env).map(|(name, _)| name);

@@ -2,10 +2,10 @@
 
 use nix::sys::wait::WaitStatus;
 
-/// A reason to stop, told in one line.
+/// A reason to stop, printed as one line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// Without `mpiexec: ` in front and without a line feed.
+    /// Without `mpiexec: ` before it and without a line feed.
     pub message: String,
     /// The exit status; not 0.
     pub status: u8,
@@ -40,7 +40,7 @@ impl Failure {
     }
 }
 
-/// The operating system's words for an error, without its number.
+/// The operating system's text for an error, without its number.
 pub fn system_words(error: &std::io::Error) -> String {
     match error.raw_os_error() {
         Some(number) => nix::errno::Errno::from_raw(number).desc().to_string(),
@@ -58,10 +58,10 @@ pub enum End {
 }
 
 impl End {
-    /// What `waitpid` told; `None` if the process goes on.
+    /// From the result of `waitpid`; `None` if the process goes on.
     pub fn from_wait(status: WaitStatus) -> Option<End> {
         match status {
-            // Linux keeps 8 bits of what a process hands to `exit`.
+            // Linux keeps 8 bits of the argument of `exit`.
             WaitStatus::Exited(_, status) => Some(End::Exit((status & 0xff) as u8)),
             WaitStatus::Signaled(_, signal, _) => Some(End::Signal(signal as i32)),
             _ => None,
@@ -82,7 +82,7 @@ pub fn signal_status(number: i32) -> u8 {
     128u8.saturating_add(u8::try_from(number).unwrap_or(127))
 }
 
-/// The exit status of `MPI_Abort(code)`: as `exit` would cut it, but only the code 0 itself looks like success.
+/// The exit status of `MPI_Abort(code)`: as `exit` would shorten it, but only the code 0 itself counts as success.
 pub fn abort_status(code: i32) -> u8 {
     match (code & 0xff) as u8 {
         0 if code != 0 => 1,

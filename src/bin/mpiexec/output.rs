@@ -1,10 +1,10 @@
 //! What ranks write, forwarded line by line: no line is mixed with another.
 //!
-//! A [`Stream`] is one rank's standard output or error. It hands on whole lines; the beginning of a line only when it is
-//! very long, at the end, or when it looks like a prompt: nothing followed for a while ([`IDLE`]), and it was not cut
-//! off by a buffer of the C library, which writes full blocks and the rest of the line perhaps much later. A [`Sink`] is the launcher's own
-//! standard output or error. It remembers whose line is open: if another stream's line comes, the open one is ended
-//! first.
+//! A [`Stream`] is one rank's standard output or error. It forwards whole lines; the beginning of a line only when it is
+//! very long, at the end, or when it looks like a prompt: nothing followed for a while ([`IDLE`]), and it was not cut off
+//! by a buffer of the C library, which writes full blocks and the rest of the line perhaps much later. A [`Sink`] is the
+//! launcher's own standard output or error. It remembers whose line is open: if another stream's line comes, the open one
+//! is ended first.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -19,9 +19,9 @@ use nix::sys::stat::{SFlag, fstat};
 pub const IDLE: Duration = Duration::from_millis(50);
 /// The longest line that is sure to stay in one piece (bytes).
 pub const LINE_MAX: usize = 64 * 1024;
-/// So much may wait for a slow reader before ranks have to wait (bytes).
+/// How much may wait for a slow reader before ranks have to wait (bytes).
 const PENDING_MAX: usize = 1024 * 1024;
-/// What a pipe that is ready for writing takes without blocking (bytes).
+/// How much a pipe that is ready for writing takes without blocking (bytes).
 const PIPE_CHUNK: usize = 4096;
 
 /// Full buffers of the C library, and of others, are multiples of this (bytes).
@@ -32,10 +32,10 @@ pub type StreamId = usize;
 /// The launcher's own messages.
 pub const OWN: StreamId = usize::MAX;
 
-/// What an attempt to read or write came to.
+/// The result of an attempt to read or write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
-    /// All was done that could be.
+    /// All that was possible is done.
     Done,
     /// There may be more at once.
     More,
@@ -57,7 +57,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Reads from `fd`, which must not block. Each line gets `prefix` in front.
+    /// Reads from `fd`, which must not block. Each line gets `prefix` before it.
     pub fn new(id: StreamId, fd: OwnedFd, prefix: String) -> Stream {
         let prefix = prefix.into_bytes();
         Stream {
@@ -70,7 +70,7 @@ impl Stream {
         }
     }
 
-    /// Reads once, and hands whole lines to `sink`.
+    /// Reads once, and passes whole lines to `sink`.
     pub fn read(&mut self, sink: &mut Sink) -> Progress {
         let start = self.partial.len();
         self.partial.resize(start + LINE_MAX, 0);
@@ -108,7 +108,7 @@ impl Stream {
         !self.partial.is_empty() && !self.total.is_multiple_of(BUFFER_BLOCK)
     }
 
-    /// Hands on a prompt if nothing has followed it until `now`; `Some`: it may be one, so ask again then.
+    /// Forwards a prompt if nothing has followed it until `now`; `Some`: it may be one, so ask again then.
     pub fn flush_if_idle(&mut self, now: Instant, sink: &mut Sink) -> Option<Instant> {
         let idle_at = self.read_at + IDLE;
         if !self.is_prompt() {
@@ -121,7 +121,7 @@ impl Stream {
         None
     }
 
-    /// Hands on the beginning of a line.
+    /// Forwards the beginning of a line.
     pub fn flush(&mut self, sink: &mut Sink) {
         sink.put(self.id, &self.prefix, &self.partial);
         self.partial.clear();
@@ -140,12 +140,12 @@ pub struct Sink {
     /// A write to it never blocks: a regular file, or `/dev/null`.
     never_blocks: bool,
     pending: Vec<u8>,
-    /// So much of `pending` is written.
+    /// How much of `pending` is written.
     written: usize,
-    /// Whose line is open.
+    /// The stream whose line is open.
     open: Option<StreamId>,
     broken: bool,
-    /// What went wrong first when it was written.
+    /// The first error of writing to it.
     failure: Option<io::Error>,
     failed: bool,
 }
@@ -169,7 +169,7 @@ impl Sink {
         })
     }
 
-    /// Whether two descriptors lead to one file, terminal or pipe.
+    /// Whether two descriptors belong to one file, terminal or pipe.
     pub fn same(one: impl AsFd, other: impl AsFd) -> bool {
         match (fstat(one), fstat(other)) {
             (Ok(one), Ok(other)) => {
@@ -210,7 +210,7 @@ impl Sink {
                 match poll(&mut ready, PollTimeout::ZERO) {
                     Ok(0) => return Progress::More,
                     Err(Errno::EINTR) => continue,
-                    // An error of the descriptor comes out when writing.
+                    // An error of the descriptor is found when writing.
                     _ => {}
                 }
                 rest = &rest[..rest.len().min(PIPE_CHUNK)];
@@ -240,12 +240,12 @@ impl Sink {
         Progress::Done
     }
 
-    /// Why output was lost, told once.
+    /// Why output was lost, returned once.
     pub fn take_failure(&mut self) -> Option<io::Error> {
         self.failure.take()
     }
 
-    /// Nobody reads any more.
+    /// It has no reader any more.
     pub fn is_broken(&self) -> bool {
         self.broken
     }
@@ -255,7 +255,7 @@ impl Sink {
         self.pending.is_empty()
     }
 
-    /// Whether so much waits that streams should not be read for now.
+    /// Whether too much waits, so that streams should not be read for now.
     pub fn is_full(&self) -> bool {
         self.pending.len() - self.written > PENDING_MAX
     }

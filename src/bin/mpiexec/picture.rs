@@ -11,14 +11,14 @@ use weft::tools::locality::{HardwareKind, Processors, Topology};
 /// The machine, as it is drawn.
 #[derive(Debug)]
 pub struct Picture {
-    /// The cores of each socket; or why hwloc does not tell them.
+    /// The cores of each socket; or why hwloc does not report them.
     sockets: Result<Vec<Vec<Processors>>, String>,
     /// The processors that the job may use.
     allowed: Processors,
 }
 
 impl Picture {
-    /// Of this machine; the job may use what this process may.
+    /// That of this machine; the job may use what this process may.
     pub fn of_this_machine() -> Picture {
         let sockets = Topology::discover().map(|topology| sockets(&topology));
         Picture {
@@ -79,8 +79,8 @@ fn sockets(topology: &Topology) -> Vec<Vec<Processors>> {
     }
 }
 
-/// "core 0 of socket 0", "cores 0-3 of socket 0 and core 5 of socket 1": of which cores these processors are, a part of the
-/// core being enough. Cores are counted through the machine, as hwloc and Open MPI do.
+/// "core 0 of socket 0", "cores 0-3 of socket 0 and core 5 of socket 1": the cores of these processors; a part of a
+/// core is enough. Cores are counted through the machine, as hwloc and Open MPI do.
 fn words(sockets: &[Vec<Processors>], to: &Processors) -> String {
     let mut parts = Vec::new();
     let mut number = 0;
@@ -110,7 +110,7 @@ mod tests {
         of.iter().copied().collect()
     }
 
-    /// Two sockets with two cores of two hardware threads each; processors 6 and 7 are somebody else's.
+    /// Two sockets with two cores of two hardware threads each; processors 6 and 7 are not for this job.
     fn picture() -> Picture {
         let topology = Topology::of([
             (

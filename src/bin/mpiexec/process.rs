@@ -3,7 +3,6 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
@@ -16,6 +15,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socketpair
 use nix::sys::stat::Mode;
 use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
 use nix::unistd::{Pid, getpid, getppid, pipe2, setpgid};
+use weft::tools::locality::pid_namespace;
 use weft::tools::pmi1::{
     ENV_INITIAL_ERRHANDLER, ENV_JOB, ENV_MEMORY_ALLOC_KINDS, ENV_PIDS, ENV_PROCESS_SETS, ENV_PROCESSORS,
 };
@@ -28,7 +28,7 @@ use crate::program::Program;
 pub enum Input {
     /// Nowhere.
     Null,
-    /// The launcher's own, which is no terminal.
+    /// The launcher's own, which is not a terminal.
     Inherit,
     /// A pipe that the launcher fills.
     Pipe,
@@ -60,18 +60,18 @@ pub struct Start<'a> {
     pub inherited: &'a Inherited,
 }
 
-/// What the launcher changes for itself, and ranks get as it was; and what all ranks are told of the launcher, found out once.
+/// What the launcher changes for itself, and ranks get unchanged; and facts about the launcher that all ranks get, found out once.
 pub struct Inherited {
     mask: SigSet,
     files: Option<(u64, u64)>,
-    /// How many processors it may use. It is not bound itself, unless somebody bound all of the job.
+    /// How many processors it may use. It is not bound itself, unless all of the job is bound from outside.
     processors: Option<usize>,
     /// Its pid namespace.
     pids: Option<u64>,
 }
 
 impl Inherited {
-    /// Blocks `signals` for the launcher and lets it open as many files as it may; remembers how it was.
+    /// Blocks `signals` for the launcher and lets it open as many files as it may; remembers the state before.
     pub fn replace(signals: &SigSet) -> nix::Result<Inherited> {
         let mut mask = SigSet::empty();
         sigprocmask(SigmaskHow::SIG_BLOCK, Some(signals), Some(&mut mask))?;
@@ -80,14 +80,13 @@ impl Inherited {
         if let Some((_, hard)) = files {
             let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
         }
-        let namespace = std::fs::metadata("/proc/self/ns/pid").ok();
         Ok(Inherited {
             mask,
             files,
             processors: std::thread::available_parallelism()
                 .ok()
                 .map(|number| number.get()),
-            pids: namespace.map(|namespace| namespace.ino()),
+            pids: pid_namespace().ok(),
         })
     }
 }
@@ -111,7 +110,7 @@ impl Start<'_> {
     pub fn spawn(&self) -> io::Result<Started> {
         let flags = SockFlag::SOCK_CLOEXEC;
         let (pmi, theirs) = socketpair(AddressFamily::Unix, SockType::Stream, None, flags)?;
-        // Each line then tells which process sent it.
+        // With this, each line comes with the process that sent it.
         setsockopt(&pmi, sockopt::PassCred, &true)?;
         fcntl(&pmi, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         let (stdout, stdout_theirs) = match self.at_terminal {
@@ -159,7 +158,7 @@ impl Start<'_> {
         for (name, value) in options {
             match value {
                 Some(value) => command.env(name, value),
-                // A launcher that runs under another one does not hand on what that one said.
+                // A launcher that runs under another one does not pass on that one's settings.
                 None => command.env_remove(name),
             };
         }
@@ -172,7 +171,7 @@ impl Start<'_> {
             command.env(name, "1");
         }
         command.envs(self.app.env.iter().map(|(name, value)| (name, value)));
-        // The streams of C are line by line (`src/system/output.rs`); these have buffers of their own.
+        // The streams of C are line-buffered (`src/system/output.rs`); these have buffers of their own.
         for name in ["PYTHONUNBUFFERED", "GFORTRAN_UNBUFFERED_PRECONNECTED"] {
             if self.app.environment(name).is_none() {
                 command.env(name, "1");
@@ -234,8 +233,9 @@ impl Start<'_> {
     }
 }
 
-/// Gives up the terminal that the launcher was started from. A process that is not in its foreground process group is stopped when
-/// it reads from it, and shells wait to come to the foreground; without one they know that there is none.
+/// Detaches from the terminal that the launcher was started from. A process that is not in its foreground process group
+/// is stopped when it reads from it, and shells wait to come to the foreground; without a terminal they know that there
+/// is none.
 fn leave_terminal() {
     let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
     if let Ok(terminal) = open(c"/dev/tty", flags, Mode::empty()) {
@@ -244,7 +244,7 @@ fn leave_terminal() {
     }
 }
 
-/// A terminal of which the first end, which does not block, reads what is written to the other, byte by byte as it is.
+/// A terminal: the first end, which does not block, reads the unchanged bytes that are written to the other.
 fn output_terminal() -> io::Result<(OwnedFd, OwnedFd)> {
     let window = {
         let mut window = libc::winsize {

@@ -1,8 +1,8 @@
 //! The PMI-1 service of the job, without its sockets: a line of a rank comes in, effects come out.
 //!
-//! A rank may run several MPI programs one after another (`sh -c './a; ./b'`): each `init` of another process
-//! opens a new epoch for that rank, and keys and barriers belong to one epoch, so a fast rank's second program never
-//! meets what a slow rank's first program left.
+//! A rank may run several MPI programs one after another (`sh -c './a; ./b'`): each `init` of another process begins a
+//! new epoch for that rank, and keys and barriers belong to one epoch, so a fast rank's second program never uses what a
+//! slow rank's first program left.
 
 use std::collections::HashMap;
 
@@ -10,16 +10,16 @@ use weft::Result;
 use weft::err;
 use weft::tools::pmi1::wire::{self, Message};
 
-/// Longest name of a key-value space, as `get_maxes` tells it (bytes).
+/// Longest name of a key-value space, as `get_maxes` returns it (bytes).
 const KVSNAME_MAX: usize = 256;
 /// Longest key (bytes).
 const KEYLEN_MAX: usize = 64;
-/// Longest value (bytes): what other MPIs' clients have room for.
+/// Longest value (bytes): the room that clients of other MPIs have.
 const VALLEN_MAX: usize = 1024;
 /// Longest value for Weft's own client (bytes).
 const WEFT_VALLEN_MAX: usize = 8 * 1024;
 
-/// What a line leads to.
+/// The effect of a line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// Send this line (its line feed included) to the rank.
@@ -28,13 +28,13 @@ pub enum Effect {
     Initialized { rank: usize, pid: Option<i32> },
     /// The rank may exit from now on.
     Finalized { rank: usize },
-    /// What the rank waits for, as it was asked.
+    /// The rank's answer to what it waits for.
     Report { rank: usize, text: String },
     /// The rank wants the job to end.
     Abort { rank: usize, code: i32, message: String },
 }
 
-/// How far a rank is.
+/// The phase of a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
     /// It never initialized PMI: perhaps no MPI program at all.
@@ -45,10 +45,10 @@ pub enum Phase {
     Finalized,
 }
 
-/// What the service knows of the job from the start.
+/// What the service knows about the job from the start.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// Names the job.
+    /// The job's name.
     pub job: String,
     /// Program number of each rank.
     pub appnums: Vec<u32>,
@@ -74,7 +74,7 @@ struct Client {
 #[derive(Default)]
 struct Epoch {
     values: HashMap<String, String>,
-    /// Puts in order, for `getbyidx`.
+    /// The puts in order, for `getbyidx`.
     order: Vec<String>,
     waiting: Vec<Waiting>,
     in_barrier: usize,
@@ -113,7 +113,7 @@ impl Server {
         }
     }
 
-    /// How far `rank` is.
+    /// The phase of `rank`.
     pub fn phase(&self, rank: usize) -> Phase {
         self.clients[rank].phase
     }
@@ -123,12 +123,12 @@ impl Server {
         self.clients.iter().any(|client| client.phase == Phase::Active)
     }
 
-    /// The rank is gone, and will take part in nothing more.
+    /// Notes that the rank is gone.
     pub fn exited(&mut self, rank: usize) {
         self.clients[rank].exited = true;
     }
 
-    /// A rank that others wait for in vain, and one that waits: it is gone, and they are in a barrier or wait for its
+    /// A rank for which others wait in vain, and one of those that wait: the first is gone, and the others are in a barrier or wait for its
     /// key.
     pub fn waited_for_in_vain(&self) -> Option<(usize, usize)> {
         let waiter = self.clients.iter().position(|client| client.in_barrier);
@@ -206,7 +206,7 @@ impl Server {
         }
     }
 
-    /// The only command of several lines is `spawn`, and there is no spawning yet.
+    /// The only command of several lines is `spawn`, and spawning is not built yet.
     fn multiline(&mut self, rank: usize, line: &[u8]) -> Vec<Effect> {
         if line != b"endcmd" {
             return Vec::new();
@@ -228,7 +228,7 @@ impl Server {
         if client.phase == Phase::Active {
             return refuse("this_rank_has_initialized_already");
         }
-        // The same process may come again, and is in the same epoch then.
+        // The same process may initialize again, and is then in the same epoch.
         if client.phase == Phase::Finalized && client.pid != pid {
             client.epoch += 1;
         }
@@ -361,7 +361,7 @@ impl Server {
     }
 }
 
-/// Whether the client waits for no answer.
+/// Whether the client does not wait for an answer.
 fn is_quiet(message: &Message) -> bool {
     message.find("quiet") == Some("1")
 }
@@ -469,7 +469,7 @@ mod tests {
                     other => panic!("quiet {quiet}: {other:?}"),
                 }
             }
-            // What was refused is not there, and has changed nothing.
+            // A refused put has no effect.
             let get = |key: &str| format!("cmd=get kvsname=k key={key}");
             let found = &replies(&mut server, 0, &get(&key))[0].1;
             assert_eq!(*found, format!("cmd=get_result rc=0 msg=success value={value}\n"));
@@ -481,7 +481,7 @@ mod tests {
         }
     }
 
-    /// What a client is told is what it gets.
+    /// The limits that a client is told are the real ones.
     #[test]
     fn the_longest_value_fits_a_line() {
         let mut server = server(1);

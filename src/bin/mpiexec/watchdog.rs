@@ -1,10 +1,10 @@
 //! A small process that outlives the launcher by a moment: when the launcher dies without having ended the job
 //! (SIGKILL, a crash), it kills what is left of it, and removes what that leaves behind.
 //!
-//! Ranks that the launcher started itself die with it by their parent-death signal. What they started does not, so the
-//! watchdog kills the ranks' process groups, and then whoever has the job's id in its environment, until nobody is left.
-//! It sits in a session of its own, where the terminal's signals don't reach it, and knows of the launcher's death by the
-//! end of a pipe.
+//! Ranks that the launcher started itself die with it by their parent-death signal. Processes that they have started do
+//! not, so the watchdog kills the ranks' process groups, and then all processes with the job's id in their environment,
+//! until there are none. It is in a session of its own, where the terminal's signals don't reach it, and learns of the
+//! launcher's death by the end of a pipe.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -23,7 +23,7 @@ use crate::leftovers::Processes;
 /// How long the watchdog looks for processes of a dead launcher's job.
 const SEARCH: Duration = Duration::from_secs(3);
 
-/// What the launcher tells, each with the number of a process.
+/// The messages of the launcher, each with the number of a process.
 mod message {
     /// Nothing is left to do.
     pub const DISMISSED: u8 = 0;
@@ -31,7 +31,7 @@ mod message {
     pub const STARTED: u8 = 1;
     /// It is gone.
     pub const GONE: u8 = 2;
-    /// A process below a rank speaks PMI.
+    /// A process below a rank uses PMI.
     pub const BELOW: u8 = 3;
 }
 
@@ -54,7 +54,7 @@ impl Watchdog {
             ForkResult::Child => {
                 drop(write);
                 keep(job, File::from(read));
-                // What the launcher registered to run at its exit is not ours to run.
+                // Functions that the launcher registered to run at its exit must not run here.
                 // SAFETY: it takes a number and does not return.
                 unsafe { libc::_exit(0) }
             }
@@ -91,7 +91,7 @@ impl Watchdog {
 
     fn tell(&mut self, message: u8, number: i32) {
         let [a, b, c, d] = number.to_le_bytes();
-        // Without a watchdog (somebody killed it) the job goes on as well.
+        // Without a watchdog (it may have been killed) the job goes on all the same.
         let _ = self.pipe.write_all(&[message, a, b, c, d]);
     }
 }
@@ -126,7 +126,7 @@ fn keep(job: &str, mut pipe: File) {
     let mark = format!("{ENV_JOB}={job}");
     let end = Instant::now() + SEARCH;
     let mut empty_searches = 0;
-    // A process may be forked while the search goes by, so only the second empty one counts.
+    // A process may be forked during the search, so only the second empty search counts.
     while empty_searches < 2 && Instant::now() < end {
         empty_searches = if kill_marked(mark.as_bytes()) == 0 {
             empty_searches + 1
@@ -138,7 +138,7 @@ fn keep(job: &str, mut pipe: File) {
     processes.remove_files();
 }
 
-/// Kills every process with `mark` in its environment; how many there were.
+/// Kills every process with `mark` in its environment; returns how many there were.
 fn kill_marked(mark: &[u8]) -> usize {
     let has_mark = |pid: i32| {
         std::fs::read(format!("/proc/{pid}/environ"))
@@ -146,7 +146,7 @@ fn kill_marked(mark: &[u8]) -> usize {
     };
     let own = getpid().as_raw();
     let marked = processes().filter(|&pid| pid != own && has_mark(pid));
-    // The handle keeps naming the process that has the mark, whoever gets its number later.
+    // The handle keeps naming the process that has the mark, even if another process gets its number later.
     marked
         .filter(|&pid| pidfd_open(pid).is_ok_and(|handle| has_mark(pid) && pidfd_kill(&handle).is_ok()))
         .count()
@@ -182,7 +182,7 @@ fn pidfd_kill(handle: &OwnedFd) -> nix::Result<()> {
     Errno::result(done).map(drop)
 }
 
-/// Kills the processes that came to this one as orphans, but not `watchdog`. They are this process's children, so their numbers
+/// Kills the processes that came to this one as orphans, but not `watchdog`. They are children of this process, so their numbers
 /// stay theirs until it waits for them.
 pub fn kill_orphans(watchdog: Pid) {
     for pid in children().into_iter().map(Pid::from_raw) {

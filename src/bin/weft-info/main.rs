@@ -1,6 +1,6 @@
 //! `weft-info`: what this Weft is, what would carry messages and why, and every setting with its value.
 //!
-//! [`report`] gathers the facts, [`ways`] what follows from them for a job, and they are printed as [`text`] or as JSON.
+//! [`report`] gathers the facts, [`ways`] derives what a job would use, and they are printed as [`text`] or as JSON.
 
 #[path = "../common/pages.rs"]
 mod pages;
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 use report::Report;
 
-/// Says what this Weft is, what would carry a job's messages and why nothing else, and every setting with its value.
+/// Prints what this Weft is, what would carry a job's messages and why nothing else, and every setting with its value.
 #[derive(Parser)]
 #[command(name = "weft-info", version)]
 struct Options {
@@ -24,7 +24,7 @@ struct Options {
     /// Print only what can carry messages here: lanes, libfabric's providers, and why not
     #[arg(long)]
     transports: bool,
-    /// Choose as for a job over several machines, and not as for one on this machine
+    /// Choose as for a job on several machines, not as for a job on this machine
     #[arg(long)]
     several_machines: bool,
     /// Print a manual page or a shell's completion

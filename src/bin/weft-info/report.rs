@@ -5,15 +5,14 @@ use serde::Serialize;
 use weft::Result;
 use weft::tools::locality::Topology;
 use weft::tools::settings::{Origin, Settings, TABLE, ValueKind};
-use weft::tools::{JobId, ProcessName};
-use weft::tools::{Lane, choose as lanes};
+use weft::tools::{JobId, ProcessName, Wanted};
 use weft::tools::{MPI_ABI_SUBVERSION, MPI_ABI_VERSION, MPI_SUBVERSION, MPI_VERSION};
 use weft::tools::{ShmLane, shm};
 use weft::tools::{fabric, select};
 
-use super::ways::{Way, Ways};
+use super::ways::{TransportChoice, Way};
 
-/// All that `weft-info` says.
+/// All that `weft-info` prints.
 #[derive(Serialize)]
 pub struct Report {
     /// Version of Weft.
@@ -35,10 +34,10 @@ pub struct Report {
 #[derive(Serialize)]
 pub struct Transports {
     /// What carries the messages of a job.
-    pub uses: Ways,
+    pub uses: TransportChoice,
     /// Version of the libfabric that is loaded; `None`: there is none.
     pub libfabric: Option<String>,
-    /// Whether the choice is that of a job on this machine alone, which libfabric serves.
+    /// Whether the choice is for a job on this machine alone that uses libfabric.
     pub local_only: bool,
     /// `FI_PROVIDER`, which makes libfabric hide all other providers.
     pub fi_provider: Option<String>,
@@ -50,12 +49,12 @@ pub struct Transports {
     pub problem: Option<String>,
 }
 
-/// The kinds of hardware that this machine has, as hwloc tells them.
+/// The kinds of hardware that this machine has, as hwloc reports them.
 #[derive(Serialize)]
 pub struct Hardware {
     /// Name and number of each kind, the largest first.
     pub kinds: Vec<(&'static str, usize)>,
-    /// Why hwloc does not tell.
+    /// Why hwloc does not report them.
     pub problem: Option<String>,
 }
 
@@ -138,14 +137,14 @@ impl Report {
     /// Asks libfabric, and reads the settings through `lookup`. An error: a setting is malformed.
     pub fn gather(lookup: impl Fn(&str) -> Option<String>, local_only: bool) -> Result<Report> {
         let settings = Settings::read(&lookup)?;
-        let wanted = lanes::Wanted::of(&settings, lookup("FI_PROVIDER"));
+        let wanted = Wanted::of(&settings, lookup("FI_PROVIDER"));
         let shared_memory = shared_memory(&settings, wanted);
-        let uses = Ways::of(&settings, wanted, &shared_memory);
-        // Where shared memory serves this machine, the provider is that for others.
+        let uses = TransportChoice::of(&settings, wanted, &shared_memory);
+        // Where shared memory is used on this machine, the provider is for other machines.
         let local_only = local_only && uses.within_machine.lane == Some("ofi");
         let chosen = select::choose(&settings, local_only);
         let problem = chosen.err().map(|error| error.to_string());
-        // Where libfabric can't even be asked, the problem says so already.
+        // Where libfabric can't even be asked, the problem already has the reason.
         let candidates = select::survey(&settings, local_only).unwrap_or_default();
         let providers = candidates
             .into_iter()
@@ -187,7 +186,7 @@ fn hardware() -> Hardware {
     }
 }
 
-fn shared_memory(settings: &Settings, wanted: lanes::Wanted) -> SharedMemory {
+fn shared_memory(settings: &Settings, wanted: Wanted) -> SharedMemory {
     let options = shm::Options {
         me: ProcessName {
             job: JobId(0),
@@ -203,7 +202,7 @@ fn shared_memory(settings: &Settings, wanted: lanes::Wanted) -> SharedMemory {
     let opened = ShmLane::open(options);
     SharedMemory {
         works: opened.is_ok(),
-        reads_memory: opened.as_ref().is_ok_and(|lane| lane.limits().rma),
+        reads_memory: opened.as_ref().is_ok_and(|lane| lane.reads_memory()),
         reason: match opened {
             Err(error) => Some(error.message.into_owned()),
             Ok(_) if !wanted.shm => Some(wanted.why_no_shm()),
@@ -212,7 +211,7 @@ fn shared_memory(settings: &Settings, wanted: lanes::Wanted) -> SharedMemory {
     }
 }
 
-fn provider(candidate: select::Candidate, uses: &Ways) -> Provider {
+fn provider(candidate: select::Candidate, uses: &TransportChoice) -> Provider {
     let (major, minor) = candidate.version;
     let address = candidate.address.map(|address| address.to_string());
     let is_that = |way: &Way| {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use weft::tools::transports::columns;
+use weft::tools::columns;
 
 use super::report::{Provider, Report, SharedMemory, Transports};
 
@@ -146,7 +146,7 @@ fn providers(out: &mut String, found: &Transports) {
             yes(one.rma),
             yes(one.ordered),
             match one.role() {
-                // Said once, above.
+                // Printed once, above.
                 _ if found.problem.is_some() => String::new(),
                 role => role,
             },

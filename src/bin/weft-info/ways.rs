@@ -2,15 +2,15 @@
 
 use serde::Serialize;
 
-use weft::tools::choose::Wanted;
+use weft::tools::Wanted;
 use weft::tools::select;
 use weft::tools::settings::Settings;
 
 use super::report::SharedMemory;
 
-/// What two ranks use, by where they are.
+/// What two ranks use to communicate, by where they are.
 #[derive(Serialize)]
-pub struct Ways {
+pub struct TransportChoice {
     /// Both on this machine.
     pub within_machine: Way,
     /// On different machines.
@@ -22,9 +22,9 @@ pub struct Ways {
 pub struct Way {
     /// `shm` or `ofi`; `None`: nothing does.
     pub lane: Option<&'static str>,
-    /// Of the lane `ofi`: libfabric's provider.
+    /// For the lane `ofi`: libfabric's provider.
     pub provider: Option<String>,
-    /// Of the lane `ofi`: network interface or device.
+    /// For the lane `ofi`: network interface or device.
     pub interface: Option<String>,
     /// Its address, for providers on IP.
     pub address: Option<String>,
@@ -32,11 +32,11 @@ pub struct Way {
     pub problem: Option<String>,
 }
 
-impl Ways {
-    /// By the settings, as [`weft::tools::choose::open`] goes by them.
-    pub fn of(settings: &Settings, wanted: Wanted, shared: &SharedMemory) -> Ways {
+impl TransportChoice {
+    /// By the settings, as [`weft::tools::choose::open`] uses them.
+    pub fn of(settings: &Settings, wanted: Wanted, shared: &SharedMemory) -> TransportChoice {
         let through_shm = shared.reason.is_none();
-        Ways {
+        TransportChoice {
             within_machine: match (through_shm, wanted.ofi) {
                 (true, _) => Way {
                     lane: Some("shm"),
@@ -102,7 +102,7 @@ fn through_libfabric(settings: &Settings, local_only: bool) -> Way {
 mod tests {
     use super::*;
 
-    fn ways(values: &[(&str, &str)], why_no_shm: Option<&str>) -> Ways {
+    fn ways(values: &[(&str, &str)], why_no_shm: Option<&str>) -> TransportChoice {
         let lookup = |name: &str| {
             let found = values.iter().find(|(key, _)| *key == name);
             found.map(|(_, value)| value.to_string())
@@ -113,7 +113,7 @@ mod tests {
             reason: why_no_shm.map(String::from),
         };
         let settings = Settings::read(lookup).unwrap();
-        Ways::of(&settings, Wanted::of(&settings, None), &shared)
+        TransportChoice::of(&settings, Wanted::of(&settings, None), &shared)
     }
 
     #[test]

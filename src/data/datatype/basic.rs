@@ -1,7 +1,7 @@
 //! Basic elements: what the leaves of every type map are made of.
 //!
-//! A basic element has a *category*, which says what the language calls it and so which reductions it takes part in
-//! (MPI 5.0, section 6.9.2), and a *representation*, which says what its bytes are. `MPI_INT`, `MPI_INT32_T` and
+//! A basic element has a *category*, which is its kind in the language and determines the reductions that it takes part
+//! in (MPI 5.0, section 6.9.2), and a *representation*, which is the meaning of its bytes. `MPI_INT`, `MPI_INT32_T` and
 //! `MPI_INTEGER` share a representation; `MPI_BYTE` and `MPI_C_BOOL` share one too and reduce differently.
 
 /// The groups of section 6.9.2, and what it does not mention.
@@ -30,7 +30,7 @@ pub enum Category {
     Packed,
 }
 
-/// What the bytes of a basic element are.
+/// The meaning of the bytes of a basic element.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)] // The names say it.
 pub enum Representation {
@@ -58,7 +58,7 @@ pub enum Representation {
     ComplexF128,
 }
 
-/// Where `long double` is something else (a `double`, or two of them) the table above would have to say so.
+/// Where `long double` is something else (a `double`, or two of them) the table above has to be changed.
 #[cfg(not(all(
     target_os = "linux",
     any(
@@ -113,7 +113,7 @@ impl Basic {
     }
 }
 
-/// What a predefined datatype is to a reduction.
+/// How a reduction treats a predefined datatype.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Element {
     /// A basic element.

@@ -40,7 +40,7 @@ impl Bounds {
     }
 }
 
-/// Collects the bounds of parts. In 128 bits, so that only the result needs a check.
+/// Collects the bounds of parts, in 128 bits, so that only the result needs a check.
 #[derive(Default)]
 pub(crate) struct Hull {
     elements: Option<(i128, i128)>,
@@ -67,7 +67,7 @@ impl Hull {
         self.align = self.align.max(bounds.align);
     }
 
-    /// The bounds of all that was added; an error where they leave 64 bits.
+    /// The bounds of all that was added; an error where they do not fit in 64 bits.
     pub(crate) fn finish(self) -> Result<Bounds> {
         let fits = |(from, to): (i128, i128)| -> Result<(i64, i64)> {
             let (Ok(lb), Ok(_), Ok(extent)) = (

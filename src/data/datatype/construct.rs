@@ -1,7 +1,7 @@
-//! The constructors (MPI 5.0, sections 5.1.2 and 5.1.3), but for subarrays and distributed arrays.
+//! The constructors (MPI 5.0, sections 5.1.2 and 5.1.3), except for subarrays and distributed arrays.
 //!
 //! Arguments are the user's, converted to 64 bits: counts, block lengths and displacements in elements are checked
-//! here. A type whose size or bounds leave 64 bits is refused with `MPI_ERR_VALUE_TOO_LARGE`.
+//! here. A type whose size or bounds do not fit in 64 bits is refused with `MPI_ERR_VALUE_TOO_LARGE`.
 
 use super::bounds::{Bounds, Hull};
 use super::envelope::{Argument, Combiner, Origin};
@@ -18,12 +18,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 /// A count or block length from the user, which must not be negative.
 pub(super) fn natural(value: i64, argument: &str) -> Result<u64> {
-    u64::try_from(value).map_err(|_| err!(Count, "{argument} is {value}; it must not be negative"))
+    u64::try_from(value).map_err(|_| err!(Count, "{argument} is {value}, but must not be negative"))
 }
 
 /// The same for entry `index` of an array.
 pub(super) fn natural_at(value: i64, argument: &str, index: usize) -> Result<u64> {
-    u64::try_from(value).map_err(|_| err!(Count, "{argument}[{index}] is {value}; it must not be negative"))
+    u64::try_from(value).map_err(|_| err!(Count, "{argument}[{index}] is {value}, but must not be negative"))
 }
 
 /// A distance in elements as a distance in bytes.
@@ -191,7 +191,7 @@ impl Datatype {
             (Arc::new(Layout::Empty), Arc::new(Signature::Empty))
         } else {
             let block = Layout::repeat(&old.layout, blocklength, old.extent());
-            // Elements have a byte at least, so their number fits if their size does.
+            // Elements have at least one byte, so their number fits if their size does.
             (
                 Layout::repeat(&block, count, stride),
                 Signature::repeat(&old.signature, elements as u64),
@@ -397,7 +397,7 @@ impl Datatype {
         )
     }
 
-    /// A second object of a derived type, made by the same constructor call, as `MPI_Type_get_contents` hands out: with
+    /// A second object of a derived type, made by the same constructor call, as `MPI_Type_get_contents` returns it: with
     /// a handle of its own, without name and attributes, committed if the old one is.
     pub fn second(old: &Datatype) -> Arc<Datatype> {
         Self::copy_of(old, old.origin.clone())

@@ -1,7 +1,7 @@
 //! Copying between a user's buffer and packed bytes.
 //!
-//! Loops are compiled for each kind of [`Block`]: for the usual small sizes exactly, for the others of up to 64 bytes as two
-//! moves that overlap, since a call of `memcpy` costs more than that. Which one is settled once for a loop.
+//! Loops are compiled for each kind of [`Block`]: for the usual small sizes exactly, for the others of up to 64 bytes as
+//! two moves that overlap, since a call of `memcpy` costs more than that. The kind is chosen once for a loop.
 //!
 //! User addresses are plain numbers with exposed provenance: with `MPI_BOTTOM` a displacement is the address itself,
 //! and no Rust pointer to the memory exists to start from.
@@ -19,7 +19,7 @@ trait Block: Copy {
     /// Copies one.
     ///
     /// # Safety
-    /// Both sides are valid for so many bytes, and apart.
+    /// Both sides are valid for that many bytes, and do not overlap.
     unsafe fn copy(self, from: *const u8, to: *mut u8);
 }
 
@@ -73,7 +73,7 @@ impl<const LEN: usize> Block for Ends<LEN> {
     }
 }
 
-/// Any length of more than `WORDS` words of 8 bytes, up to one more: so many words, and the last 8 bytes.
+/// Any length of more than `WORDS` words of 8 bytes, up to one more: that many words, and the last 8 bytes.
 #[derive(Clone, Copy)]
 struct Words<const WORDS: usize>(usize);
 
@@ -166,7 +166,7 @@ fn is_short(run: &RecordRun) -> bool {
     matches!(run.len, 1..=2 | 4..=32)
 }
 
-/// Copies between user memory and a packed buffer; `PACK` says towards which.
+/// Copies between user memory and a packed buffer; `PACK` selects the direction.
 pub(crate) struct Copier<const PACK: bool> {
     /// Where the next packed byte is.
     pub(crate) packed: *mut u8,
@@ -322,7 +322,7 @@ impl<const PACK: bool> Sink for Copier<PACK> {
     }
 
     unsafe fn records(&mut self, at: usize, count: u64, stride: i64, runs: &[RecordRun], size: u64) {
-        /// Records taken at a time where they are gone through more than once: few enough that they stay in the nearest cache.
+        /// Records taken at a time where they are traversed more than once: few enough that they stay in the nearest cache.
         const TOGETHER: u64 = 128;
         let size = size as usize;
         let together = if runs.len() <= 2 { count } else { TOGETHER };

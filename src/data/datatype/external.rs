@@ -1,7 +1,7 @@
 //! The `external32` representation (MPI 5.0, section 14.5.2): big-endian, IEEE formats, no gaps.
 //!
-//! Data goes through the native packed form in small pieces: the layout finds the bytes, the signature says what they
-//! are. Sizes differ from native ones for `long` (4 bytes), `wchar_t` (2 bytes) and, in format only, `long double`,
+//! Data goes through the native packed form in small pieces: the layout finds the bytes, the signature has their types.
+//! Sizes differ from native ones for `long` (4 bytes), `wchar_t` (2 bytes) and, in format only, `long double`,
 //! which is IEEE binary128 there and the 80-bit format of the x87 here.
 
 use super::Datatype;
@@ -182,7 +182,7 @@ fn from_external(basic: Basic, external: &[u8], native: &mut [u8]) {
     }
 }
 
-/// What the bytes above a shortened big-endian integer are: copies of its sign.
+/// The bytes above a shortened big-endian integer: copies of its sign.
 fn extension(basic: Basic, low: &[u8]) -> u8 {
     let signed = basic.category != Category::Character
         && matches!(
@@ -211,7 +211,7 @@ fn long_double_to_external(native: &[u8], external: &mut [u8]) {
     let (exponent, fraction) = match (exponent, integer) {
         // A denormal number with the integer bit set is the smallest normal exponent.
         (0, integer) => (integer, fraction),
-        // Without it, a number that is none to the x87 either.
+        // Without it, it is not a valid number to the x87 either.
         (_, 0) => (0x7fff, 1 << 111),
         (exponent, _) => (exponent, fraction),
     };
@@ -229,7 +229,7 @@ fn long_double_from_external(external: &[u8], native: &mut [u8]) {
     let fraction = bits & ((1 << 112) - 1);
     let significand = if exponent == 0x7fff {
         let payload = (fraction >> FINER) as u64;
-        // A payload that is lost whole would make an infinity of NaN.
+        // If all of the payload were lost, NaN would become infinity.
         let quiet = u64::from(fraction != 0) << 62;
         1 << 63 | payload | quiet
     } else {

@@ -1,6 +1,6 @@
-//! The optimised form of a type map: where its bytes are, in order, as few runs and loops as can be.
+//! The optimized form of a type map: where its bytes are, in order, in as few runs and loops as possible.
 //!
-//! A layout forgets what the bytes mean. Building one merges runs that touch, joins a loop of loops where the outer
+//! A layout does not contain what the bytes mean. Building one merges runs that touch, joins a loop of loops where the outer
 //! stride continues the inner one, and turns a list of runs into a loop where it is regular. So a contiguous type of
 //! any construction is a single run, a matrix column a single strided loop, and the memory a layout takes grows with
 //! the irregular lists that its constructors were given, never with counts.
@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-/// Loops of at most this many runs are unrolled where they stand among other runs.
+/// Loops of at most this many runs are unrolled where they are among other runs.
 const UNROLL: u64 = 8;
 
 /// Where the bytes of a type are, in the order of its type map.
@@ -72,10 +72,10 @@ impl Layout {
         }
     }
 
-    /// How many runs it has in all. A layout of very many different parts is not gone through to the end: then it is any
+    /// How many runs it has in all. A layout of very many different parts is not counted to the end: then it is any
     /// large number.
     pub(crate) fn all_runs(&self) -> u64 {
-        /// Parts that are looked at. (Parts can share parts, so there may be far more of them than memory holds.)
+        /// The most parts that are counted. (Parts can share parts, so there may be far more of them than memory holds.)
         const LOOKS: u32 = 1 << 12;
         self.all_runs_within(&mut LOOKS.clone())
     }
@@ -305,7 +305,7 @@ impl Builder {
         });
     }
 
-    /// The layout of all that was added.
+    /// The layout of everything that was added.
     pub(crate) fn finish(mut self) -> Arc<Layout> {
         self.flush();
         Arc::new(match self.parts.len() {

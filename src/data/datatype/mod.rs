@@ -13,6 +13,13 @@
 //! layout costs no more than the arguments of its constructor. Commit only marks.
 //!
 //! This module holds no state but the table of predefined types, and never communicates.
+//!
+//! - `construct`, `array`: the constructors; `parametrised`: types found by size or precision
+//! - `basic`, `predefined`: what all others are made of
+//! - `external`: the `external32` form
+//!
+//! What does not belong here: handles and arguments (`abi::datatype`), the buffer that a call is given (`data::memory`), and arithmetic on
+//! elements (`data::op`).
 
 mod array;
 mod basic;
@@ -97,13 +104,13 @@ impl Datatype {
         self.bounds.extent
     }
 
-    /// Where the lowest byte of data is.
+    /// The offset of the lowest byte of data.
     #[inline]
     pub fn true_lb(&self) -> i64 {
         self.bounds.true_lb
     }
 
-    /// From the lowest byte of data to behind the highest.
+    /// From the lowest byte of data to after the highest.
     #[inline]
     pub fn true_extent(&self) -> i64 {
         self.bounds.true_extent
@@ -115,19 +122,19 @@ impl Datatype {
         self.committed.load(Ordering::Relaxed)
     }
 
-    /// `MPI_Type_commit`; again does no harm.
+    /// `MPI_Type_commit`; a second call does no harm.
     pub fn commit(&self) {
         self.committed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is one of the predefined types, named or not (those of `MPI_Type_create_f90_real` and its kin), which
+    /// Whether it is one of the predefined types, named or not (those of `MPI_Type_create_f90_real` and similar procedures), which
     /// must not be freed.
     #[inline]
     pub fn is_predefined(&self) -> bool {
         self.predefined
     }
 
-    /// What one element is to a predefined reduction; `None` for a derived type.
+    /// How a predefined reduction treats one element; `None` for a derived type.
     #[inline]
     pub fn element(&self) -> Option<Element> {
         self.element
@@ -141,7 +148,7 @@ impl Datatype {
         }
     }
 
-    /// The ABI handle, which user-defined reductions are handed. 0 until the bindings set it; a named predefined type
+    /// The ABI handle, which user-defined reductions get. 0 until the bindings set it; a named predefined type
     /// knows its own.
     #[inline]
     pub fn handle(&self) -> usize {

@@ -1,5 +1,5 @@
 //! Types found by size or by precision (MPI 5.0, sections 19.1.8 to 19.1.11): `MPI_Type_match_size` and
-//! `MPI_Type_create_f90_real` and its kin.
+//! `MPI_Type_create_f90_real` and similar procedures.
 //!
 //! The kinds of numbers are those of Fortran compilers for this machine: binary32, binary64, C's `long double` and
 //! binary128; integers of 1 to 16 bytes.
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// `MPI_UNDEFINED`: no requirement.
 const UNDEFINED: i32 = -32766;
 
-/// What `MPI_Type_match_size` looks among, with the standard ABI's numbers.
+/// The classes of `MPI_Type_match_size`, with the standard ABI's numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub enum TypeClass {
@@ -130,7 +130,7 @@ impl Datatype {
     }
 
     /// `MPI_Type_create_f90_real`. Each call makes a new object: the caller, which must return one handle per pair of
-    /// arguments, keeps what it got.
+    /// arguments, keeps the object.
     ///
     /// # Errors
     /// `MPI_ERR_ARG` where no kind suffices.
@@ -164,7 +164,7 @@ impl Datatype {
     /// `MPI_ERR_ARG` where no kind suffices.
     pub fn f90_integer(range: i32) -> Result<Arc<Datatype>> {
         if range < 0 {
-            return Err(err!(Arg, "range is {range}; it must not be negative"));
+            return Err(err!(Arg, "range is {range}, but must not be negative"));
         }
         let kind = INTEGERS.iter().find(|kind| range <= kind.0);
         let kind = kind.ok_or_else(|| err!(Arg, "range is {range}; no integer kind has more than 38"))?;

@@ -121,7 +121,7 @@ const PAIRS: &[(usize, &str, usize, usize)] = &[
     (562, "MPI_2INTEGER", handle::INTEGER, handle::INTEGER),
 ];
 
-/// As many numbers as the ABI sets aside for predefined datatypes.
+/// The number of handles that the ABI reserves for predefined datatypes.
 const TABLE: usize = 256;
 
 static PREDEFINED: LazyLock<[Option<Arc<Datatype>>; TABLE]> = LazyLock::new(|| {

@@ -159,7 +159,7 @@ impl Signature {
         }
     }
 
-    /// Calls `visit` with each run of one basic element, in order, until it says `false`.
+    /// Calls `visit` with each run of one basic element, in order, until it returns `false`.
     pub(crate) fn visit(&self, visit: &mut impl FnMut(Basic, u64) -> bool) -> bool {
         match self {
             Signature::Empty => true,

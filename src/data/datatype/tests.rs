@@ -315,13 +315,13 @@ fn errors_name_the_argument() {
         "sizes",
     );
     // All of it at one place: an array without extent, whose elements are too many bytes.
-    let flat = Datatype::resized(int, 0, 0).expect("valid");
+    let extentless = Datatype::resized(int, 0, 0).expect("valid");
     refused(
-        Datatype::subarray(&[1 << 31; 2], &[1 << 31; 2], &[0; 2], Order::C, &flat),
+        Datatype::subarray(&[1 << 31; 2], &[1 << 31; 2], &[0; 2], Order::C, &extentless),
         Class::ValueTooLarge,
         "63 bits",
     );
-    let nest = Datatype::subarray(&[1 << 40], &[1 << 40], &[0], Order::C, &flat).expect("valid");
+    let nest = Datatype::subarray(&[1 << 40], &[1 << 40], &[0], Order::C, &extentless).expect("valid");
     for order in [Order::C, Order::Fortran] {
         refused(
             Datatype::subarray(&[1 << 30; 2], &[1 << 30; 2], &[0; 2], order, &nest),

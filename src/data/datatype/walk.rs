@@ -1,7 +1,7 @@
 //! Finding the bytes of a layout from any packed byte to any other.
 //!
-//! [`walk`] finds the runs of a layout that a range of packed bytes covers and hands them to a [`Sink`]; the sinks
-//! pack and unpack (`copy`), or list the runs for an iovec. Getting to the first byte costs a division or a binary
+//! [`walk`] finds the runs of a layout that a range of packed bytes covers and passes them to a [`Sink`]; the sinks
+//! pack and unpack (`copy`), or list the runs for an iovec. Finding the first byte costs a division or a binary
 //! search per level of the layout. Whole loops go to the sink as loops, so that it can copy blocks of the usual small
 //! sizes by code that knows the size.
 
@@ -18,7 +18,7 @@ pub(crate) struct RecordRun {
     pub(crate) len: usize,
 }
 
-/// Types of at most this many runs are handed over as records.
+/// Types of at most this many runs are passed as records.
 const RECORD_RUNS: usize = 8;
 
 /// The runs of a layout that can be a record, and how many they are.
@@ -140,13 +140,13 @@ pub(crate) trait Sink {
         }
     }
 
-    /// Whether nothing more is wanted.
+    /// Whether no more runs are needed.
     fn full(&self) -> bool {
         false
     }
 }
 
-/// Hands the runs that hold the packed bytes `range` of `layout`, based at the address `at`, to `sink`, in order.
+/// Passes the runs that hold the packed bytes `range` of `layout`, based at the address `at`, to `sink`, in order.
 ///
 /// `range` is not empty and lies within the layout's size.
 ///
@@ -388,7 +388,7 @@ impl Lister {
     }
 }
 
-/// Asks nothing of the runs: it never touches them.
+/// No conditions on the runs: it never accesses them.
 impl Sink for Lister {
     unsafe fn run(&mut self, at: usize, len: usize) {
         if self.overflowed {

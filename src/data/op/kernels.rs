@@ -29,7 +29,7 @@ unsafe fn each<T: Copy>(input: *const u8, inout: *mut u8, count: usize, combine:
     }
 }
 
-/// A kernel from a type and what it does with two of them.
+/// A kernel, made of a type and an operation on two of them.
 macro_rules! kernel {
     ($type:ty, $combine:expr) => {
         // SAFETY: whoever calls a kernel vouches for its buffers.
@@ -37,7 +37,7 @@ macro_rules! kernel {
     };
 }
 
-/// The kernel of `kind` on `representation`, were it defined there: the caller knows whether it is.
+/// The kernel of `kind` on `representation`. The caller checks whether the operation is defined there.
 pub(super) fn kernel(kind: PredefinedKind, representation: Representation) -> Option<Kernel> {
     match representation {
         Representation::I8 => integer::<i8>(kind),

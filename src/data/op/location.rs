@@ -1,6 +1,6 @@
 //! Kernels of `MPI_MINLOC` and `MPI_MAXLOC` on pairs of a value and an index (MPI 5.0, section 6.9.4).
 //!
-//! Of equal values the smaller index counts. Where a value is NaN, no value exceeds the other and they are not equal:
+//! If values are equal, the smaller index is the result. Where a value is NaN, no value exceeds the other and they are not equal:
 //! the second operand stays.
 
 use super::Kernel;
@@ -18,7 +18,7 @@ struct Pair<V, I> {
     index: I,
 }
 
-/// What values and indices can do.
+/// The operations on values and indices.
 trait Ordered: Copy {
     fn above(self, other: Self) -> bool;
     fn equals(self, other: Self) -> bool;

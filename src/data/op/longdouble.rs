@@ -1,7 +1,7 @@
-//! C's `long double` on x86-64: the 80-bit format of the x87 in 16 bytes, of which the last 6 mean nothing.
+//! C's `long double` on x86-64: the 80-bit format of the x87 in 16 bytes, of which the last 6 have no meaning.
 //!
 //! Rust has no such type, so each operation loads its operands onto the x87's stack, computes there, and stores the
-//! result, in one block of inline assembly that leaves the stack as it was. That is what a C compiler does with a
+//! result, in one block of inline assembly that leaves the stack unchanged. That is what a C compiler does with a
 //! `long double`, roundings included.
 
 use super::kernels::Floating;

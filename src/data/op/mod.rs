@@ -3,6 +3,9 @@
 //!
 //! A predefined operation on a predefined type is a kernel, a plain function over two arrays: `kernels` has those on
 //! numbers, `location` those on pairs, `longdouble` and `binary128` the arithmetic that Rust lacks. Buffers need no alignment.
+//!
+//! What does not belong here: in which order the elements of several processes are combined (`objects::collective`), handles and arguments
+//! (`abi::collective`), and which types there are (`data::datatype`).
 
 mod binary128;
 mod kernels;
@@ -42,7 +45,7 @@ pub enum UserFunction {
     Large(unsafe extern "C" fn(*mut c_void, *mut c_void, *mut i64, *mut usize)),
 }
 
-/// Where a user's function gets a handle for a datatype whose own the user has freed: a reduction that was under way
+/// Lends a user's function a handle for a datatype whose own handle the user has freed: a reduction that was under way
 /// then completes as if it had not been (MPI 5.0, section 5.1.9), and the function may ask the datatype for its extent.
 #[derive(Clone, Copy, Debug)]
 pub struct Lender {
@@ -95,7 +98,7 @@ impl Op {
         Op::new(Function::User(function, lender), commutes, 0, "")
     }
 
-    /// Whether operands may change places. Every operation is taken to be associative.
+    /// Whether it commutes. Every operation is taken to be associative.
     pub fn commutes(&self) -> bool {
         self.commutes
     }
@@ -273,7 +276,7 @@ unsafe fn call(
             }
         };
         left -= piece;
-        // The extent may be negative, and the last step may lead behind the buffer: only an address.
+        // The extent may be negative, and the last step may lead past the buffer: it is only an address.
         let step = (piece as isize).wrapping_mul(datatype.extent() as isize);
         input = input.wrapping_offset(step);
         inout = inout.wrapping_offset(step);

@@ -22,7 +22,7 @@ pub(super) enum PredefinedKind {
     NoOp,
 }
 
-/// Handle, name, operation (MPI 5.0, section 20.3.4).
+/// Handle, name and operation (MPI 5.0, section 20.3.4).
 const OPS: &[(usize, &str, PredefinedKind)] = &[
     (33, "MPI_SUM", PredefinedKind::Sum),
     (34, "MPI_MIN", PredefinedKind::Min),
@@ -54,7 +54,7 @@ static PREDEFINED: LazyLock<[Option<Arc<Op>>; TABLE]> = LazyLock::new(|| {
 });
 
 impl PredefinedKind {
-    /// Whether section 6.9.2 or 6.9.4 defines it on `element`, or programs take it to: `MPI_CHAR` counts as a C integer.
+    /// Whether section 6.9.2 or 6.9.4 defines it on `element`, or programs expect it: `MPI_CHAR` counts as a C integer.
     pub(super) fn takes(self, element: Element) -> bool {
         use Category::*;
         let category = match element {

@@ -1,18 +1,19 @@
-//! Two processes that wait for each other in different operations: in a blocking one, or in `MPI_Wait` or `MPI_Waitall` for a
-//! nonblocking one, of one communicator or of two. That is right as long as one of them has begun, or can still begin, what the other is
-//! in. It can't where it returns to its program only when its own has ended, which needs a message of the other. So each says in
-//! `Waits` that it is stuck like that, and whoever is told looks whether it is, too.
+//! Two processes that wait for each other in different operations: in a blocking one, or in `MPI_Wait` or `MPI_Waitall`
+//! for a nonblocking one, on one communicator or on two. That is correct as long as one of them has begun, or can still
+//! begin, the other's operation. It can't begin it if it returns to its program only when its own operation has ended,
+//! which needs a message of the other. So each process reports in a `Waits` message that it is stuck like that, and a
+//! process that receives one checks whether it is stuck too.
 //!
-//! Who has been told knows that neither will ever go on, if all of this holds:
+//! The receiver of such a message knows that neither will ever go on, if all of this holds:
 //!
-//! 1. It has not begun the peer's operation. What the peer said stays true until it does.
+//! 1. It has not begun the peer's operation. What the peer reported stays true until it does.
 //! 2. It is stuck itself, and waits for a message of the peer, or, in finalize, for all.
-//! 3. The peer does not send that while it is stuck. On the communicator of its own operation it says how many of the other kind it has
-//!    begun. A blocking operation of another communicator it is not in, as its thread is in this one, and if it had been before, its
-//!    message would be here, for messages between two processes keep their order. Of a nonblocking one it has to say that it has
-//!    found the same (in an answer).
+//! 3. The peer does not send that message while it is stuck. For the communicator of its own operation the peer reports how many
+//!    operations of the other kind it has begun. It can't be in a blocking operation of another communicator, as its thread is in
+//!    this one; and if it had been in one before, its message would be here, because messages between two processes keep their
+//!    order. For a nonblocking operation the peer has to report that it has found the same (in an answer).
 //!
-//! Nothing can be said of a process of several threads: another thread may begin the operation.
+//! Nothing is known about a process of several threads: another thread may begin the operation.
 
 use std::sync::{Arc, Weak};
 
@@ -26,14 +27,14 @@ use crate::engine::{Engine, EngineState};
 use crate::err;
 use crate::identity::{Context, PeerIndex};
 
-/// What a process says of itself while it waits in a collective operation, or of one that has failed: the `arg` of a
-/// `Waits` message (drawn in `docs/wire.md`).
+/// What a process reports about itself while it waits in a collective operation, or about one that has failed: the `arg`
+/// of a `Waits` message (see `docs/wire.md`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Said {
     pub step: Step,
     /// If it is stuck there: how many operations of the other kind it has begun, modulo 2²⁰.
     pub stuck: Option<u32>,
-    /// Whether it answers what the receiver has said. An answer is not answered.
+    /// Whether it answers a message of the receiver. An answer is not answered.
     pub answer: bool,
 }
 
@@ -61,14 +62,14 @@ impl Said {
     }
 }
 
-/// What peers said that are stuck, to be looked at when this process waits.
+/// Reports of peers that are stuck, to be checked when this process waits.
 struct Heard {
     peer: PeerIndex,
     context: Context,
     said: Said,
 }
 
-/// So much is kept; it is said again.
+/// How many reports are kept; peers repeat them.
 const HEARD_MAX: usize = 64;
 
 #[derive(Default)]
@@ -76,7 +77,7 @@ pub(super) struct Crossing {
     several_threads: bool,
     /// What this process has begun, by communicator.
     begun: FxHashMap<Context, Weak<Begun>>,
-    /// With so many of them, those that are gone are removed.
+    /// From this many on, those of freed communicators are removed.
     full: usize,
     heard: Vec<Heard>,
 }
@@ -110,7 +111,7 @@ impl Engine {
         self.state.watch.crossing.several_threads = true;
     }
 
-    /// Tells where the operations are counted that this process begins on the communicator of a context.
+    /// Sets where the operations are counted that this process begins on the communicator of a context.
     pub fn count_steps(&mut self, context: Context, begun: &Arc<Begun>) {
         let crossing = &mut self.state.watch.crossing;
         crossing.begun.insert(context, Arc::downgrade(begun));
@@ -120,7 +121,7 @@ impl Engine {
         }
     }
 
-    /// Looks through what peers have said, while this process waits.
+    /// Checks the reports of peers, while this process waits.
     pub(super) fn look_for_crossings(&mut self, waiting: &[(Pattern, RequestId)], view: &View) {
         for heard in std::mem::take(&mut self.state.watch.crossing.heard) {
             if !self.state.judge(&heard, waiting, view) {
@@ -131,7 +132,7 @@ impl Engine {
 }
 
 impl EngineState {
-    /// `true`: no more is to be made of it.
+    /// `true`: the report needs no further check.
     fn judge(&mut self, heard: &Heard, waiting: &[(Pattern, RequestId)], view: &View) -> bool {
         let Heard { peer, context, said } = *heard;
         let theirs = said.step;
@@ -140,13 +141,13 @@ impl EngineState {
             return true;
         };
         let begun = match self.watch.crossing.begun(communicator, theirs.nonblocking) {
-            // This process has not come to it yet.
+            // This process has not begun it yet.
             None if context.is_finalizing() => Some(0),
             begun => begun,
         };
         match begun {
             Some(begun) if theirs.is_to_come(begun) => {}
-            // The peer waits no longer, or not for long.
+            // The peer no longer waits, or will not wait for long.
             _ => return true,
         }
         let never_comes = |step: Step, of: Context| match step.nonblocking == theirs.nonblocking {
@@ -157,7 +158,7 @@ impl EngineState {
         let mine = waiting.iter().find_map(|(pattern, id)| {
             let (from, mine) = self.waits_in(*id, pattern)?;
             let of = of_collective(pattern.context, mine.tag())?;
-            // Nobody goes on in finalize before all have come.
+            // No process goes on in finalize before all have entered it.
             let needs = from == peer || pattern.context.is_finalizing();
             let meets = needs && never_comes(mine, of) && self.is_stuck(mine, of, view);
             meets.then_some((pattern.context, mine, of))
@@ -167,7 +168,7 @@ impl EngineState {
                 answer: true,
                 ..self.said_of(mine_in, mine, view)
             };
-            // Who has come to the end of all waits for those who have not.
+            // A process that has entered finalize waits for those that have not.
             if !mine_in.is_finalizing() {
                 let theirs_words = match context.is_finalizing() {
                     true => "MPI_Finalize".into(),
@@ -188,7 +189,7 @@ impl EngineState {
             }
             return true;
         }
-        // It may have failed before, when another peer was heard.
+        // It may have failed before, because of another peer's report.
         let mut failed = self.watch.failed.iter();
         let before = failed.find(|failed| failed.against == (context, theirs));
         let Some(&Failed {
@@ -214,7 +215,7 @@ impl EngineState {
         true
     }
 
-    /// What is to be said of a step in which this process waits.
+    /// What to report about a step in which this process waits.
     pub(super) fn said_of(&self, context: Context, step: Step, view: &View) -> Said {
         let communicator = of_collective(context, step.tag());
         let stuck = communicator.filter(|&communicator| self.is_stuck(step, communicator, view));
@@ -225,7 +226,7 @@ impl EngineState {
         }
     }
 
-    /// Whether this process does not return to its program before a step has ended, in which it waits for a message.
+    /// Whether this process does not return to its program before the end of a step in which it waits for a message.
     fn is_stuck(&self, step: Step, communicator: Context, view: &View) -> bool {
         // The receives of a blocking one are those of the only thread's call.
         let needs = |(id, request): (RequestId, &super::Request)| {
@@ -268,7 +269,7 @@ mod tests {
             crossing.hear(PeerIndex::new(peer), Context::of_bits(context), said(number));
         }
         assert_eq!(numbers(&crossing), [2, 3, 4]);
-        // The oldest go where there are too many.
+        // The oldest are dropped where there are too many.
         for number in 5..5 + HEARD_MAX as u32 {
             crossing.hear(PeerIndex::new(number), Context::of_bits(8), said(number));
         }

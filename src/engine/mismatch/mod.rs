@@ -1,14 +1,17 @@
-//! Collective operations that ranks call in different orders, which is an error of the program: it is told, in words, in place of a
-//! wait that never ends.
+//! Collective operations that ranks call in different orders, which is an error of the program: the program gets an error
+//! message, and not a wait that never ends.
 //!
-//! The tag of a collective operation's messages has the operation in it ([`Step`]), so those of different operations never meet. When
-//! an operation waits for long, the engine looks whether its peer's message of the same number is there, and of another operation;
-//! if none is, it tells the peer what it waits in (`Waits`), once a second at first and then ever more rarely, as the peer may
-//! only be late. A peer that waits in another operation of that number fails its own and answers in kind. Nothing of this touches a
-//! message that comes in time.
+//! The tag of a collective operation's messages contains the operation ([`Step`]), so messages of different operations
+//! never match. When an operation waits for long, the engine checks whether a message of its peer has come that has the
+//! same number and belongs to another operation; if there is none, it sends the peer a `Waits` message with its own
+//! operation, once a second at first and then less and less often, as the peer may only be late. A peer that waits in
+//! another operation of that number fails its own and answers with the same. Messages that come in time are not touched.
 //!
-//! - `step`: what a tag tells
+//! - `step`: the contents of a tag
 //! - `crossing`: two processes that wait for each other in different operations
+//!
+//! What does not belong here: what communicators are called in the report (`objects::communicator::names`), whether a wait can end
+//! before a request has (`instance`), and words about waits that are right (`describe`).
 
 mod crossing;
 mod step;
@@ -27,10 +30,10 @@ use crate::identity::{Context, PeerIndex};
 use crossing::{Crossing, Said};
 pub use step::{Begun, Operation, Step};
 
-/// How long a wait is before it is looked into, and the longest until it is looked into again.
+/// How long a wait lasts before it is checked, and the longest time between two checks.
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
-/// How many failed operations are remembered: what one of them still posts fails too.
+/// How many failed operations are remembered: what is posted later for one of them fails too.
 const FAILED_MAX: usize = 64;
 
 /// Whether a step is more than a few numbers from another one.
@@ -42,23 +45,23 @@ fn is_far(tag: Option<i32>, other: i32) -> bool {
     }
 }
 
-/// The communicator's context where a context and a tag are those of messages of a collective operation.
+/// The communicator's context, if a context and a tag are those of messages of a collective operation.
 pub(super) fn of_collective(context: Context, tag: i32) -> Option<Context> {
     (context.is_collective() && Step::of_tag(tag).is_some()).then(|| context.communicator())
 }
 
 /// What the layers above know of a process that waits.
 pub struct View<'a> {
-    /// When it is.
+    /// The present time.
     pub now: Instant,
     /// Whether the wait can't end before this request has.
     pub needs: &'a dyn Fn(RequestId) -> bool,
 }
 
-/// When to look, and what was found.
+/// When to check, and what was found.
 #[derive(Default)]
 pub(super) struct Watch {
-    /// The context and tag that was waited for at the last look, and when the next one is due.
+    /// The context and tag that was waited for at the last check, and when the next one is due.
     waits: Option<(Context, i32, Instant, Duration)>,
     failed: Vec<Failed>,
     crossing: Crossing,
@@ -74,7 +77,7 @@ struct Failed {
 }
 
 impl Engine {
-    /// For a process that sleeps: looks into collective operations that wait for long.
+    /// For a process that sleeps: checks collective operations that wait for long.
     pub fn look_into_waits(&mut self, view: &View) {
         let now = view.now;
         let watch = &self.state.watch;
@@ -102,11 +105,11 @@ impl Engine {
             .map(|(pattern, _)| (pattern.context, pattern.tag.unwrap_or(0)))
             .min();
         let Some((context, tag)) = first else {
-            // Nothing here; not to be asked at each of many short sleeps.
+            // Nothing to check; it is not done at each of many short sleeps.
             self.state.watch.waits = Some((Context::NONE, 0, now + FIRST, FIRST));
             return;
         };
-        // What this process has left behind is forgotten, long before its number comes round again.
+        // Operations that ended long ago are forgotten, well before their numbers are used again.
         self.state.watch.failed.retain(|failed| {
             let left = |pattern: &Pattern| {
                 pattern.context == failed.context && is_far(pattern.tag, failed.step.tag())
@@ -160,13 +163,13 @@ impl Engine {
 }
 
 impl EngineState {
-    /// From which process a receive waits for a message of which operation.
+    /// The process from which a receive waits for a message, and that message's operation.
     fn waits_in(&self, id: RequestId, pattern: &Pattern) -> Option<(PeerIndex, Step)> {
         let request = self.requests.get(id)?;
         let Work::Receive(work) = &request.work else {
             return None;
         };
-        // It may have failed beside another one of its operation.
+        // It may have failed together with another receive of its operation.
         if request.outcome.is_some() {
             return None;
         }
@@ -180,7 +183,7 @@ impl EngineState {
         self.reply(peer, MessageKind::WAITS, context.bits(), said.encode(), &[]);
     }
 
-    /// A peer says in which operation it waits for this process. `false`: that makes no sense.
+    /// A peer reports in which operation it waits for this process. `false`: the message makes no sense.
     pub(super) fn on_waits(&mut self, peer: PeerIndex, context: Context, arg: u64) -> bool {
         let Some(said) = Said::decode(arg) else {
             return false;
@@ -193,14 +196,14 @@ impl EngineState {
         if let Some(mine) = waiting {
             self.fail_step((context, mine), (context, theirs), mine.error(theirs, peer));
         }
-        // It may have failed before, when another peer was heard.
+        // It may have failed before, because of another peer's report.
         let mut failed = self.watch.failed.iter();
         let mine = waiting.or_else(|| {
             let is_it = |failed: &&Failed| failed.context == context && failed.step.contradicts(theirs);
             Some(failed.find(is_it)?.step)
         });
         match mine {
-            // So that the peer's fails as well.
+            // So that the peer's operation fails as well.
             Some(step) if !said.answer => {
                 let answer = Said {
                     step,
@@ -215,7 +218,7 @@ impl EngineState {
         true
     }
 
-    /// All that waits in an operation fails.
+    /// Fails all requests that wait in an operation.
     fn fail_step(&mut self, (context, mine): (Context, Step), theirs: (Context, Step), error: Error) {
         let ids: Vec<RequestId> = self
             .posted

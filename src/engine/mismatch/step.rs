@@ -1,4 +1,4 @@
-//! How the tag of a collective operation's messages tells the operation.
+//! How the tag of a collective operation's messages contains the operation.
 //!
 //! ```text
 //!  31  30                            11  10      7  6            1   0
@@ -6,7 +6,7 @@
 //! | 0 | number, modulo 2²⁰             | root     | name         | n |   n: nonblocking
 //! +---+--------------------------------+----------+--------------+---+
 //! ```
-//! The root is 0 for none, its rank + 1 up to 8, and 9 + (rank - 8) mod 7 from rank 8 on: of higher ranks most are told apart.
+//! The root is 0 for none, its rank + 1 up to 8, and 9 + (rank - 8) mod 7 from rank 8 on: most higher ranks are distinguished.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -14,8 +14,8 @@ use crate::base::error::Error;
 use crate::err;
 use crate::identity::PeerIndex;
 
-/// The operations that tags tell apart; the first stands for all that make or end windows and files, and for what processes do to
-/// meet.
+/// The operations that tags distinguish; the first stands for all that make or end windows and files, and for the
+/// messages of processes that meet.
 const OPERATIONS: &[&str] = &[
     "an operation that makes or ends an object",
     "MPI_Allgather",
@@ -49,10 +49,10 @@ const NUMBER_BITS: u32 = 20;
 const NUMBER_MASK: u32 = (1 << NUMBER_BITS) - 1;
 const _: () = assert!(
     1 + NAME_BITS + ROOT_BITS + NUMBER_BITS == 31 && OPERATIONS.len() < (1 << NAME_BITS) - 1,
-    "a tag is not negative, and the largest one is the parting's"
+    "a tag is not negative, and the largest one is the disconnect barrier's"
 );
 
-/// Roots of ranks below this are told apart from all others.
+/// Roots of ranks below this are distinguished from all others.
 const EXACT_ROOTS: u32 = 8;
 
 /// Which operation it is: the name of its blocking procedure, and its root.
@@ -81,7 +81,7 @@ impl Operation {
         panic!("no collective operation of this name");
     }
 
-    /// The same with the process of this rank as its root.
+    /// The same, with the process of this rank as its root.
     #[inline]
     pub fn of_root(self, rank: u32) -> Operation {
         let rooms = (1 << ROOT_BITS) - 1 - EXACT_ROOTS;
@@ -110,15 +110,15 @@ const fn same(one: &[u8], other: &[u8]) -> bool {
     true
 }
 
-/// A collective operation of a communicator, as the tag of its messages tells it. Blocking and nonblocking ones are numbered
-/// each by themselves, so ranks may start one of each in different orders.
+/// A collective operation of a communicator, as it is in the tag of its messages. Blocking and nonblocking ones are numbered
+/// separately, so ranks may start one of each in different orders.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// How many there were before it, modulo 2²⁰.
+    /// How many operations of its kind there were before it, modulo 2²⁰.
     pub number: u32,
-    /// Which it is.
+    /// Which operation it is.
     pub operation: Operation,
-    /// Whether it is a nonblocking one.
+    /// Whether it is nonblocking.
     pub nonblocking: bool,
 }
 
@@ -131,7 +131,7 @@ impl Step {
         ((number << NAME_BITS | u32::from(name)) << 1 | u32::from(self.nonblocking)) as i32
     }
 
-    /// What a tag says; `None` where it is no step's.
+    /// Reads a tag; `None` where it is not the tag of a step.
     pub fn of_tag(tag: i32) -> Option<Step> {
         let bits = u32::try_from(tag).ok()?;
         let name = (bits >> 1 & ((1 << NAME_BITS) - 1)) as u8;
@@ -143,15 +143,15 @@ impl Step {
         })
     }
 
-    /// Whether two ranks that are in these have called different operations.
+    /// Whether two ranks that are in these steps have called different operations.
     pub(super) fn contradicts(self, other: Step) -> bool {
         self.number == other.number
             && self.nonblocking == other.nonblocking
             && self.operation != other.operation
     }
 
-    /// Whether a process that has begun so many of its kind has yet to begin it. (Numbers come round again: one less than half of
-    /// them ahead is.)
+    /// Whether a process that has begun `begun` operations of its kind has yet to begin it. (Numbers are used again: one
+    /// that is less than half of them ahead is yet to come.)
     pub(super) fn is_to_come(self, begun: u32) -> bool {
         (self.number.wrapping_sub(begun) & NUMBER_MASK) < 1 << (NUMBER_BITS - 1)
     }
@@ -169,13 +169,13 @@ impl Step {
         };
         match u32::from(self.operation.root) {
             0 => {}
-            root if root <= EXACT_ROOTS => words += &format!(" of root {}", root - 1),
-            _ => words += &format!(" of a root from {EXACT_ROOTS} on"),
+            root if root <= EXACT_ROOTS => words += &format!(" with root {}", root - 1),
+            _ => words += &format!(" with root {EXACT_ROOTS} or higher"),
         }
         words
     }
 
-    /// Of ranks of which one is in this and `peer` in another operation of the same number.
+    /// The error of a rank that is in this operation while `peer` is in another one of the same number.
     pub(super) fn error(self, other: Step, peer: PeerIndex) -> Error {
         let (mine, theirs) = (self.words(), other.words());
         let theirs = if mine == theirs { "another root's" } else { &theirs };
@@ -270,7 +270,7 @@ mod tests {
             let step = Step::of_tag(name << 1);
             assert_eq!(step.is_some(), (name as usize) < OPERATIONS.len(), "{name}");
         }
-        assert_eq!(Step::of_tag(i32::MAX), None, "the parting's");
+        assert_eq!(Step::of_tag(i32::MAX), None, "the disconnect barrier's");
         assert_eq!(Step::of_tag(-1), None);
     }
 
@@ -333,9 +333,12 @@ mod tests {
         assert_eq!(of("MPI_Reduce_scatter", true, None), "MPI_Ireduce_scatter");
         assert_eq!(of("MPI_Comm_dup", true, None), "MPI_Comm_idup");
         assert_eq!(of("MPI_Comm_dup", false, None), "MPI_Comm_dup");
-        assert_eq!(of("MPI_Gather", false, Some(0)), "MPI_Gather of root 0");
-        assert_eq!(of("MPI_Gather", true, Some(7)), "MPI_Igather of root 7");
-        assert_eq!(of("MPI_Gather", false, Some(8)), "MPI_Gather of a root from 8 on");
+        assert_eq!(of("MPI_Gather", false, Some(0)), "MPI_Gather with root 0");
+        assert_eq!(of("MPI_Gather", true, Some(7)), "MPI_Igather with root 7");
+        assert_eq!(
+            of("MPI_Gather", false, Some(8)),
+            "MPI_Gather with root 8 or higher"
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ const COMMUNICATOR: Context = Context::of_bits(40);
 const ANOTHER: Context = Context::of_bits(42);
 const FINALIZE: Context = Context::FINALIZE;
 
-/// One of two processes: the other is what the scene plays.
+/// One of two processes: the scene plays the other.
 struct Process {
     scene: Scene,
     begun: Arc<Begun>,
@@ -25,7 +25,7 @@ struct Process {
 }
 
 impl Process {
-    /// It waits in an operation, after it has begun so many blocking and nonblocking ones.
+    /// It waits in an operation, after it has begun this many blocking and nonblocking ones.
     fn new(before: (u32, u32), name: &str, is_nonblocking: bool) -> Process {
         Process::on(COMMUNICATOR, before, name, is_nonblocking)
     }
@@ -105,7 +105,7 @@ impl Process {
         });
     }
 
-    /// Gives the other one what this one has said; how much that was.
+    /// Passes this one's messages to the other; returns how many they were.
     fn tells(&mut self, other: &mut Process) -> usize {
         while self.scene.engine.progress(false) {}
         let heard = self.scene.heard();
@@ -129,7 +129,7 @@ impl Process {
     }
 }
 
-/// Both sleep until each has told the other what it waits in, and then once more. How much was said.
+/// Both sleep until each has reported to the other what it waits in, and then once more. Returns how many messages were sent.
 fn both_wait(one: &mut Process, other: &mut Process) -> usize {
     let mut said = 0;
     for ms in [0, 1001, 1002, 1003, 1004, 1005, 1006] {
@@ -261,7 +261,7 @@ fn what_can_still_come_is_no_error() {
     );
 }
 
-/// Of a communicator that this process has freed nothing is to come. (The peer is in one that no one else comes to any more.)
+/// No message is to come on a communicator that this process has freed. (The peer is in one that no one else comes to any more.)
 #[test]
 fn who_has_freed_the_communicator_does_not_fail() {
     let mut one = Process::new((0, 0), "MPI_Barrier", false);
@@ -276,7 +276,7 @@ fn who_has_freed_the_communicator_does_not_fail() {
     assert!(other.error().is_some());
 }
 
-/// Who has failed his operation tells the peer so whenever it is still stuck in the one that he failed for.
+/// A process whose operation has failed reports that to the peer whenever that is still stuck in the other operation.
 #[test]
 fn a_peer_that_is_still_stuck_is_told_again() {
     let mut one = Process::new((3, 4), "MPI_Barrier", false);
@@ -304,7 +304,7 @@ fn a_peer_that_is_still_stuck_is_told_again() {
     }
 }
 
-/// What a peer has said counts as long as this process has not begun what the peer is in.
+/// A peer's report is valid as long as this process has not begun the peer's operation.
 #[test]
 fn what_was_said_before_the_operation_began_is_forgotten() {
     let mut one = Process::new((0, 0), "MPI_Barrier", false);
@@ -392,7 +392,7 @@ fn a_message_of_another_operation_is_enough() {
     }
 }
 
-/// What still belongs to an operation that has failed fails too, and peers that ask are told, until the program is far beyond it.
+/// What still belongs to an operation that has failed fails too, and peers that ask get an answer, until the program is far beyond it.
 #[test]
 fn a_failed_operation_is_remembered_for_a_while() {
     let context = COMMUNICATOR.collective();

@@ -1,9 +1,9 @@
-//! Taking back: cancelled sends and receives, and requests that are given up or can't end any more.
+//! Cancelling: sends and receives that are taken back, and requests that are abandoned or can no longer end.
 
 use crate::base::bytes::RawBytes;
 use crate::base::error::Error;
 use crate::engine::matching::Envelope;
-use crate::engine::peer::{Link, Outgoing, Payload};
+use crate::engine::peer::{ConnectionState, Outgoing, Payload};
 use crate::engine::request::{Outcome, ReceiveStage, ReceiveWork, RequestId, SendStage, Work};
 use crate::engine::transmit::Words;
 use crate::engine::wire::{FLAG_CANCELLED, Header, MessageKind};
@@ -60,7 +60,7 @@ impl Engine {
                 let lost = state
                     .peers
                     .get(to)
-                    .is_none_or(|peer| matches!(peer.link, Link::Lost(_)));
+                    .is_none_or(|peer| matches!(peer.link, ConnectionState::Lost(_)));
                 if lost {
                     return;
                 }
@@ -68,7 +68,7 @@ impl Engine {
                 if streaming {
                     let peer = state.peers.get(to);
                     let mut streams = peer.into_iter().flat_map(|peer| &peer.streams);
-                    // What is not pipelined is on its way because a receive has matched it.
+                    // A message that is not pipelined is on its way only because a receive has matched it.
                     if !streams.any(|stream| stream.pipelined && stream.request == id) {
                         return;
                     }
@@ -80,19 +80,19 @@ impl Engine {
                 request.outcome = None;
                 request.early = false;
                 if streaming {
-                    // The receiver is asked behind the last piece.
+                    // The receiver is asked after the last piece.
                     return;
                 }
                 state.ask_back(id);
-                self.flush(to);
-                // This process has the answer itself: programs that test once and go on are not told "not yet".
+                self.flush_unless_refused(to);
+                // This process has the answer itself, so a program that tests only once sees the result at once.
                 while to == self.state.me && self.awaits_answer(id) && self.progress(false) {}
             }
             _ => {}
         }
     }
 
-    /// Whether a send in a context that `concerns` is to be taken back, and its receiver has not answered.
+    /// Whether a send in a context that `concerns` was cancelled and its receiver has not answered.
     pub fn awaits_answers(&self, concerns: impl Fn(Context) -> bool) -> bool {
         self.state.requests.iter().any(|(_, request)| {
             // Where the receiver is lost the send has failed, and no answer comes.
@@ -107,7 +107,7 @@ impl Engine {
         matches!(work, Some(Work::Send(work)) if work.cancel_asked)
     }
 
-    /// Gives up a request of an operation that failed: it ends as soon as no lane touches its memory any more, with
+    /// Abandons a request of an operation that failed: it ends as soon as no lane touches its memory any more, with
     /// an error if it had not ended.
     pub fn abandon(&mut self, id: RequestId) {
         self.give_up(id, err!(Other, "the operation was given up"));
@@ -148,7 +148,7 @@ impl Engine {
 }
 
 impl EngineState {
-    /// Asks the receiver of a send whether it can be had back.
+    /// Asks the receiver of a send whether the message can be taken back.
     pub(in crate::engine) fn ask_back(&mut self, id: RequestId) {
         let Some(Work::Send(work)) = self.requests.get(id).map(|request| &request.work) else {
             return;
@@ -172,8 +172,8 @@ impl EngineState {
         self.list(to);
     }
 
-    /// A sender wants to take back a message: it gets it if no receive has matched it.
-    pub(in crate::engine) fn on_cancel(&mut self, header: &Header, payload: RawBytes) -> bool {
+    /// A sender cancels a message: that succeeds if no receive has matched it.
+    pub(in crate::engine) fn on_cancel(&mut self, header: &Header<PeerIndex>, payload: RawBytes) -> bool {
         let Some(payload) = payload.array::<16>() else {
             return false;
         };
@@ -191,18 +191,18 @@ impl EngineState {
             self.forget(message);
         }
         let request = u64::from_le_bytes(*request);
-        self.reply_flagged(
-            header.src,
-            MessageKind::CANCEL_REPLY,
-            if cancelled { FLAG_CANCELLED } else { 0 },
-            0,
-            request,
-            &[],
-        );
+        let reply = Words {
+            kind: MessageKind::CANCEL_REPLY,
+            flags: if cancelled { FLAG_CANCELLED } else { 0 },
+            tag: 0,
+            context: 0,
+            arg: request,
+        };
+        self.reply_with(header.src, reply, &[]);
         true
     }
 
-    /// The receiver's answer to a cancel.
+    /// Handles the receiver's answer to a cancel.
     pub(in crate::engine) fn on_cancel_reply(&mut self, from: PeerIndex, id: u64, cancelled: bool) -> bool {
         let id = RequestId::from_u64(id);
         let Some(request) = self.requests.get_mut(id) else {
@@ -238,8 +238,8 @@ impl EngineState {
                 continue;
             }
             let concerned = match &request.work {
-                // The lane still says what became of a message that it has: the peer may have got it, and only then
-                // have gone.
+                // The lane still reports the outcome of a message that it has: the peer may have received it before it
+                // was lost.
                 Work::Send(work) => {
                     work.peer == peer && (work.stage != SendStage::InLane || work.cancel_asked)
                 }

@@ -1,8 +1,10 @@
-//! Eager: a message goes at once, whole. A receive that is there takes it; otherwise it waits in the unexpected queue. A synchronous
-//! send's carries the number of its request, and `Done` comes back when a receive has matched.
+//! Eager: a message is sent at once, whole. A receive that is posted takes it; otherwise it waits in the unexpected
+//! queue. A synchronous send's message contains the number of its request, and `Done` comes back when a receive has
+//! matched.
 
 use crate::base::bytes::RawBytes;
 use crate::base::error::Result;
+use crate::data::pieces::Piece;
 use crate::engine::matching::Envelope;
 use crate::engine::receive::{Attended, deliver, envelope};
 use crate::engine::request::{Outcome, ReceiveStage, RequestId, SentWork, Work};
@@ -14,8 +16,8 @@ use crate::identity::PeerIndex;
 use crate::lane::{Lane, Sent};
 
 impl Engine {
-    /// Sends if the lane takes the message now, without keeping its memory. What keeps it from that, an error too, is what
-    /// [`Engine::send`] finds.
+    /// Sends if the lane takes the message now, without keeping its memory. If something prevents that, an error too, the
+    /// caller leaves the message to [`Engine::send`], which finds it again.
     ///
     /// # Safety
     /// The memory is valid during the call, and nobody writes to it meanwhile.
@@ -25,12 +27,12 @@ impl Engine {
         if send.sync {
             return Tried::NotNow;
         }
-        // SAFETY: the caller keeps the memory valid, and lets nobody write to it, until the send has ended.
-        let seq = match unsafe { send.memory.slice(0, len) } {
-            Some(payload) => self.send_now(send.peer, &send.envelope, payload),
+        let seq = match send.memory.piece(0, len) {
+            // SAFETY: the caller says that the memory is readable, and nobody writes to it, during the call.
+            Some(payload) => unsafe { self.send_now(send.peer, &send.envelope, payload) },
             None => self.send_header(send.peer, &send.envelope, len, |lane, header| {
                 lane.send_packed(send.peer, header, len, &mut |into| {
-                    // SAFETY: the caller keeps the memory valid, and lets nobody write to it, until the send has ended.
+                    // SAFETY: as above; the lane's room is none of the user's memory.
                     unsafe { send.memory.pack(0, into) };
                 })
             }),
@@ -41,28 +43,35 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::try_send`], of a run of bytes; tells the message's number.
+    /// As [`Engine::try_send`], of a run of bytes; returns the message's sequence number.
+    ///
+    /// # Safety
+    /// As for [`Engine::try_send`].
     #[inline(always)]
-    pub fn send_now(&mut self, to: PeerIndex, envelope: &Envelope, payload: &[u8]) -> Option<u32> {
-        self.send_header(to, envelope, payload.len(), |lane, header| {
-            // SAFETY: short enough never to be pending.
+    pub unsafe fn send_now(&mut self, to: PeerIndex, envelope: &Envelope, payload: Piece) -> Option<u32> {
+        self.send_header(to, envelope, payload.len, |lane, header| {
+            // SAFETY: the caller says that it is readable during the call; short enough never to be pending.
             unsafe { lane.send(to, header, payload, u64::MAX) }
         })
     }
 
-    /// As [`Engine::send_now`]; the send's request, which has ended.
+    /// As [`Engine::send_now`]; returns the send's request, which has ended.
+    ///
+    /// # Safety
+    /// As for [`Engine::try_send`].
     #[inline(always)]
-    pub fn send_now_with_request(
+    pub unsafe fn send_now_with_request(
         &mut self,
         to: PeerIndex,
         envelope: &Envelope,
-        payload: &[u8],
+        payload: Piece,
     ) -> Option<RequestId> {
-        let seq = self.send_now(to, envelope, payload)?;
-        Some(self.state.sent(to, *envelope, seq, payload.len()))
+        // SAFETY: the caller's promise is the same.
+        let seq = unsafe { self.send_now(to, envelope, payload) }?;
+        Some(self.state.sent(to, *envelope, seq, payload.len))
     }
 
-    /// Has `hand` give the lane an eager message with a payload of `len` bytes, if that can go now.
+    /// Calls `hand` to give the lane an eager message with a payload of `len` bytes, if that can be sent now.
     #[inline(always)]
     fn send_header(
         &mut self,
@@ -77,7 +86,7 @@ impl Engine {
             return None;
         }
         let header = peer.header(
-            state.me,
+            state.name.rank,
             Words {
                 kind: MessageKind::EAGER,
                 flags: 0,
@@ -104,22 +113,22 @@ impl Engine {
 }
 
 impl EngineState {
-    /// The request of a send that went at once: it has ended, but may still be taken back.
+    /// The request of a send that was sent at once: it has ended, but may still be cancelled.
     #[inline(always)]
     fn sent(&mut self, peer: PeerIndex, envelope: Envelope, seq: u32, bytes: usize) -> RequestId {
         let work = Work::Sent(SentWork {
             peer,
             envelope,
             seq,
-            // One that goes at once is short.
+            // A message that is sent at once is short.
             bytes: bytes as u32,
         });
         self.requests.insert_ended(work, envelope.context, Outcome::EMPTY)
     }
 
-    /// An eager message, of no synchronous send, arrived.
+    /// Handles an eager message that is not of a synchronous send.
     #[inline]
-    pub(in crate::engine) fn on_eager(&mut self, header: &Header, payload: RawBytes) -> bool {
+    pub(in crate::engine) fn on_eager(&mut self, header: &Header<PeerIndex>, payload: RawBytes) -> bool {
         let Some(envelope) = envelope(header) else {
             return false;
         };
@@ -128,10 +137,11 @@ impl EngineState {
             && receive.pattern.takes(&envelope)
         {
             if receive.peer.is_some_and(|peer| peer != header.src) {
-                // It lies about its rank.
+                // Its rank is not the sender's.
                 return false;
             }
-            let arrived = deliver(&envelope, &receive.memory, payload);
+            // SAFETY: the receive is under way as long as it is attended.
+            let arrived = unsafe { deliver(&envelope, &receive.memory, payload) };
             self.attended = Attended::Ended(arrived);
             self.events += 1;
             return true;
@@ -144,7 +154,8 @@ impl EngineState {
             && let ReceiveStage::Posted { peer, .. } = work.stage
             && peer.is_none_or(|peer| peer == header.src)
         {
-            let arrived = deliver(&envelope, &work.memory, payload);
+            // SAFETY: a posted receive has not ended.
+            let arrived = unsafe { deliver(&envelope, &work.memory, payload) };
             if let Some(task) = request.end(arrived.outcome()) {
                 self.ready.push(task);
             }

@@ -1,10 +1,10 @@
-//! How messages go, a file for each way. Which one a message takes, its sender chooses by its length, and the receiver of a
-//! rendezvous by what it can do.
+//! How messages are sent, a file for each protocol. The sender chooses the protocol by the message's length; the receiver
+//! of a rendezvous chooses how the data comes.
 //!
 //! - [`eager`]: at once and whole
 //! - [`pipelined`]: in pieces, without waiting for the receive
 //! - [`rendezvous`]: announced, and fetched when a receive has matched: [`rendezvous_read`] or [`rendezvous_data`]
-//! - [`cancel`]: what is taken back or given up
+//! - [`cancel`]: requests that are cancelled or abandoned
 //!
 //! What does not belong here: making headers and talking to lanes (`transmit`), matching (`receive`), the order in which
 //! messages leave (`queue`).

@@ -1,36 +1,37 @@
-//! Pipelined eager messages, which come in pieces whether or not a receive is there; in short: *pipelined* ones.
+//! Pipelined eager messages, in short *pipelined* ones: they come in pieces whether or not a receive is posted.
 //!
 //! The sender's `Rts` has `FLAG_PIPELINED`, and its data follows without a `Cts`, as `Data` messages that name the sender's request.
-//! So a message too long to be copied at once costs no round trip, and the two copies of its pieces, into the lane and out of it,
-//! are made at the same time. A receive that is there gets each piece straight into its memory; until there is one, they are
+//! So a message that is too long to be copied at once costs no round trip, and the two copies of its pieces, into the lane and out of it,
+//! are made at the same time. A posted receive gets each piece straight into its memory; until there is one, the pieces are
 //! kept, and count as unexpected bytes.
 
 use crate::base::bytes::RawBytes;
 use crate::data::memory::Memory;
 use crate::engine::EngineState;
 use crate::engine::matching::Envelope;
-use crate::engine::peer::Link;
+use crate::engine::peer::ConnectionState;
 use crate::engine::protocol::rendezvous::Rts;
 use crate::engine::receive::{Arrived, Received, deliver};
 use crate::engine::request::{Fetch, Outcome, ReceiveStage, ReceiveWork, RequestId, Work};
 use crate::engine::wire::Header;
 use crate::identity::PeerIndex;
 
-/// A message is pipelined only while fewer than so many others are being sent in pieces to the same peer: so no more than these come
-/// to a receiver that has asked for no more.
+/// A message is pipelined only while fewer than this many others are being sent in pieces to the same peer; this bounds
+/// how many come to a receiver that has asked for no more.
 pub(super) const AT_ONCE: usize = 4;
 
-/// How long the piece of a message should be that begins at `next`, where the first one and the last have `least` bytes: a quarter
-/// of what lies before it or behind it.
+/// The length of the piece of a message that begins at `next`, where the first and the last piece have `least` bytes: a
+/// quarter of what lies before it or after it, whichever is less.
 pub(super) fn piece(next: u64, end: u64, least: u64) -> u64 {
     const PAGE: u64 = 4096;
     least.max(next.min(end - next) / 4 / PAGE * PAGE)
 }
 
-/// The longest message in bytes that is pipelined: its receiver has to make room for it unasked.
+/// The longest message in bytes that is pipelined: its receiver has to make room for it without having asked for it.
 pub(in crate::engine) const PIPELINED_MAX: u64 = 1 << 20;
 
-/// A pipelined message that has begun to come. It is known here until all of it has come, and as long as it is kept.
+/// A pipelined message that has begun to arrive. It stays in the table until all of it has arrived, and as long as it is
+/// kept.
 pub(in crate::engine) struct Arrival {
     from: PeerIndex,
     /// The sender's request, which its pieces name.
@@ -45,14 +46,14 @@ pub(in crate::engine) struct Arrival {
 enum Target {
     /// To a receive.
     Receive(RequestId),
-    /// No receive has matched it; what has come.
+    /// No receive has matched it; these bytes have arrived.
     Kept(Vec<u8>),
-    /// Nobody wants them any more.
+    /// Nowhere: they are discarded.
     Nobody,
 }
 
 impl EngineState {
-    /// A pipelined message begins, for this receive if there is one already. `None`: it makes no sense.
+    /// Begins a pipelined message, for this receive if there is one already. `None`: the message makes no sense.
     pub(in crate::engine) fn begin_arrival(
         &mut self,
         from: PeerIndex,
@@ -80,8 +81,8 @@ impl EngineState {
         Some(at)
     }
 
-    /// A piece of a pipelined message. `false`: it makes no sense.
-    pub(in crate::engine) fn on_piece(&mut self, header: &Header, payload: RawBytes) -> bool {
+    /// Handles a piece of a pipelined message. `false`: it makes no sense.
+    pub(in crate::engine) fn on_piece(&mut self, header: &Header<PeerIndex>, payload: RawBytes) -> bool {
         let EngineState {
             arrivals,
             peers,
@@ -107,7 +108,7 @@ impl EngineState {
         match &mut arrival.to {
             Target::Receive(id) => {
                 let request = requests.get(*id).filter(|request| request.outcome.is_none());
-                // One that was given up wants nothing more.
+                // An abandoned receive needs no further bytes.
                 if let Some(Work::Receive(ReceiveWork {
                     memory,
                     stage: ReceiveStage::Fetching(fetch),
@@ -137,7 +138,7 @@ impl EngineState {
         true
     }
 
-    /// A receive takes a pipelined message that was kept.
+    /// Gives a pipelined message that was kept to a receive.
     ///
     /// # Safety
     /// The memory is valid for writing until the receive has ended, and nobody else touches it meanwhile.
@@ -157,9 +158,10 @@ impl EngineState {
         let (from, sender, size) = (arrival.from, arrival.sender, arrival.size);
         if arrival.next == size {
             self.arrivals.remove(at);
-            return Received::Now(deliver(&envelope, memory, bytes[..].into()).outcome());
+            // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
+            return Received::Now(unsafe { deliver(&envelope, memory, bytes[..].into()) }.outcome());
         }
-        if let Link::Lost(error) = &self.peer(from).link {
+        if let ConnectionState::Lost(error) = &self.peer(from).link {
             let outcome = Outcome::failed(error.clone());
             self.arrivals.remove(at);
             return Received::Now(outcome);
@@ -190,7 +192,7 @@ impl EngineState {
             size,
             limit: size.min(memory.len()),
             received: 0,
-            // Nothing is to come as an answer to `Cts`.
+            // No data comes as an answer to `Cts`.
             granted: 0,
             key: None,
             read: 0,
@@ -203,7 +205,7 @@ impl EngineState {
         }
     }
 
-    /// No receive will take a pipelined message that was kept.
+    /// Drops a pipelined message that was kept and that no receive will take.
     pub(in crate::engine) fn forget_arrival(&mut self, at: u32) {
         let arrival = self
             .arrivals
@@ -216,8 +218,8 @@ impl EngineState {
         }
     }
 
-    /// Nothing more comes from a peer. The receives that wait for its pieces are failed by
-    /// [`EngineState::fail_requests_of`]; what is kept stays until somebody asks for it.
+    /// No more messages come from a peer. The receives that wait for its pieces are failed by
+    /// [`EngineState::fail_requests_of`]; kept messages stay until a receive asks for them.
     pub(in crate::engine) fn end_arrivals_from(&mut self, from: PeerIndex) {
         for at in std::mem::take(&mut self.peer(from).arriving) {
             let is_kept = self

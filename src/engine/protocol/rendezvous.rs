@@ -1,11 +1,11 @@
-//! Rendezvous: a request to send (`Rts`) goes first, and the data when a receive has matched it. The receiver chooses the way: it
+//! Rendezvous: a request to send (`Rts`) goes first, and the data when a receive has matched it. The receiver chooses how: it
 //! reads the sender's memory (`rendezvous_read.rs`) or asks for the data (`rendezvous_data.rs`).
 
 use crate::base::bytes::RawBytes;
 use crate::base::error::Result;
 use crate::data::memory::Memory;
 use crate::engine::matching::Envelope;
-use crate::engine::peer::{Link, Outgoing, Payload};
+use crate::engine::peer::{ConnectionState, Outgoing, Payload};
 use crate::engine::protocol::pipelined;
 use crate::engine::protocol::rendezvous_data::Grant;
 use crate::engine::receive::Arrived;
@@ -15,7 +15,7 @@ use crate::engine::{Engine, EngineState};
 use crate::identity::PeerIndex;
 use crate::lane::RemoteKey;
 
-/// What the payload of an `Rts` says: the size, the sender's request and, where the receiver may read it, the
+/// The payload of an `Rts`: the size, the sender's request and, where the receiver may read it, the
 /// memory's key.
 pub(in crate::engine) struct Rts {
     pub size: u64,
@@ -46,7 +46,7 @@ impl Rts {
 }
 
 impl Engine {
-    /// Settles what a send's first message is: eager or request to send. `false`: the send is gone.
+    /// Decides what a send's first message is: eager or request to send. `false`: the send no longer exists.
     pub(in crate::engine) fn prepare(&mut self, to: PeerIndex, outgoing: &mut Outgoing) -> Result<bool> {
         let Engine { lanes, state, .. } = self;
         let peer = state.peers.get(to).expect("known");
@@ -151,7 +151,7 @@ impl EngineState {
         });
         if limit == 0 {
             self.finish_fetch(id, true);
-        } else if let Link::Lost(error) = &self.peer(from).link {
+        } else if let ConnectionState::Lost(error) = &self.peer(from).link {
             let outcome = Outcome::failed(error.clone());
             self.complete(id, outcome);
         } else if read {
@@ -163,7 +163,7 @@ impl EngineState {
         }
     }
 
-    /// All bytes of a rendezvous message are here.
+    /// Ends a rendezvous message, all of whose bytes have arrived.
     pub(super) fn finish_fetch(&mut self, id: RequestId, tell_sender: bool) {
         let Some(request) = self.requests.get(id) else {
             return;
@@ -183,7 +183,7 @@ impl EngineState {
         self.complete(id, arrived.outcome());
     }
 
-    /// `Done`: the receiver has all it wants of a send.
+    /// Handles `Done`: the receiver has all that it needs of a send.
     pub(in crate::engine) fn on_done(&mut self, from: PeerIndex, sender: u64) -> bool {
         let id = RequestId::from_u64(sender);
         let Some(request) = self.requests.get_mut(id) else {

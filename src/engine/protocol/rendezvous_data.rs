@@ -4,15 +4,16 @@ use crate::base::bytes::RawBytes;
 use crate::base::error::Result;
 use crate::engine::peer::Stream;
 use crate::engine::protocol::pipelined::piece;
-use crate::engine::request::{ReceiveStage, ReceiveWork, RequestId, SendStage, Work};
+use crate::engine::request::{Outcome, ReceiveStage, ReceiveWork, RequestId, SendStage, Work};
 use crate::engine::transmit::{Body, Words, hand};
 use crate::engine::wire::{FLAG_PIPELINED, HEADER_BYTES, Header, MessageKind};
 use crate::engine::{Engine, EngineState, Operation};
+use crate::err;
 use crate::identity::PeerIndex;
 use crate::lane::Sent;
 
-/// What the payload of a `Cts` says: how many bytes the receiver wants in all, and up to where it wants them now. It
-/// grants the rest bit by bit, by further `Cts` messages.
+/// The payload of a `Cts`: how many bytes the receiver wants in all, and how far it wants them now. It grants the rest
+/// step by step, by further `Cts` messages.
 #[derive(Clone, Copy)]
 pub(in crate::engine) struct Grant {
     limit: u64,
@@ -40,9 +41,9 @@ impl Grant {
     }
 }
 
-/// What became of a frame.
+/// The outcome of sending a frame.
 pub(in crate::engine) enum Frame {
-    /// It went; the stream, if more is to come.
+    /// It was sent; the stream, if more is to come.
     Sent(Option<Stream>),
     /// The lane can't take it now.
     Again(Stream),
@@ -64,7 +65,7 @@ impl Engine {
         let most = ((limits.message - HEADER_BYTES) as u64).min(stream.granted - stream.next);
         let len = most.min(piece(stream.next, stream.end, limits.piece as u64)) as usize;
         let header = peer.header(
-            state.me,
+            state.name.rank,
             Words {
                 kind: MessageKind::DATA,
                 flags: if stream.pipelined { FLAG_PIPELINED } else { 0 },
@@ -73,14 +74,13 @@ impl Engine {
                 arg: stream.next,
             },
         );
-        // SAFETY: the memory of a send that has not ended is valid, and `next + len` is within it.
-        let body = match unsafe { work.memory.slice(stream.next, len) } {
+        let body = match work.memory.piece(stream.next, len) {
             Some(bytes) => Body::Lasting(bytes),
             None if HEADER_BYTES + len <= limits.buffered => Body::Packed(&work.memory, stream.next, len),
             None => {
                 let mut bytes = state.spare.pop().unwrap_or_default();
                 bytes.resize(len, 0);
-                // SAFETY: as above.
+                // SAFETY: the memory of a send that has not ended is valid.
                 unsafe { work.memory.pack(stream.next, &mut bytes[..]) };
                 Body::Owned(bytes)
             }
@@ -131,7 +131,7 @@ impl Engine {
 }
 
 impl EngineState {
-    /// `Cts`: the receiver wants the data as `Data`, as much as it grants.
+    /// Handles `Cts`: the receiver wants the data as `Data` messages, as much as it grants.
     pub(in crate::engine) fn on_cts(
         &mut self,
         from: PeerIndex,
@@ -144,12 +144,14 @@ impl EngineState {
         };
         let id = RequestId::from_u64(sender);
         let Some(request) = self.requests.get_mut(id) else {
+            self.reply(from, MessageKind::GONE, 0, receiver, &[]);
             return true;
         };
         let Work::Send(work) = &mut request.work else {
             return false;
         };
         if work.failed.is_some() {
+            self.reply(from, MessageKind::GONE, 0, receiver, &[]);
             return true;
         }
         if work.peer != from || granted == 0 || granted > limit || limit > work.memory.len() {
@@ -162,7 +164,7 @@ impl EngineState {
                 next,
                 end,
             } if same == receiver && end == limit && granted > next => next,
-            // Not all that was granted has gone: the stream goes on for longer.
+            // Not all that was granted before has been sent: the stream goes on.
             SendStage::Streaming => {
                 let streams = &mut self.peer(from).streams;
                 let stream = streams
@@ -190,8 +192,33 @@ impl EngineState {
         true
     }
 
+    /// `Gone`: the send whose data this process has asked for was given up.
+    pub(in crate::engine) fn on_gone(&mut self, from: PeerIndex, receiver: u64) -> bool {
+        let id = RequestId::from_u64(receiver);
+        let request = self.requests.get(id);
+        let Some(request) = request.filter(|request| request.outcome.is_none()) else {
+            return true;
+        };
+        let Work::Receive(ReceiveWork {
+            stage: ReceiveStage::Fetching(fetch),
+            ..
+        }) = &request.work
+        else {
+            return false;
+        };
+        if fetch.peer != from || fetch.key.is_some() {
+            return false;
+        }
+        let rank = fetch.envelope.source;
+        self.complete(
+            id,
+            Outcome::failed(err!(Other, "rank {rank} has given up the send of this message")),
+        );
+        true
+    }
+
     /// How many bytes of a rendezvous message from a peer may be under way as `Data` messages. Its lane may not be known
-    /// yet: then the least of all.
+    /// yet: then the smallest such number of all lanes.
     pub(super) fn window_bytes(&mut self, from: PeerIndex) -> u64 {
         let lane = self.peer(from).lane;
         let message = match self.limits.get(lane) {
@@ -201,8 +228,8 @@ impl EngineState {
         self.window * message as u64
     }
 
-    /// A part of a rendezvous message arrived.
-    pub(in crate::engine) fn on_data(&mut self, header: &Header, payload: RawBytes) -> bool {
+    /// Handles a part of a rendezvous message.
+    pub(in crate::engine) fn on_data(&mut self, header: &Header<PeerIndex>, payload: RawBytes) -> bool {
         let window = self.window_bytes(header.src);
         let id = RequestId::from_u64(header.context);
         let Some(request) = self
@@ -210,7 +237,7 @@ impl EngineState {
             .get_mut(id)
             .filter(|request| request.outcome.is_none())
         else {
-            // Given up: nobody wants it.
+            // Abandoned: the bytes are not needed.
             return true;
         };
         let Work::Receive(ReceiveWork {

@@ -1,8 +1,8 @@
-//! Rendezvous by read: the sender has registered its memory and told the key in `Rts`; the receiver reads it and says `Done`.
+//! Rendezvous by read: the sender has registered its memory and sent the key in `Rts`; the receiver reads it and sends `Done`.
 
 use crate::base::error::Result;
 use crate::data::pieces::total;
-use crate::engine::peer::Link;
+use crate::engine::peer::ConnectionState;
 use crate::engine::protocol::rendezvous_data::Grant;
 use crate::engine::request::{Outcome, ReceiveStage, ReceiveWork, RequestId, Work};
 use crate::engine::wire::MessageKind;
@@ -11,7 +11,7 @@ use crate::err;
 use crate::identity::PeerIndex;
 use crate::lane::Sent;
 
-/// A message is read into so many pieces of memory at a time.
+/// The number of pieces of memory that a message is read into at a time.
 pub(in crate::engine) const READ_PIECES: usize = 1024;
 
 impl Engine {
@@ -45,11 +45,11 @@ impl Engine {
                 continue;
             };
             match &peer.link {
-                Link::Up if full & 1 << (peer.lane % 64) == 0 => {}
+                ConnectionState::Up if full & 1 << (peer.lane % 64) == 0 => {}
                 // Those that wait when a peer is lost are failed there.
-                Link::Lost(_) => continue,
-                // Full, or its card is on the way, which `fetch` has asked for.
-                Link::Up | Link::Unknown | Link::LookingUp => {
+                ConnectionState::Lost(_) => continue,
+                // The lane is full, or the peer's card, for which `fetch` has asked, has not come.
+                ConnectionState::Up | ConnectionState::Unknown | ConnectionState::LookingUp => {
                     state.reads.push_back(id);
                     continue;
                 }
@@ -74,7 +74,7 @@ impl Engine {
                 Ok(Sent::Done) => {
                     state.operations.remove(token);
                     state.read_ended(id, Ok(bytes));
-                    // What is still missing of it comes at once.
+                    // The rest of it is read at once.
                     left += usize::from(state.reads.front() == Some(&id));
                 }
                 Err(error) => {
@@ -90,8 +90,8 @@ impl Engine {
 }
 
 impl EngineState {
-    /// How long the runs of memory have to be on average for a read from a peer to go into them. Its lane may not be known yet:
-    /// then the least of all, and `Engine::start_reads` decides.
+    /// How long the runs of memory have to be on average for a read from a peer into them. Its lane may not be known yet:
+    /// then the smallest such length of all lanes, and `Engine::start_reads` decides.
     pub(super) fn read_run(&mut self, from: PeerIndex) -> u64 {
         let lane = self.peer(from).lane;
         match self.limits.get(lane) {
@@ -105,7 +105,7 @@ impl EngineState {
         }
     }
 
-    /// A read of remote memory came to its end: so many bytes. Where it failed, the data is asked for instead.
+    /// Handles the end of a read of remote memory, of this many bytes. If it failed, the data is asked for instead.
     pub(in crate::engine) fn read_ended(&mut self, id: RequestId, result: Result<u64>) {
         let Some(request) = self.requests.get_mut(id) else {
             return;
@@ -126,7 +126,7 @@ impl EngineState {
         }
         let (from, sender, reads) = (fetch.peer, fetch.sender, fetch.key.is_some());
         let grant = Grant::new(fetch.limit, fetch.granted);
-        if let Link::Lost(error) = &self.peer(from).link {
+        if let ConnectionState::Lost(error) = &self.peer(from).link {
             let outcome = Outcome::failed(error.clone());
             return self.complete(id, outcome);
         }

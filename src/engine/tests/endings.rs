@@ -1,4 +1,4 @@
-//! How requests end that nobody waits for, and what counts as over.
+//! How requests end that are not waited for, and what counts as ended.
 
 use super::*;
 
@@ -39,15 +39,47 @@ fn a_send_that_is_given_up_has_ended_and_sends_no_more() {
         let bytes: usize = heard.iter().map(|(_, payload)| payload.len()).sum();
         assert_eq!(bytes as u64, granted);
         assert_eq!(scene.engine.is_complete(other), Some(granted == LEN as u64));
-        // An answer that comes late finds nothing, and does no harm.
+        // A receiver that asks for its data is answered that there is none.
         let grant = Grant::new(LEN as u64, LEN as u64).encode();
         scene.says(MessageKind::CTS, 0, (0, 7, given_up.to_u64()), &grant);
-        assert!(!scene.is_lost() && scene.heard().is_empty());
+        let heard = scene.heard();
+        let answers: Vec<_> = heard
+            .iter()
+            .map(|(header, _)| (header.kind, header.arg))
+            .collect();
+        assert!(
+            !scene.is_lost() && answers == [(MessageKind::GONE, 7)],
+            "{answers:?}"
+        );
     }
 }
 
 #[test]
-fn a_send_that_is_given_up_is_exposed_no_more() {
+fn a_receive_whose_send_was_given_up_ends_with_an_error() {
+    let mut scene = without_reads();
+    let mut buffer = vec![0; LEN];
+    let id = scene.post(6, Memory::of_mut(&mut buffer));
+    scene.announces(0, 6, LEN as u64);
+    scene.heard();
+    scene.says(MessageKind::GONE, 0, (0, 0, id.to_u64()), &[]);
+    let error = scene
+        .engine
+        .take(id)
+        .expect("it has ended")
+        .error
+        .expect("an error");
+    assert!(error.message.contains("given up"), "{error:?}");
+    // It may come twice; but not for a receive that has asked for nothing.
+    scene.says(MessageKind::GONE, 0, (0, 0, id.to_u64()), &[]);
+    assert!(!scene.is_lost());
+    let id = scene.post(6, Memory::of_mut(&mut buffer));
+    scene.says(MessageKind::GONE, 0, (0, 0, id.to_u64()), &[]);
+    assert!(scene.is_lost());
+    scene.engine.abandon(id);
+}
+
+#[test]
+fn a_send_that_is_given_up_is_deregistered() {
     let data = pattern(LEN);
     let mut scene = Scene::new(|_| ());
     let id = scene.send(5, Memory::of(&data));
@@ -252,7 +284,7 @@ fn with_a_lane_its_peers_are_lost_and_no_others() {
         .expect("an error");
     assert!(error.message.contains("the lane is broken"), "{error}");
     let mine = scene.engine.state.peer(ME).link.clone();
-    assert_eq!(mine, Link::Up, "the way to itself");
+    assert_eq!(mine, ConnectionState::Up, "the way to itself");
 }
 
 #[test]
@@ -334,7 +366,7 @@ fn a_receive_that_waits_to_read_is_given_up() {
 
 #[test]
 fn who_is_not_connected_is_wanted() {
-    let mut scene = Scene::of_intruders();
+    let mut scene = Scene::without_card();
     assert!(!scene.engine.has_wanted());
     let id = scene.send(5, Memory::empty());
     assert!(scene.engine.has_wanted());
@@ -346,7 +378,7 @@ fn who_is_not_connected_is_wanted() {
     assert_eq!(scene.engine.is_complete(id), Some(true));
 }
 
-/// One that pushes messages of up to 2,500 bytes, whose pieces the lane does not take now.
+/// An engine that pipelines messages of up to 2,500 bytes, whose pieces the lane does not accept now.
 fn held_up() -> Scene {
     let scene = Scene::new(|limits| {
         (limits.eager, limits.pipelined) = (100, 2500);
@@ -356,7 +388,7 @@ fn held_up() -> Scene {
     scene
 }
 
-/// What is pipelined is not long: each goes whole before the next begins, and only so many are begun at once.
+/// Pipelined messages are not long: each is sent whole before the next begins, and only a limited number is begun at once.
 #[test]
 fn pipelined_messages_go_one_after_the_other_and_a_fifth_is_asked_for() {
     let data = pattern(2500);
@@ -722,7 +754,7 @@ fn of_a_lost_peer_no_half_message_is_left() {
         match receive {
             Some(id) => assert!(scene.engine.take(id).expect("it has ended").error.is_some()),
             None => {
-                // Whoever asks for it is told.
+                // A call that asks for it gets the error.
                 let received = scene.engine.probe_out(&Pattern {
                     context: CONTEXT,
                     source: Some(PEER.number()),

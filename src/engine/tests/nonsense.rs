@@ -1,4 +1,4 @@
-//! Answers of a peer that make no sense: it is given up, and neither sent nor taken back what it did not ask for.
+//! Answers of a peer that make no sense: the connection to it is closed, and it gets nothing that was not asked for properly.
 
 use super::*;
 use crate::engine::protocol::pipelined::PIPELINED_MAX;
@@ -7,7 +7,7 @@ const LEN: usize = 5000;
 /// The peer's request.
 const RECEIVER: u64 = 7;
 
-/// A long message that waits for the peer's word, as it can't be read.
+/// A long message that waits for the peer's `Cts`, as it can't be read.
 fn rendezvous(data: &[u8]) -> (Scene, RequestId) {
     let mut scene = Scene::new(|limits| limits.rma = false);
     let id = scene.send(5, Memory::of(data));
@@ -100,13 +100,19 @@ fn a_grant_for_what_is_no_such_send() {
     let data = pattern(LEN);
     let mut buffer = [0; 10];
     let (mut scene, id) = rendezvous(&data);
-    // What is gone may have been asked for before: nothing comes of it.
+    // What is gone may have been asked for before: the receiver learns that.
     let gone = RequestId {
         generation: id.generation + 1,
         ..id
     };
     grant(&mut scene, RECEIVER, gone, 1000, 1000);
-    assert!(!scene.is_lost() && scene.heard().is_empty());
+    let heard = scene.heard();
+    let answers: Vec<_> = heard
+        .iter()
+        .map(|(header, _)| (header.kind, header.arg))
+        .collect();
+    assert_eq!(answers, [(MessageKind::GONE, RECEIVER)]);
+    assert!(!scene.is_lost());
     let receive = scene.post(5, Memory::of_mut(&mut buffer));
     grant(&mut scene, RECEIVER, receive, 1, 1);
     assert!(scene.is_lost());
@@ -168,7 +174,7 @@ fn an_answer_to_a_cancel() {
     assert!(scene.is_lost());
 }
 
-/// Who has asked for the bytes has not given the message back.
+/// A receiver that has asked for the bytes has not agreed to a cancel.
 #[test]
 fn a_message_that_is_being_fetched_can_not_have_been_given_back() {
     let data = pattern(LEN);
@@ -189,7 +195,7 @@ fn a_message_that_is_being_fetched_can_not_have_been_given_back() {
     }
 }
 
-/// Who reads the bytes says when it has them; who has them sent says nothing.
+/// A receiver that reads the bytes sends `Done` when it has them; one that gets them as `Data` sends nothing.
 #[test]
 fn an_end_that_is_not_due() {
     let data = pattern(LEN);
@@ -231,15 +237,15 @@ fn a_word_of_having_taken_what_was_not_sent() {
     }
 }
 
-/// A message of another job, or of nobody: no peer is to blame, and none is given up.
+/// A message with a wrong token or sender: no peer is responsible, and no connection is closed.
 #[test]
-fn a_message_of_a_intruder() {
+fn a_message_of_an_unauthenticated_sender() {
     let good = Header {
         token: TOKEN,
         kind: MessageKind::EAGER,
         flags: 0,
         ack: 0,
-        src: PEER,
+        src: PEER.number(),
         seq: 0,
         tag: 5,
         context: CONTEXT.bits(),
@@ -250,23 +256,23 @@ fn a_message_of_a_intruder() {
             token: TOKEN + 1,
             ..good
         },
+        Header { src: 3, ..good },
         Header {
-            src: PeerIndex::new(3),
+            src: u32::MAX,
             ..good
         },
+        // A process sends to itself only through its loopback lane.
         Header {
-            src: PeerIndex::new(u32::MAX),
+            src: ME.number(),
             ..good
         },
-        // Who sends to itself does so by the lane to itself.
-        Header { src: ME, ..good },
     ];
     let mut scene = Scene::new(|_| ());
     for header in strange {
         scene.wire.lock().coming.push_back(header.encode().to_vec());
         while scene.engine.progress(false) {}
     }
-    // Half a header, and a kind that there is none of.
+    // Half a header, and a kind that does not exist.
     for bytes in [&good.encode()[..20], &[0xff; 40], &[]] {
         scene.wire.lock().coming.push_back(bytes.to_vec());
         while scene.engine.progress(false) {}
@@ -359,7 +365,7 @@ fn a_piece_that_can_not_be() {
     }
 }
 
-/// Each process has one rank in a communicator, so nobody can send as another one.
+/// Each process has one rank in a communicator, so no process can send as another one.
 #[test]
 fn a_message_in_anothers_name() {
     let liar = PeerIndex::new(2);
@@ -372,7 +378,7 @@ fn a_message_in_anothers_name() {
             kind,
             flags: 0,
             ack: 0,
-            src: liar,
+            src: liar.number(),
             seq: 0,
             tag: 5,
             context: CONTEXT.bits(),
@@ -391,9 +397,10 @@ fn a_message_in_anothers_name() {
         let bytes = [&header.encode()[..], &payload].concat();
         scene.wire.lock().coming.push_back(bytes);
         while scene.engine.progress(false) {}
-        let lost = |scene: &mut Scene, id| matches!(scene.engine.state.peer(id).link, Link::Lost(_));
+        let lost =
+            |scene: &mut Scene, id| matches!(scene.engine.state.peer(id).link, ConnectionState::Lost(_));
         assert!(lost(&mut scene, liar) && !lost(&mut scene, PEER), "{kind:?}");
-        // Whom it was meant for still gets it.
+        // The right receive still gets it.
         assert_eq!(scene.engine.is_complete(id), Some(false));
         scene.eager(5, &[7; 10]);
         assert_eq!(scene.engine.take(id).expect("it has ended").error, None);
@@ -401,7 +408,7 @@ fn a_message_in_anothers_name() {
     }
 }
 
-/// A lane that tells of the loss of somebody who is none of the job's.
+/// A lane that reports the loss of a process that is not of this job.
 #[test]
 fn a_loss_of_nobody() {
     let mut scene = Scene::new(|_| ());

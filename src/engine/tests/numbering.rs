@@ -1,23 +1,30 @@
-//! Processes of other jobs: whose message it is, the token tells.
+//! Processes of other jobs: the token determines which job a message is from.
 
 use super::*;
+use crate::engine::{LOOPBACK, WINDOW_MIN};
 
 const OTHER_JOB: JobId = JobId(2);
 const OTHER_TOKEN: u64 = 99;
-/// Behind the three of the own job.
+/// Of a communicator of both jobs.
+const SHARED: Context = Context::of_bits(100 << 1);
+/// After the three of this job.
 const OTHER: PeerIndex = PeerIndex::new(3);
 
-/// An eager message as process `rank` sends it that shows this token.
+/// An eager message of process `rank` with this token.
 fn message(token: u64, rank: u32, seq: u32, payload: &[u8]) -> Vec<u8> {
+    message_in(SHARED, token, rank, seq, payload)
+}
+
+fn message_in(context: Context, token: u64, rank: u32, seq: u32, payload: &[u8]) -> Vec<u8> {
     let header = Header {
         token,
         kind: MessageKind::EAGER,
         flags: 0,
         ack: 0,
-        src: PeerIndex::new(rank),
+        src: rank,
         seq,
         tag: 5,
-        context: CONTEXT.bits(),
+        context: context.bits(),
         arg: 0,
     };
     [&header.encode(), payload].concat()
@@ -38,7 +45,7 @@ fn scene() -> Scene {
 fn receive(scene: &mut Scene, peer: PeerIndex) -> Option<Vec<u8>> {
     let mut bytes = [0; 8];
     let pattern = Pattern {
-        context: CONTEXT,
+        context: SHARED,
         source: Some(0),
         tag: Some(5),
     };
@@ -63,7 +70,7 @@ fn the_token_tells_of_which_job_a_rank_is() {
     let mut scene = scene();
     scene.gets(message(OTHER_TOKEN, 1, 0, b"theirs"));
     assert_eq!(receive(&mut scene, OTHER).as_deref(), Some(&b"theirs"[..]));
-    // The same rank of the own job is another process, with numbers of its own.
+    // The same rank of this job is another process, with sequence numbers of its own.
     scene.gets(message(TOKEN, 1, 0, b"ours"));
     assert_eq!(receive(&mut scene, PEER).as_deref(), Some(&b"ours"[..]));
     scene.gets(message(OTHER_TOKEN, 1, 1, b"again"));
@@ -91,7 +98,7 @@ fn each_job_is_told_another_token() {
     let card = scene.engine.card_for(OTHER_JOB).expect("it was admitted");
     assert_eq!((card.token, card.lanes), (OTHER_TOKEN, scene.engine.card().lanes));
     assert_eq!(scene.engine.card_for(JobId(3)), None);
-    // Whoever is admitted again keeps what it was told.
+    // A job that is admitted again keeps its token.
     scene.engine.admit(OTHER_JOB, 1);
     scene.engine.admit(JOB, 2);
     assert_eq!(
@@ -107,7 +114,7 @@ fn messages_to_another_job_name_this_process_by_its_own_rank() {
     let send = Send {
         peer: OTHER,
         envelope: Envelope {
-            context: CONTEXT,
+            context: SHARED,
             source: 0,
             tag: 5,
         },
@@ -130,9 +137,54 @@ fn messages_to_another_job_name_this_process_by_its_own_rank() {
     };
     assert_eq!(
         (header.token, header.src, &payload[..]),
-        (1234, ME, &b"to them"[..])
+        (1234, ME.number(), &b"to them"[..])
     );
     assert!(scene.engine.take(id.expect("a request")).is_some());
+}
+
+/// `MPI_COMM_WORLD` has the same context in all jobs, but it is not the same communicator.
+#[test]
+fn another_job_has_no_business_in_the_world_of_this_one() {
+    for context in [
+        Context::WORLD,
+        Context::WORLD.collective(),
+        Context::SELF,
+        Context::NONE,
+    ] {
+        let mut scene = scene();
+        scene.gets(message_in(context, OTHER_TOKEN, 1, 0, b"hello"));
+        let peer = scene.engine.state.peers.get(OTHER).expect("it was met");
+        assert!(matches!(peer.link, ConnectionState::Lost(_)), "{context:?}");
+        assert_eq!(scene.engine.state.unexpected.len(), 0);
+    }
+}
+
+/// The window is the same on both sides, whatever the sizes of their jobs: it does not depend on them.
+#[test]
+fn the_window_between_jobs_is_the_least() {
+    let mut scene = Scene::new(|limits| limits.queue = 1000);
+    let lane = LOOPBACK + 1;
+    let windows = [ME, PEER, OTHER].map(|peer| scene.engine.state.window_of(peer, lane));
+    assert_eq!(windows[1..], [500, WINDOW_MIN as u32]);
+    scene.engine.admit(OTHER_JOB, OTHER_TOKEN);
+    let name = ProcessName {
+        job: OTHER_JOB,
+        rank: 1,
+    };
+    scene.engine.place(name, OTHER);
+    let due = |scene: &Scene| {
+        scene
+            .engine
+            .state
+            .peers
+            .get(OTHER)
+            .is_some_and(|peer| peer.flow.due)
+    };
+    for seq in 0..WINDOW_MIN as u32 / 2 {
+        assert!(!due(&scene));
+        scene.gets(message(OTHER_TOKEN, 1, seq, b"hello"));
+    }
+    assert!(due(&scene), "half of the window has come");
 }
 
 /// A message that comes before its turn is that of the same process later.

@@ -1,8 +1,8 @@
 //! Tests: many connections into one endpoint of libfabric's TCP provider, with messages of which only a part has arrived, some
 //! of which never arrive whole.
 //!
-//! The gate has what takes seconds, and fixed seeds. `ci/soak.d/incast` says how many intruders hang up (`WEFT_TEST_INCAST`) and
-//! which lengths messages have (`WEFT_TEST_SEED`).
+//! The normal tests take seconds and use fixed seeds. `ci/soak.d/incast` sets how many unauthenticated senders hang up
+//! (`WEFT_TEST_INCAST`) and a seed for the lengths of messages (`WEFT_TEST_SEED`).
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -30,15 +30,15 @@ fn number_in(variable: &str) -> Option<usize> {
     Some(text.parse().expect("a number"))
 }
 
-/// As many descriptors as the system allows.
+/// Allows this process as many descriptors as the system permits.
 pub(crate) fn raise_descriptors() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).expect("limits can be read");
     setrlimit(Resource::RLIMIT_NOFILE, most, most).expect("the soft limit can be raised");
 }
 
-/// A connection that is made by hand, in the words of libfabric's TCP provider (prov/tcp/src/xnet_proto.h), so that messages can be
-/// sent by halves.
+/// A connection that is made by hand, with the protocol of libfabric's TCP provider (prov/tcp/src/xnet_proto.h), so that
+/// parts of messages can be sent.
 pub(crate) struct Hand(TcpStream);
 
 /// Bytes of a request for a connection, and of its answer.
@@ -48,7 +48,7 @@ impl Hand {
     /// Asks for a connection.
     fn knock(address: SocketAddr) -> Hand {
         let mut socket = TcpStream::connect(address).expect("somebody listens");
-        // Whoever calls is known by the port at which he says that he listens.
+        // The caller is known by the port at which it says that it listens.
         let port = socket.local_addr().expect("a connected socket").port();
         let mut request = [0; REQUEST];
         // The version, a request, and the number of bytes that follow the first 32.
@@ -62,11 +62,11 @@ impl Hand {
         Hand(socket)
     }
 
-    /// Many of them, each of which is let in by who polls at that address.
+    /// Many of them; `poll` makes the process at that address accept each.
     pub fn many(count: usize, address: SocketAddr, poll: &mut dyn FnMut()) -> Vec<Hand> {
         let mut hands = Vec::new();
         while hands.len() < count {
-            // No more at once than wait at a listening socket anywhere.
+            // No more at once than any listening socket keeps waiting.
             let first = hands.len();
             hands.extend((0..100.min(count - first)).map(|_| Hand::knock(address)));
             for hand in &mut hands[first..] {
@@ -88,7 +88,7 @@ impl Hand {
         hands
     }
 
-    /// Says that a message of `len` bytes follows.
+    /// Announces that a message of `len` bytes follows.
     pub fn announce(&mut self, len: usize) {
         let mut header = [0; 16];
         // The version, a plain message, and the bytes of this header.
@@ -122,7 +122,7 @@ impl Receiver {
         address_of(&self.lane)
     }
 
-    /// So many connections to it.
+    /// This many connections to it.
     fn hands(&mut self, count: usize) -> Vec<Hand> {
         Hand::many(count, self.address(), &mut || self.poll())
     }
@@ -152,7 +152,7 @@ impl Receiver {
     }
 }
 
-/// A message that tells its number in its first bytes.
+/// A message with its number in its first bytes.
 fn message(number: usize, len: usize) -> Vec<u8> {
     let mut bytes = pattern(number, len);
     let told = (number as u32).to_le_bytes();
@@ -161,7 +161,7 @@ fn message(number: usize, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Which message that is, after a look at each byte.
+/// The number of a message, after a check of each byte.
 fn number_of(bytes: &[u8]) -> usize {
     let number = u32::from_le_bytes(bytes[..4].try_into().expect("four bytes")) as usize;
     assert!(
@@ -177,20 +177,21 @@ fn halves_of_many_messages_are_overwritten_by_nobody() {
     raise_descriptors();
     let mut receiver = Receiver::new("net");
     let most = receiver.lane.limits().message;
-    // 300 hold a place each, for longer than all others take: of the longest messages some three fit into a buffer.
+    // 300 connections keep a place in use for longer than all others take: about three of the longest messages fit into a
+    // buffer.
     let mut hands = receiver.hands(301);
-    let mut friend = hands.pop().expect("one of them");
+    let mut known_peer = hands.pop().expect("one of them");
     let lens: Vec<usize> = (0..hands.len())
         .map(|at| [most, most - 1, 4096, most / 2, 41][at % 5])
         .collect();
     for (at, hand) in hands.iter_mut().enumerate() {
         hand.announce(lens[at]);
         hand.say(&message(at, lens[at])[..lens[at] / 2]);
-        // In between whole messages go everywhere that is free, or should be.
+        // In between, whole messages fill every place that is free, or should be.
         for round in 0..2 {
             let number = 1000 + at * 2 + round;
-            friend.announce(most - at);
-            friend.say(&message(number, most - at));
+            known_peer.announce(most - at);
+            known_peer.say(&message(number, most - at));
             receiver.poll_until("a whole message", |log| {
                 log.messages.pop().is_some_and(|bytes| {
                     assert_eq!(number_of(&bytes), number);
@@ -199,7 +200,7 @@ fn halves_of_many_messages_are_overwritten_by_nobody() {
             });
         }
     }
-    // The other halves, those of the first last.
+    // The rest of each message, that of the first one last.
     for (at, hand) in hands.iter_mut().enumerate().rev() {
         hand.say(&message(at, lens[at])[lens[at] / 2..]);
     }
@@ -215,105 +216,109 @@ fn halves_of_many_messages_are_overwritten_by_nobody() {
 }
 
 #[test]
-fn intruders_who_hang_up_in_the_middle_of_a_message_cost_no_buffers() {
+fn unauthenticated_senders_that_hang_up_in_the_middle_of_a_message_cost_no_buffers() {
     raise_descriptors();
-    let intruders = number_in("WEFT_TEST_INCAST").unwrap_or(250);
+    let senders = number_in("WEFT_TEST_INCAST").unwrap_or(250);
     let mut receiver = Receiver::new("net");
     let most = receiver.lane.limits().message;
-    let mut friend = receiver.hands(1).pop().expect("one");
-    for number in 0..intruders {
-        let mut intruder = receiver.hands(1).pop().expect("one");
+    let mut known_peer = receiver.hands(1).pop().expect("one");
+    for number in 0..senders {
+        let mut sender = receiver.hands(1).pop().expect("one");
         let len = [most, 100, most - 1, 1 << 30, 5000][number % 5];
-        intruder.announce(len);
-        intruder.say(&pattern(number, (len / 2).min(most / 2)));
+        sender.announce(len);
+        sender.say(&pattern(number, (len / 2).min(most / 2)));
         receiver.drain();
-        // A friend's message is behind it, before and after the end of the connection.
+        // A known peer's message is behind it, before and after the end of the connection.
         for round in 0..2 {
             let number = 2 * number + round;
             let len = 100 + number * 517 % (most - 100);
-            friend.announce(len);
-            friend.say(&message(number, len));
-            receiver.poll_until("a friend's message", |log| {
+            known_peer.announce(len);
+            known_peer.say(&message(number, len));
+            receiver.poll_until("a known peer's message", |log| {
                 log.messages.pop().is_some_and(|bytes| {
                     assert_eq!(number_of(&bytes), number);
                     true
                 })
             });
             if round == 0 {
-                let _ = intruder.0.shutdown(std::net::Shutdown::Both);
+                let _ = sender.0.shutdown(std::net::Shutdown::Both);
                 receiver.drain();
             }
         }
     }
     // The first one costs the buffers that were shared then; no later one costs any.
     let count = receiver.lane.receives.count();
-    assert!(count <= 48, "{count} buffers after {intruders} intruders");
+    assert!(count <= 48, "{count} buffers after {senders} senders");
 }
 
-/// Over ofi_rxm a long message is fetched by its receiver. When the sender is gone, ofi_rxm (1.17) keeps the buffer and says nothing.
-/// So each of these intruders costs a buffer or two, as long as one message; but others still find theirs. Of 2.5 the fourth one, whose
-/// message was longer than what was left of a shared buffer, made the next message go behind that buffer's end: `Tuning::shares`.
+/// Over ofi_rxm a long message is fetched by its receiver. When the sender is gone, ofi_rxm (1.17) keeps the buffer
+/// without any report. So each of these senders costs a buffer or two, as long as one message; but others still find
+/// theirs. With 2.5 the fourth such message, which was longer than the rest of a shared buffer, made the next message go
+/// past that buffer's end: `Tuning::shares`.
 #[test]
-fn intruders_who_hang_up_before_a_long_message_is_fetched_hold_nobody_up() {
+fn unauthenticated_senders_that_hang_up_before_a_long_message_is_fetched_hold_nobody_up() {
     raise_descriptors();
     let provider = "tcp;ofi_rxm";
     let mut receiver = Receiver::new(provider);
-    let mut friend = open(provider);
+    let mut known_peer = open(provider);
     let address = receiver.lane.address();
-    friend
+    known_peer
         .connect(PeerIndex::new(0), &address)
         .expect("a good address");
     let bytes = pattern(3, 300_000);
     for number in 0..60 {
-        let mut intruder = open(provider);
-        intruder
+        let mut sender = open(provider);
+        sender
             .connect(PeerIndex::new(0), &address)
             .expect("a good address");
         let start = Instant::now();
-        let (to, context) = (intruder.peers[&0].address, intruder.operations.context(0));
-        // SAFETY: the bytes and the intruder's contexts outlive its endpoint, and the address is one of its vector.
+        let (to, context) = (
+            sender.peers[&PeerIndex::new(0)].address,
+            sender.operations.context(0),
+        );
+        // SAFETY: the bytes and the unauthenticated sender's contexts outlive its endpoint, and the address is one of its vector.
         while unsafe {
-            intruder
+            sender
                 .endpoint
                 .send(bytes.as_ptr(), bytes.len(), std::ptr::null_mut(), to, context)
         } != Ok(Posted::Accepted)
         {
             assert!(start.elapsed() < PATIENCE, "no connection");
             receiver.poll();
-            intruder.poll(&mut Log::default()).expect("polling works");
+            sender.poll(&mut Log::default()).expect("polling works");
         }
         // Some see the fetch begin, some don't.
         for _ in 0..number % 4 {
             receiver.poll();
         }
         // Its endpoint closes, not its domain: what was not fetched is still registered there.
-        std::mem::forget(intruder.domain.clone());
-        drop(intruder);
+        std::mem::forget(sender.domain.clone());
+        drop(sender);
         receiver.drain();
-        // Those that were fetched before the intruder was gone.
+        // Those that were fetched before the sender was gone.
         receiver.log.messages.clear();
         for round in 0..4 {
             let payload = message(4 * number + round, 4000);
             // SAFETY: short enough to be copied.
-            while unsafe { friend.send(PeerIndex::new(0), &payload[..40], &payload[40..], 1) }
+            while unsafe { known_peer.send(PeerIndex::new(0), &payload[..40], Piece::of(&payload[40..]), 1) }
                 != Ok(Sent::Done)
             {
                 receiver.poll();
-                friend.poll(&mut Log::default()).expect("polling works");
+                known_peer.poll(&mut Log::default()).expect("polling works");
             }
-            receiver.poll_until("a friend's message", |log| {
-                friend.poll(&mut Log::default()).expect("polling works");
+            receiver.poll_until("a known peer's message", |log| {
+                known_peer.poll(&mut Log::default()).expect("polling works");
                 log.messages.pop().is_some_and(|bytes| bytes == payload)
             });
         }
     }
     let count = receiver.lane.receives.count();
-    assert!(count <= 48 + 3 * 60, "{count} buffers after 60 intruders");
+    assert!(count <= 48 + 3 * 60, "{count} buffers after 60 senders");
     std::mem::forget(receiver.lane.domain.clone());
 }
 
-/// 300 endpoints send at the same time to one: a key, by which that one reads their memory, and messages of mixed lengths;
-/// and 100 connections have half a message there all the while.
+/// 300 endpoints send at the same time to one: a key, with which that one reads their memory, and messages of mixed lengths;
+/// and 100 connections have an incomplete message there all the while.
 #[test]
 fn three_hundred_endpoints_send_to_one() {
     raise_descriptors();
@@ -370,8 +375,8 @@ fn three_hundred_endpoints_send_to_one() {
             if let Some(bytes) = plans[at].get(next[at]) {
                 let (header, payload) = bytes.split_at(HEADER_BYTES);
                 // SAFETY: the plans outlive the lanes.
-                let sent =
-                    unsafe { sender.send(PeerIndex::new(0), header, payload, 1) }.expect("sending works");
+                let sent = unsafe { sender.send(PeerIndex::new(0), header, Piece::of(payload), 1) }
+                    .expect("sending works");
                 next[at] += usize::from(sent != Sent::Again);
             }
             sender.poll(log).expect("polling works");

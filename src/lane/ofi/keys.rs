@@ -1,7 +1,7 @@
 //! Keys of memory regions, where the provider does not choose them.
 //!
-//! Whoever knows a key can read what it stands for, so keys of registered memory are random: as many bits as the provider
-//! takes.
+//! Whoever knows a key can read the memory that it stands for, so keys of registered memory are random, with as many bits
+//! as the provider takes.
 
 use std::collections::HashSet;
 
@@ -58,7 +58,7 @@ impl Keys {
         self.used.len()
     }
 
-    /// Gives a key back.
+    /// Frees a key.
     pub(super) fn free(&mut self, key: u64) {
         self.used.remove(&key);
     }
@@ -70,7 +70,7 @@ impl Keys {
     }
 }
 
-/// Keys below this one belong to the lane's own buffers, which nobody may read from outside.
+/// Keys below this one belong to the lane's own buffers, which no other process may read.
 const LOCAL_KEYS: u64 = 4096;
 
 /// The key of the lane's own buffer number `index`.

@@ -58,7 +58,7 @@ impl Drop for Pages {
 }
 
 /// Contexts by number. libfabric gets a pointer to one with each operation, uses it as scratch space (`FI_CONTEXT`,
-/// `FI_CONTEXT2`), and gives the pointer back with the completion. This side only takes addresses. Those that are never used
+/// `FI_CONTEXT2`), and returns the pointer with the completion. Weft only uses their addresses. Those that are never used
 /// take no memory.
 pub(super) struct Contexts {
     pages: Pages,

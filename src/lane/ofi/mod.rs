@@ -3,30 +3,38 @@
 //!
 //! Users: [`OfiLane::open`] takes the settings; the rest is [`Lane`].
 //!
-//! Implementation. The budget of the short path is one look-up of the peer, one copy of header and payload into one
+//! Implementation. The budget of the fast path is one look-up of the peer, one copy of header and payload into one
 //! buffer, and `fi_inject`; no system call and no allocation of ours. By size, a message goes
 //!
 //! 1. up to `inject_size`: by `fi_inject`, which copies;
 //! 2. up to `limits.buffered`: through the bounce buffer of an operation slot, so the caller's bytes are free at once;
 //! 3. above: by `fi_sendmsg` with two segments, the header in the slot's bounce buffer and the payload in place. Where
-//!    the provider has no two segments, everything goes by 2.
+//!    the provider does not support two segments, everything is sent by 2.
 //!
-//! The loss of a peer: ofi_rxm reports it with the operations under way; `net` of 1.17 does not, and says again for
-//! ever, as it does for a peer that is merely busy. So the launcher is who notices a death there. With manual progress a
-//! connection comes about only when both sides poll: that a peer does not take anything for long, not even the first
-//! message, says nothing of its life. The user is told where it is ([`Lane::late`]), and it is tried again.
+//! The loss of a peer: ofi_rxm reports it with the operations under way; `net` of 1.17 does not, and returns `FI_EAGAIN`
+//! forever, as it does for a peer that is merely busy. So there the launcher notices a death. With manual progress a
+//! connection is made only while both sides poll: that a peer does not take anything for long, not even the first
+//! message, does not mean that it is dead. The user is told where it is ([`Lane::late`]), and the lane goes on trying.
 //!
-//! What comes off the wire is only handed on: nothing in a message is read here. An unauthenticated sender who connects and sends
-//! junk costs a completion with an error or a message that the engine refuses.
+//! What comes from the network is only passed on: nothing in a message is read here. An unauthenticated sender who
+//! connects and sends junk costs a completion with an error, or a message that the engine refuses.
+//!
+//! - `open`, `tuning`: opening the lane, and sizes for each provider
+//! - `send`, `receive`, `reads`: messages out, messages in, reads of remote memory; `operations`: those under way
+//! - `peers`: whom it talks to; `registered`, `keys`, `memory`: memory that libfabric and peers use
+//! - `shm_name`, `shm_room`: what libfabric's own `shm` provider needs
+//!
+//! What does not belong here: calls of libfabric and the choice of a provider (`system::fabric`), which lanes are opened
+//! (`lane::choose`), and Weft's own shared memory (`lane::shm`).
 
-#[cfg(test)]
-mod apart;
 #[cfg(test)]
 pub(crate) mod incast;
 mod keys;
 mod memory;
 mod open;
 mod operations;
+#[cfg(test)]
+mod other_process;
 mod peers;
 mod reads;
 mod receive;
@@ -73,16 +81,17 @@ const OPERATIONS: usize = 512;
 /// its other work.
 const ROUNDS: usize = 32;
 
-/// After so many polls in a row that found nothing it is looked whether messages wait in sockets for a receive buffer.
+/// After this many polls in a row that found nothing, the lane checks whether messages wait in sockets for a receive
+/// buffer.
 const QUIET: u32 = 16;
 
-/// They do if so many looks in a row find something there. One look may come just before a message is read.
+/// They do if this many checks in a row find something there. A single check may come just before a message is read.
 const LOOKS: u32 = 4;
 
-/// Where the provider asks for registered buffers: so many of the length of a message, for payloads that can't be registered.
+/// Where the provider needs registered buffers: the number of them, each of the length of a message, for payloads that can't be registered.
 const SPARES: usize = 8;
 
-/// The longest single read of remote memory: providers count in 32 bits here and there.
+/// The longest single read of remote memory: some providers count in 32 bits.
 const READ_PART: usize = 1 << 30;
 
 /// The lane over libfabric.
@@ -106,25 +115,25 @@ pub struct OfiLane {
     own_name: Vec<u8>,
     limits: Limits,
     inject_size: usize,
-    /// Nothing is injected: whatever is sent has a completion.
+    /// Nothing is injected: every message has a completion.
     counts_all: bool,
     scratch: Box<[u8]>,
     batch: Batch,
-    peers: HashMap<u32, Peer, FxBuildHasher>,
+    peers: HashMap<PeerIndex, Peer, FxBuildHasher>,
     registrar: Registrar,
     /// Whether buffers of local operations are registered: the provider asks for it, or a test.
     registers_local: bool,
     next_region: u64,
-    /// After so long a peer for which libfabric takes nothing is told of.
+    /// After this time, a peer for which libfabric takes nothing is reported.
     report_after: Option<Duration>,
     sleeps_early: bool,
-    /// To sleep on where the completion queue has no descriptor, though the provider could have one; or to lengthen.
+    /// The sockets: to sleep on where the completion queue has no descriptor, though the provider could have one; or to give long buffers.
     sockets: Option<Sockets>,
     /// Whether connections are given long receive buffers.
     long_receives: bool,
     /// Polls in a row that found nothing.
     quiet: u32,
-    /// Looks in a row that found something in the sockets.
+    /// Checks in a row that found something in the sockets.
     unread: u32,
 }
 
@@ -135,7 +144,7 @@ unsafe impl Send for OfiLane {}
 impl OfiLane {
     /// Opens an endpoint of the provider that the settings (or the order of preference) choose. `local_only`: all
     /// processes of the job are on this machine, so the loopback address will do. `spins`: a wait spins before it sleeps, so
-    /// that there is no need to be woken at once; the descriptor that would do so costs two system calls a message.
+    /// that it need not be woken at once; the descriptor for that costs two system calls a message.
     pub fn open(settings: &Settings, local_only: bool, spins: bool, ledger: &Ledger) -> Result<OfiLane> {
         ledger.time(Phase::Load, fabric::load)?;
         let info = ledger.time(Phase::Ask, || select::choose(settings, local_only))?;
@@ -151,7 +160,7 @@ impl OfiLane {
         })
     }
 
-    /// Gives new connections long receive buffers, where the provider needs them. Whether it does.
+    /// Gives new connections long receive buffers, where the provider needs them. Returns whether it does.
     #[cold]
     fn lengthen(&mut self) -> bool {
         if self.long_receives
@@ -163,7 +172,7 @@ impl OfiLane {
     }
 
     /// A TCP provider that has no buffer for a message leaves it in its socket. If that goes on while nothing comes, then the
-    /// buffers that are posted are all held by messages that have arrived by half.
+    /// buffers that are posted are all held by incomplete messages.
     #[cold]
     fn look_for_waiting_messages(&mut self) -> Result<()> {
         self.quiet = 0;
@@ -193,10 +202,10 @@ impl OfiLane {
         )
     }
 
-    /// What to tell the engine after libfabric said again.
+    /// What to return to the engine after libfabric returned `FI_EAGAIN`.
     #[cold]
     fn again(&mut self, peer: PeerIndex) -> Sent {
-        if let Some(known) = self.peers.get_mut(&peer.number()) {
+        if let Some(known) = self.peers.get_mut(&peer) {
             known.refused();
         }
         Sent::Again
@@ -229,7 +238,7 @@ impl OfiLane {
             }
             return Ok(());
         }
-        // What is neither is a context that this lane never handed out: nothing to do for it.
+        // Any other context was never handed out by this lane: nothing to do for it.
         if let Some(slot) = self.operations.index(context)
             && let Some(operation) = self.operations.end(slot)
         {
@@ -238,7 +247,7 @@ impl OfiLane {
         Ok(())
     }
 
-    /// Tells the engine how an operation ended.
+    /// Reports to the engine how an operation ended.
     fn end(&mut self, operation: Operation, result: Result<()>, sink: &mut dyn Sink) {
         match operation {
             Operation::Free { .. } | Operation::Copied { .. } => {}
@@ -279,8 +288,8 @@ impl OfiLane {
             return self.replenish();
         }
         let Some(slot) = self.operations.index(failure.context) else {
-            // An injected message has no context. libfabric does not say whom it was for; the peer's other
-            // operations, or the launcher, will tell of its death.
+            // An injected message has no context. libfabric does not report its receiver; the peer's other
+            // operations, or the launcher, will report its death.
             return Ok(());
         };
         let Some(operation) = self.operations.end(slot) else {
@@ -299,10 +308,10 @@ impl OfiLane {
         };
         let copied = matches!(operation, Operation::Copied { .. } | Operation::Spared { .. });
         self.end(operation, Err(error.clone()), sink);
-        // A copied message was reported as sent, so its loss is the peer's loss whatever the reason is.
+        // A copied message was reported as sent, so if it is lost, the peer counts as lost whatever the reason is.
         if let Some(peer) = peer
             && (copied || failure.error.is_unreachable())
-            && let Some(known) = self.peers.get_mut(&peer.number())
+            && let Some(known) = self.peers.get_mut(&peer)
             && !std::mem::replace(&mut known.lost, true)
         {
             sink.peer_lost(peer, error);
@@ -338,7 +347,7 @@ impl Lane for OfiLane {
                 peer.number()
             )
         })?;
-        self.peers.insert(peer.number(), Peer::new(number, name));
+        self.peers.insert(peer, Peer::new(number, name));
         if let Some((sockets, address)) = self.sockets.as_mut().zip(fabric::socket_address(name)) {
             sockets.add(address);
         }
@@ -346,10 +355,13 @@ impl Lane for OfiLane {
     }
 
     #[inline]
-    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: &[u8], token: u64) -> Result<Sent> {
-        let len = header.len() + payload.len();
+    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: Piece, token: u64) -> Result<Sent> {
+        let len = header.len() + payload.len;
         if len <= self.limits.buffered {
-            return self.send_short(peer, header, payload.len(), |to| to.copy_from_slice(payload));
+            return self.send_short(peer, header, payload.len, |to| {
+                // SAFETY: the caller says that the payload is readable.
+                to.fill_from(unsafe { payload.bytes() });
+            });
         }
         if len > self.limits.message || header.len() > self.limits.buffered {
             return Err(err!(
@@ -370,7 +382,7 @@ impl Lane for OfiLane {
         len: usize,
         fill: &mut dyn FnMut(RawRoom),
     ) -> Result<Sent> {
-        self.send_short(peer, header, len, |into| fill(into.into()))
+        self.send_short(peer, header, len, fill)
     }
 
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<bool> {
@@ -415,7 +427,7 @@ impl Lane for OfiLane {
     }
 
     unsafe fn register(&mut self, pieces: &[Piece]) -> Result<(Region, RemoteKey)> {
-        let &[Piece { address, len }] = pieces else {
+        let &[piece] = pieces else {
             return Err(err!(
                 Intern,
                 "the lane {} registers one piece at a time",
@@ -425,16 +437,16 @@ impl Lane for OfiLane {
         // SAFETY: the caller keeps the memory valid until `deregister`, at which the region ends.
         let registered = unsafe {
             self.registrar
-                .register(&self.domain, &self.endpoint, address, len, Access::RemoteRead)
+                .register(&self.domain, &self.endpoint, piece, Access::RemoteRead)
         }?;
         let key = RemoteMemory {
             key: registered.region.key(),
             base: if self.info.addresses_virtual() {
-                address as u64
+                piece.address as u64
             } else {
                 0
             },
-            len: len as u64,
+            len: piece.len as u64,
         };
         self.next_region += 1;
         self.registered.insert(self.next_region, registered);
@@ -465,7 +477,7 @@ impl Lane for OfiLane {
                 self.provider
             ));
         }
-        let Some(address) = self.peers.get(&peer.number()).map(|known| known.address) else {
+        let Some(address) = self.peers.get(&peer).map(|known| known.address) else {
             return Err(self.unknown(peer));
         };
         if len == 0 {
@@ -485,13 +497,8 @@ impl Lane for OfiLane {
             for piece in into {
                 // SAFETY: the caller keeps the targets valid until the completion, at which the regions end.
                 let region = unsafe {
-                    self.registrar.register(
-                        &self.domain,
-                        &self.endpoint,
-                        piece.address,
-                        piece.len,
-                        Access::ReadInto,
-                    )
+                    self.registrar
+                        .register(&self.domain, &self.endpoint, *piece, Access::ReadInto)
                 };
                 match region {
                     Ok(region) => read.regions.push(region),
@@ -532,12 +539,12 @@ impl Lane for OfiLane {
     }
 
     fn place(&self, peer: PeerIndex) -> Option<String> {
-        Some(self.peers.get(&peer.number())?.place(&self.info))
+        Some(self.peers.get(&peer)?.place(&self.info))
     }
 
     fn late(&mut self, peer: PeerIndex) -> Option<String> {
         let limit = self.report_after?;
-        let known = self.peers.get_mut(&peer.number())?;
+        let known = self.peers.get_mut(&peer)?;
         known.is_late(limit, Instant::now()).then(|| {
             let hint = match fabric::socket_address(&self.own_name) {
                 Some(_) => ": WEFT_INTERFACE names another network interface",
@@ -545,7 +552,7 @@ impl Lane for OfiLane {
             };
             format!(
                 "libfabric has taken no message for process {} for {} s. It is at {}, this process at {}. That goes on as \
-                 soon as process {} calls MPI again: it may be computing, or stopped. Else its address can't be reached from \
+                 soon as process {} calls MPI again: it may be computing, or stopped. Otherwise its address can't be reached from \
                  here{hint}",
                 peer.number(),
                 limit.as_secs(),

@@ -36,7 +36,7 @@ impl OfiLane {
             ordered: info.is_ordered() && (info.completes_in_order() || tuning.short_messages_in_order),
             rma: settings.rma && info.has_rma(),
             rma_from: tuning.rma_from,
-            // One operation reads as much as one message carries; and a registration is dear.
+            // One operation reads as much as one message carries; and a registration is expensive.
             read_run: if registers_local {
                 tuning.rma_from
             } else {

@@ -5,6 +5,7 @@ use std::ffi::c_void;
 
 use super::memory::{Contexts, Pages};
 use super::registered::Registered;
+use crate::base::bytes::{RawBytes, RawRoom};
 use crate::base::error::Result;
 use crate::identity::PeerIndex;
 
@@ -15,30 +16,30 @@ pub(super) enum Operation {
         /// Its number, or the count of slots for the end.
         next: usize,
     },
-    /// A message that was copied; nobody waits for it.
+    /// A message that was copied; nothing waits for it.
     Copied {
-        /// Where it goes.
+        /// The receiver.
         peer: PeerIndex,
     },
-    /// A message that was copied to a spare buffer; nobody waits for it.
+    /// A message that was copied to a spare buffer; nothing waits for it.
     Spared {
-        /// Where it goes.
+        /// The receiver.
         peer: PeerIndex,
         /// The buffer.
         spare: Spare,
     },
     /// A message whose payload is the engine's; its header is in the slot's bounce buffer.
     Lent {
-        /// Where it goes.
+        /// The receiver.
         peer: PeerIndex,
-        /// What the engine is told at the end.
+        /// The token to report to the engine at the end.
         token: u64,
         /// The payload's registration, where the provider asks for one.
         region: Option<Registered>,
     },
     /// A part of a remote read.
     Read {
-        /// Which one.
+        /// The index of the read.
         read: u32,
     },
 }
@@ -55,7 +56,7 @@ pub(super) struct Operations {
     contexts: Contexts,
     bounce: Pages,
     stride: usize,
-    /// Those of the spare buffers, behind the slots' ones, that nobody uses.
+    /// The spare buffers, after those of the slots, that are free.
     spares: Vec<Spare>,
     spare_len: usize,
     /// The buffers' registration, for local operations.
@@ -101,7 +102,7 @@ impl Operations {
         (self.free < self.slots.len()).then_some(self.free)
     }
 
-    /// Marks the slot that [`Operations::next`] gave as used.
+    /// Marks the slot that [`Operations::next`] returned as used.
     #[inline]
     pub(super) fn start(&mut self, slot: usize, operation: Operation) {
         debug_assert_eq!(slot, self.free);
@@ -122,24 +123,24 @@ impl Operations {
         Some(std::mem::replace(&mut self.slots[slot], Operation::Free { next }))
     }
 
-    /// A spare buffer that nobody uses: the one that [`Operations::take`] would take.
+    /// A free spare buffer: the one that [`Operations::take`] would take.
     pub(super) fn spare(&self) -> Option<Spare> {
         self.spares.last().copied()
     }
 
-    /// Marks the buffer that [`Operations::spare`] gave as used.
+    /// Marks the buffer that [`Operations::spare`] returned as used.
     pub(super) fn take(&mut self, spare: Spare) {
         let taken = self.spares.pop();
         debug_assert_eq!(taken, Some(spare));
     }
 
-    /// Nobody uses a spare buffer any more.
+    /// Frees a spare buffer.
     pub(super) fn give_back(&mut self, spare: Spare) {
         self.spares.push(spare);
     }
 
-    /// Copies a message into a spare buffer that nobody uses. It must fit, which the caller has checked.
-    pub(super) fn fill_spare(&mut self, Spare(number): Spare, header: &[u8], payload: &[u8]) -> *const u8 {
+    /// Copies a message into a free spare buffer. It must fit, which the caller has checked.
+    pub(super) fn fill_spare(&mut self, Spare(number): Spare, header: &[u8], payload: RawBytes) -> *const u8 {
         let offset = self.slots.len() * self.stride + number * self.spare_len;
         assert!(self.spares.contains(&Spare(number)) && header.len() + payload.len() <= self.spare_len);
         // SAFETY: the buffer is inside the pages, which are mapped for writing, and long enough (asserted); nobody uses it
@@ -148,7 +149,7 @@ impl Operations {
             std::slice::from_raw_parts_mut(self.bounce.base().add(offset), header.len() + payload.len())
         };
         buffer[..header.len()].copy_from_slice(header);
-        buffer[header.len()..].copy_from_slice(payload);
+        RawRoom::from(&mut buffer[header.len()..]).fill_from(payload);
         buffer.as_ptr()
     }
 
@@ -169,7 +170,7 @@ impl Operations {
         self.contexts.pointer(slot)
     }
 
-    /// Copies the header into a free slot's bounce buffer, and lets `payload` write `len` bytes behind it. They must fit,
+    /// Copies the header into a free slot's bounce buffer, and lets `payload` write `len` bytes after it. They must fit,
     /// which the caller has checked.
     #[inline]
     pub(super) fn fill(
@@ -177,18 +178,21 @@ impl Operations {
         slot: usize,
         header: &[u8],
         len: usize,
-        payload: impl FnOnce(&mut [u8]),
+        payload: impl FnOnce(RawRoom),
     ) -> *const u8 {
-        assert!(slot < self.slots.len() && header.len() + len <= self.stride);
+        assert!(
+            matches!(self.slots[slot], Operation::Free { .. }) && header.len() + len <= self.stride,
+            "the slot is free, and the message fits"
+        );
         // SAFETY: the slot's buffer is inside the pages, which are mapped for writing, and long enough (asserted); the slot
-        // is free, so libfabric does not use it, and nobody else has this memory.
+        // is free (asserted), so libfabric does not use it, and nobody else has this memory.
         let buffer = unsafe {
             let at = self.bounce.base().add(slot * self.stride);
             std::slice::from_raw_parts_mut(at, header.len() + len)
         };
         let (head, rest) = buffer.split_at_mut(header.len());
         head.copy_from_slice(header);
-        payload(rest);
+        payload(RawRoom::from(rest));
         buffer.as_ptr()
     }
 }
@@ -221,12 +225,12 @@ mod tests {
     #[test]
     fn spare_buffers_lie_apart_and_come_back() {
         let mut operations = Operations::new(3, 64, 2, 1000).unwrap();
-        let slot = operations.fill(2, &[1; 32], 32, |rest| rest.fill(1));
+        let slot = operations.fill(2, &[1; 32], 32, |rest| rest.fill_from(&[1; 32][..]));
         let first = operations.spare().unwrap();
-        let a = operations.fill_spare(first, &[2; 40], &[2; 960]);
+        let a = operations.fill_spare(first, &[2; 40], RawBytes::from(&[2; 960][..]));
         operations.take(first);
         let second = operations.spare().unwrap();
-        let b = operations.fill_spare(second, &[3; 40], &[3; 960]);
+        let b = operations.fill_spare(second, &[3; 40], RawBytes::from(&[3; 960][..]));
         operations.take(second);
         assert_eq!(operations.spare(), None);
         // SAFETY: the buffers are the operations', and have that many bytes.

@@ -1,4 +1,4 @@
-//! Peers of the lane: their addresses, and since when libfabric takes nothing for them.
+//! Peers of the lane: their addresses, and how long libfabric has taken nothing for them.
 
 use std::time::{Duration, Instant};
 
@@ -8,14 +8,14 @@ use crate::base::error::Result;
 use crate::err;
 use crate::system::fabric::Facts;
 
-/// A process that does not call MPI does not try: of a longer pause so much counts.
+/// A process that does not call MPI does not try: of a longer pause, only this much counts.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// What has been tried in vain.
+/// How long it has been tried in vain.
 struct Tried {
-    /// When, the last time.
+    /// When it was last tried.
     last: Instant,
-    /// For how long.
+    /// How long it has been tried.
     time: Duration,
 }
 
@@ -25,11 +25,11 @@ pub(super) struct Peer {
     pub address: sys::fi_addr_t,
     /// Whether its loss was reported.
     pub lost: bool,
-    /// While libfabric says nothing but again: how long it has been tried.
+    /// While libfabric returns only `FI_EAGAIN`: how long it has been tried.
     refused: Option<Tried>,
     /// Whether the user was told of that.
     told: bool,
-    /// What it published.
+    /// The address that it published.
     name: Box<[u8]>,
 }
 
@@ -51,7 +51,7 @@ impl Peer {
         self.refused = None;
     }
 
-    /// Notes that libfabric said again.
+    /// Notes that libfabric returned `FI_EAGAIN`.
     #[cold]
     pub(super) fn refused(&mut self) {
         self.refused.get_or_insert_with(|| Tried {
@@ -60,7 +60,8 @@ impl Peer {
         });
     }
 
-    /// To be called after each refusal. Whether libfabric has been tried for so long, and said nothing but again; `true` once.
+    /// To be called after each refusal. Whether libfabric has been tried for this long and has returned only `FI_EAGAIN`;
+    /// `true` only once.
     pub(super) fn is_late(&mut self, limit: Duration, now: Instant) -> bool {
         let Some(tried) = self.refused.as_mut().filter(|_| !self.told) else {
             return false;
@@ -71,13 +72,13 @@ impl Peer {
         self.told
     }
 
-    /// Where it is, for reports.
+    /// Its address, for reports.
     pub(super) fn place(&self, facts: &Facts) -> String {
         words(facts, &self.name)
     }
 }
 
-/// An address as peers exchange it: what kind it is, then libfabric's bytes.
+/// An address as peers exchange it: its kind, then libfabric's bytes.
 ///
 /// | bytes | what |
 /// | --- | --- |
@@ -95,7 +96,7 @@ pub(super) fn encode(provider: &str, format: u32, name: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The bytes for `fi_av_insert`, checked: `own` is this process's name, which the peer's must resemble.
+/// The bytes for `fi_av_insert`, checked: `own` is this process's name; the peer's must be of the same kind.
 pub(super) fn decode<'a>(bytes: &'a [u8], provider: &str, format: u32, own: &[u8]) -> Result<&'a [u8]> {
     let malformed = || {
         err!(
@@ -129,7 +130,7 @@ pub(super) fn decode<'a>(bytes: &'a [u8], provider: &str, format: u32, own: &[u8
                     address.port() != 0 && !address.ip().is_unspecified() && !address.ip().is_multicast()
                 })
         }
-        // A C string; its scheme must be ours.
+        // A C string; its scheme must be the same as ours.
         sys::FI_ADDR_STR => {
             let scheme = |text: &[u8]| {
                 text.iter()
@@ -144,7 +145,7 @@ pub(super) fn decode<'a>(bytes: &'a [u8], provider: &str, format: u32, own: &[u8
     if sensible { Ok(name) } else { Err(malformed()) }
 }
 
-/// Words for an address in errors and reports.
+/// The text for an address in errors and reports.
 pub(super) fn words(facts: &Facts, name: &[u8]) -> String {
     match crate::system::fabric::socket_address(name) {
         Some(address) => format!("{} over {}", address, facts.provider()),
@@ -171,7 +172,7 @@ mod tests {
         let mut peer = Peer::new(0, &[]);
         assert!(!peer.is_late(limit, Instant::now()), "nothing was refused");
         peer.refused();
-        // This process computes for an hour: that tells nothing of the peer.
+        // This process computes for an hour: that says nothing about the peer.
         let mut now = Instant::now() + Duration::from_secs(3600);
         assert!(!peer.is_late(limit, now));
         // Now it waits, and tries again all the time.

@@ -15,7 +15,7 @@ use crate::system::fabric::{Endpoint, Posted};
 
 /// One call of [`crate::lane::Lane::read`].
 pub(super) struct Read {
-    /// What the engine is told at the end.
+    /// The token to report to the engine at the end.
     pub token: u64,
     /// Who registered the memory.
     pub peer: PeerIndex,
@@ -31,7 +31,7 @@ pub(super) struct Read {
     len: usize,
     /// The registration of each target, where the provider asks for them.
     pub regions: SmallVec<[Registered; 1]>,
-    /// What is asked for next.
+    /// The offset of the next part to ask for.
     at: Cursor,
     /// Bytes asked for so far.
     issued: usize,
@@ -79,7 +79,7 @@ impl Read {
 /// All reads under way.
 pub(super) struct Reads {
     reads: Slab<Read>,
-    /// Those of which parts are still to be asked for.
+    /// The reads with parts that are still to be asked for.
     unissued: VecDeque<u32>,
     /// The longest single operation in bytes.
     part_max: usize,
@@ -101,13 +101,13 @@ impl Reads {
         }
     }
 
-    /// Whether parts wait to be asked for.
+    /// Whether parts are still to be asked for.
     #[inline]
     pub(super) fn has_unissued(&self) -> bool {
         !self.unissued.is_empty()
     }
 
-    /// Starts a read. `Err` gives it back when nothing could be asked for: with an error, or for want of resources.
+    /// Starts a read. `Err` returns it when nothing could be asked for: with an error, or because resources are missing.
     ///
     /// # Safety
     /// The target stays valid and untouched until the read is over or the endpoint is closed.
@@ -130,7 +130,7 @@ impl Reads {
         Ok(())
     }
 
-    /// Asks for what can be asked for of read `index`.
+    /// Asks for as many parts of read `index` as possible.
     ///
     /// # Safety
     /// As for [`Reads::start`].
@@ -204,7 +204,7 @@ impl Reads {
         Some(self.reads.remove(index))
     }
 
-    /// Who registered what read `index` reads.
+    /// The process that registered the memory that read `index` reads.
     pub(super) fn peer(&self, index: u32) -> Option<PeerIndex> {
         Some(self.reads.get(index)?.peer)
     }

@@ -1,21 +1,26 @@
-//! Receive buffers. As a rule messages share one: libfabric puts message after message into it (`FI_MULTI_RECV`), and gives
-//! it back when there is no room for the longest message left.
+//! Receive buffers. As a rule many messages share one: libfabric puts message after message into it (`FI_MULTI_RECV`),
+//! and releases it when it has no room left for the longest message.
 //!
-//! The hard case: the word that a buffer is given back (`FI_MULTI_RECV` in a completion) can ride on its last message, while
-//! earlier ones are still arriving: a TCP provider reads each message straight into its place, a part whenever a part is there,
-//! so each connection can have half a message in some buffer. So a buffer goes to libfabric again only when every byte up to
-//! the end of its last message is accounted for; until then another one takes its place. There are as many as that takes, about
-//! one for each peer at worst.
+//! The hard case: the notification that a buffer is released (`FI_MULTI_RECV` in a completion) can come with its last
+//! message, while earlier ones are still arriving: a TCP provider reads each message straight into its place, part by
+//! part as parts come, so each connection can have an incomplete message in some buffer. So a buffer is posted again only
+//! when every byte up to the end of its last message is accounted for; until then another one is used instead. There are
+//! as many buffers as that needs, about one for each peer at worst.
 //!
-//! A receive that fails (a connection that ends in the middle of a message) has no length: libfabric's TCP providers say
-//! neither where it was nor how long. Then nobody can tell whether the rest of that buffer still arrives, and it is not used
-//! again. So from the first failure on each new buffer takes one message only: such a receive ends once, well or not, and then
-//! libfabric is done with its buffer. That costs a call of libfabric for each message, and nothing is lost any more.
-//! The same where more buffers than [`SHARED_MOST`] wait for messages to end, whoever they are.
+//! A receive that fails (a connection that ends in the middle of a message) has no length: libfabric's TCP providers
+//! report neither where it was nor how long. Then it is not known whether the rest of that buffer still arrives, and it
+//! is not used again. So from the first failure on, each new buffer takes one message only: such a receive ends once,
+//! with or without an error, and then libfabric no longer uses its buffer. That costs a call of libfabric for each
+//! message, but no more buffers are lost. The same is done where more than [`SHARED_MOST`] buffers wait for messages to
+//! end, whoever sends them.
 //!
-//! Nobody says either that half a message has taken the last room of a buffer. But buffers are filled in the order in which they
-//! were posted: a message in one of them tells that those before it have no room left, and others take their place. And where
-//! bytes stay in the sockets while nothing comes ([`ReceiveBuffers::distrust`]), all are held by halves.
+//! libfabric does not report either that an incomplete message has taken the last room of a buffer. But buffers are
+//! filled in the order in which they were posted: a message in one of them shows that those before it have no room left,
+//! and others are posted instead. And where bytes stay in the sockets while no message comes
+//! ([`ReceiveBuffers::distrust`]), all buffers are held by incomplete messages.
+//!
+//! What does not belong here: what becomes of a message (the lane hands it to the engine), how long and how many buffers are at first
+//! (`tuning`), and finding out that bytes stay in the sockets (the lane, with `system::fabric`).
 
 use std::collections::VecDeque;
 
@@ -27,23 +32,23 @@ use super::memory::{Contexts, Pages};
 use crate::base::error::Result;
 use crate::err;
 
-/// Buffers at most. What there are less of takes no memory, but for addresses.
+/// The most buffers. Those that do not exist take only addresses, no memory.
 const MOST: usize = 1 << 16;
 
-/// Buffers that are shared at most: each of them can be held by one message of a few bytes.
+/// The most shared buffers: a message of a few bytes is enough to hold each of them.
 const SHARED_MOST: usize = 64;
 
-/// Buffers for one message each that are posted, where the provider has room for so many.
+/// How many buffers for one message each are posted, where the provider has room for them.
 const SINGLES: usize = 32;
 
-/// Where a buffer is.
+/// The state of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum BufferState {
     /// With libfabric, for many messages.
     Shared,
     /// With libfabric, for one message.
     Single,
-    /// Given back, with messages that are still arriving, or may be.
+    /// Released by libfabric, with messages that are still arriving, or may be.
     Settling,
     /// Free.
     Idle,
@@ -57,7 +62,7 @@ struct Buffer {
     arrived: usize,
     /// The end of the last message that completed; `usize::MAX`: where the last one ends is not known.
     end: usize,
-    /// Which posting of all this one's last was.
+    /// The number of its last posting, among all postings.
     posting: u64,
 }
 
@@ -74,9 +79,9 @@ pub(super) struct ReceiveBuffers {
     /// Whether new postings are for one message each.
     singles: bool,
     wanted_singles: usize,
-    /// How many buffers with room should be posted, of the kind that `singles` says.
+    /// How many buffers with room should be posted, of the kind that `singles` selects.
     wanted: usize,
-    /// Those, as far as is known, in the order of their postings.
+    /// The buffers with room, as far as is known, in the order of their postings.
     posted: VecDeque<usize>,
     postings: u64,
     /// The posting from which the last message came.
@@ -90,7 +95,7 @@ unsafe impl Send for ReceiveBuffers {}
 pub(super) struct Target<'a> {
     pub endpoint: &'a Rc<Endpoint>,
     pub domain: &'a Rc<Domain>,
-    /// Where regions of new buffers go; `None`: the provider asks for none.
+    /// Where regions of new buffers go; `None`: the provider needs none.
     pub registered: Option<&'a mut Vec<MemoryRegion>>,
 }
 
@@ -121,12 +126,12 @@ impl ReceiveBuffers {
             .filter(|index| *index < self.buffers.len())
     }
 
-    /// The message of a completion; `None` where it lies outside the buffer, which only a broken provider says.
+    /// The message of a completion; `None` where it lies outside the buffer, which only a broken provider reports.
     #[inline]
     pub(super) fn message(&mut self, index: usize, completion: &Completion) -> Option<&[u8]> {
         let buffer = &mut self.buffers[index];
         let offset = match buffer.state {
-            // Providers need not say where the only message of a buffer is.
+            // Providers need not report where the only message of a buffer is.
             BufferState::Single => 0,
             _ => (completion.buffer() as usize).wrapping_sub(buffer.pages.base() as usize),
         };
@@ -140,7 +145,7 @@ impl ReceiveBuffers {
         Some(unsafe { std::slice::from_raw_parts(buffer.pages.base().add(offset), completion.len()) })
     }
 
-    /// Notes that a buffer's message completed, and whether libfabric gives the buffer back. `true`: one is missing.
+    /// Notes that a buffer's message completed, and whether libfabric releases the buffer. `true`: a buffer is missing.
     #[inline]
     pub(super) fn settle(&mut self, index: usize, completion: &Completion) -> bool {
         let buffer = &self.buffers[index];
@@ -167,8 +172,8 @@ impl ReceiveBuffers {
         }
         match state {
             BufferState::Single => self.end(index, BufferState::Idle),
-            // A word that comes by itself says that libfabric is done with the buffer (fi_cq(3)), one that rides on a message
-            // only that it puts no further one there.
+            // A notification that comes alone means that libfabric no longer uses the buffer (fi_cq(3)); one that comes with a message
+            // means only that it puts no further message there.
             BufferState::Shared if released && (complete || !completion.is_receive()) => {
                 self.end(index, BufferState::Idle)
             }
@@ -178,7 +183,7 @@ impl ReceiveBuffers {
         }
     }
 
-    /// A buffer is with libfabric no more, or has no more room.
+    /// Notes that a buffer is no longer with libfabric, or has no more room.
     fn end(&mut self, index: usize, state: BufferState) {
         if self.posted.front() == Some(&index) {
             self.posted.pop_front();
@@ -192,7 +197,7 @@ impl ReceiveBuffers {
         }
     }
 
-    /// Notes that a receive failed, and whether libfabric gives the buffer back.
+    /// Notes that a receive failed, and whether libfabric releases the buffer.
     #[cold]
     pub(super) fn failed(&mut self, index: usize, released: bool) {
         match self.buffers[index].state {
@@ -208,8 +213,8 @@ impl ReceiveBuffers {
         self.share_no_more();
     }
 
-    /// From now on each buffer takes one message. Shared ones that are still posted don't count any more: after a failure it is
-    /// not known whether libfabric still has them (ofi_rxm drops one whose last message fails without a word).
+    /// Makes each new buffer take one message only. Shared ones that are still posted don't count any more: after a failure it is
+    /// not known whether libfabric still has them (ofi_rxm drops one whose last message fails, without any report).
     #[cold]
     pub(super) fn share_no_more(&mut self) {
         if !std::mem::replace(&mut self.singles, true) {
@@ -218,8 +223,8 @@ impl ReceiveBuffers {
         }
     }
 
-    /// Messages wait for a buffer, though some are posted: halves of other messages hold them, of at most one for each of so many
-    /// connections. Others are to be posted.
+    /// Called when messages wait for a buffer though some are posted: incomplete messages hold all that are posted, at
+    /// most one for each connection. Others are to be posted.
     #[cold]
     pub(super) fn distrust(&mut self, connections: usize) {
         self.share_no_more();
@@ -228,7 +233,7 @@ impl ReceiveBuffers {
         }
     }
 
-    /// What libfabric names a buffer by.
+    /// The context by which libfabric names a buffer.
     #[cfg(test)]
     pub(super) fn context_of(&self, index: usize) -> *mut c_void {
         self.contexts.pointer(index)
@@ -290,7 +295,7 @@ impl ReceiveBuffers {
             }
             self.idle.push(index);
             match posted {
-                // shm says ENOMEM, before it has taken the buffer, while messages that wait use up its entries.
+                // shm returns ENOMEM, before it has taken the buffer, while messages that wait use up its entries.
                 Err(error) if error.code != libc::ENOMEM || self.posted.is_empty() => {
                     return Err(error.into());
                 }
@@ -300,7 +305,7 @@ impl ReceiveBuffers {
         Ok(())
     }
 
-    /// Adds a buffer, which the caller has to post or to put to those that are idle.
+    /// Adds a buffer, which the caller has to post or to add to the free ones.
     fn add(&mut self, target: &mut Target<'_>) -> Result<usize> {
         if !self.singles && self.buffers.len() == SHARED_MOST {
             self.share_no_more();
@@ -308,7 +313,7 @@ impl ReceiveBuffers {
         if self.buffers.len() == MOST {
             return Err(err!(
                 Other,
-                "all {MOST} receive buffers are held by messages that arrived by half"
+                "all {MOST} receive buffers are held by incomplete messages"
             ));
         }
         let pages = Pages::map(if self.singles { self.message } else { self.size })?;

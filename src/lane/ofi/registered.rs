@@ -1,25 +1,27 @@
-//! Registered memory of others: payloads of sends, targets of reads, and what peers may read.
+//! Registrations of memory that is not the lane's: payloads of sends, targets of reads, and what peers may read.
 
 use std::rc::Rc;
 
 use super::keys::Keys;
 use crate::base::error::Result;
+use crate::data::kind::MemoryKind;
+use crate::data::pieces::Piece;
 use crate::err;
 use crate::lane::RemoteKey;
 use crate::system::fabric::{Access, Domain, Endpoint, MemoryRegion};
 
-/// A region, and the key to give back when it ends.
+/// A region, and the key to free when it ends.
 pub(super) struct Registered {
     pub region: MemoryRegion,
     key: Option<u64>,
 }
 
-/// Registers memory as the provider wants it.
+/// Registers memory as the provider needs it.
 pub(super) struct Registrar {
     keys: Keys,
     provider_chooses: bool,
-    /// Stands for a provider by which no more memory may be locked: of so many payloads of sends it registers one, and says
-    /// what `ibv_reg_mr` says of the others.
+    /// For tests: simulates a limit of locked memory. Of this many payloads of sends one is registered, and the others
+    /// fail as `ibv_reg_mr` does.
     #[cfg(test)]
     pub registers_one_in: Option<u32>,
     #[cfg(test)]
@@ -27,7 +29,7 @@ pub(super) struct Registrar {
 }
 
 impl Registrar {
-    /// For a provider whose keys have `key_bytes` bytes, and who chooses them itself or not.
+    /// For a provider whose keys have `key_bytes` bytes, and which chooses them itself or not.
     pub(super) fn new(key_bytes: usize, provider_chooses: bool) -> Registrar {
         Registrar {
             keys: Keys::new(key_bytes),
@@ -54,8 +56,7 @@ impl Registrar {
         &mut self,
         domain: &Rc<Domain>,
         endpoint: &Rc<Endpoint>,
-        address: *const u8,
-        len: usize,
+        memory: Piece,
         access: Access,
     ) -> Result<Registered> {
         #[cfg(test)]
@@ -72,6 +73,8 @@ impl Registrar {
         } else {
             Some(self.keys.take()?)
         };
+        let MemoryKind::System = memory.kind;
+        let (address, len) = (memory.address.cast_const(), memory.len);
         // SAFETY: the caller keeps the memory valid until the registration ends.
         let region =
             unsafe { MemoryRegion::register(domain, endpoint, address, len, access, key.unwrap_or(0)) };
@@ -101,12 +104,12 @@ impl Registrar {
     }
 }
 
-/// What a peer needs to read registered memory, as it goes over the wire: three little-endian numbers of 8 bytes.
+/// What a peer needs to read registered memory, as it is in a message: three little-endian numbers of 8 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RemoteMemory {
     /// libfabric's key.
     pub key: u64,
-    /// What libfabric calls the first byte: its virtual address, or 0.
+    /// libfabric's address of the first byte: its virtual address, or 0.
     pub base: u64,
     /// Bytes registered.
     pub len: u64,
@@ -122,7 +125,7 @@ impl RemoteMemory {
         )
     }
 
-    /// Checks what came off a wire.
+    /// Checks a key from a message.
     pub(super) fn decode(key: &RemoteKey) -> Result<RemoteMemory> {
         let bytes: &[u8; 24] = key.0.as_slice().try_into().map_err(|_| {
             err!(

@@ -1,6 +1,7 @@
-//! Sending: by size, a message is injected, copied into a buffer of the lane's, or sent from where it is.
+//! Sending: by size, a message is injected, copied into a buffer of the lane's, or sent in place.
 
 use super::*;
+use crate::base::bytes::RawBytes;
 
 impl OfiLane {
     /// Sends a message that is copied in any case.
@@ -10,7 +11,7 @@ impl OfiLane {
         peer: PeerIndex,
         header: &[u8],
         len: usize,
-        payload: impl FnOnce(&mut [u8]),
+        payload: impl FnOnce(RawRoom),
     ) -> Result<Sent> {
         if header.len() + len <= self.inject_size && !self.counts_all {
             self.inject(peer, header, len, payload)
@@ -19,16 +20,16 @@ impl OfiLane {
         }
     }
 
-    /// Sends what libfabric copies before it returns.
+    /// Sends a message that libfabric copies before it returns.
     #[inline]
     pub(super) fn inject(
         &mut self,
         peer: PeerIndex,
         header: &[u8],
         len: usize,
-        payload: impl FnOnce(&mut [u8]),
+        payload: impl FnOnce(RawRoom),
     ) -> Result<Sent> {
-        let Some(known) = self.peers.get_mut(&peer.number()) else {
+        let Some(known) = self.peers.get_mut(&peer) else {
             return Err(self.unknown(peer));
         };
         let bytes = if len == 0 {
@@ -37,7 +38,7 @@ impl OfiLane {
             let bytes = &mut self.scratch[..header.len() + len];
             let (head, rest) = bytes.split_at_mut(header.len());
             head.copy_from_slice(header);
-            payload(rest);
+            payload(RawRoom::from(rest));
             bytes
         };
         // SAFETY: a peer's address is one of the lane's only vector.
@@ -57,12 +58,12 @@ impl OfiLane {
         peer: PeerIndex,
         header: &[u8],
         len: usize,
-        payload: impl FnOnce(&mut [u8]),
+        payload: impl FnOnce(RawRoom),
     ) -> Result<Sent> {
         let Some(slot) = self.operations.next() else {
             return Ok(Sent::Again);
         };
-        let Some(known) = self.peers.get_mut(&peer.number()) else {
+        let Some(known) = self.peers.get_mut(&peer) else {
             return Err(self.unknown(peer));
         };
         let bytes = self.operations.fill(slot, header, len, payload);
@@ -82,14 +83,14 @@ impl OfiLane {
         }
     }
 
-    /// Sends a payload that can't be registered from where it is, as happens when no more memory may be locked: a copy, in one
-    /// of the buffers that were registered when the lane was opened.
+    /// Sends a payload that is to be sent in place but can't be registered, as happens when no more memory may be locked:
+    /// it is copied into one of the buffers that were registered when the lane was opened.
     #[cold]
-    pub(super) fn send_spared(&mut self, peer: PeerIndex, header: &[u8], payload: &[u8]) -> Result<Sent> {
+    pub(super) fn send_spared(&mut self, peer: PeerIndex, header: &[u8], payload: RawBytes) -> Result<Sent> {
         let (Some(slot), Some(spare)) = (self.operations.next(), self.operations.spare()) else {
             return Ok(Sent::Again);
         };
-        let Some(known) = self.peers.get_mut(&peer.number()) else {
+        let Some(known) = self.peers.get_mut(&peer) else {
             return Err(self.unknown(peer));
         };
         let bytes = self.operations.fill_spare(spare, header, payload);
@@ -110,7 +111,7 @@ impl OfiLane {
         }
     }
 
-    /// Sends the payload from where it is.
+    /// Sends the payload in place.
     ///
     /// # Safety
     /// As for [`Lane::send`].
@@ -118,29 +119,25 @@ impl OfiLane {
         &mut self,
         peer: PeerIndex,
         header: &[u8],
-        payload: &[u8],
+        payload: Piece,
         token: u64,
     ) -> Result<Sent> {
         let Some(slot) = self.operations.next() else {
             return Ok(Sent::Again);
         };
-        let Some(address) = self.peers.get(&peer.number()).map(|known| known.address) else {
+        let Some(address) = self.peers.get(&peer).map(|known| known.address) else {
             return Err(self.unknown(peer));
         };
         let region = if self.registers_local {
             // SAFETY: the caller keeps the payload valid until the completion, at which the region ends.
             let region = unsafe {
-                self.registrar.register(
-                    &self.domain,
-                    &self.endpoint,
-                    payload.as_ptr(),
-                    payload.len(),
-                    Access::Send,
-                )
+                self.registrar
+                    .register(&self.domain, &self.endpoint, payload, Access::Send)
             };
             match region {
                 Ok(region) => Some(region),
-                Err(_) => return self.send_spared(peer, header, payload),
+                // SAFETY: the caller says that the payload is readable.
+                Err(_) => return self.send_spared(peer, header, unsafe { payload.bytes() }),
             }
         } else {
             None
@@ -153,7 +150,7 @@ impl OfiLane {
         // the caller vouches for the payload. The address: as in `inject`.
         let posted = unsafe {
             self.endpoint.send_pair(
-                [(head, header.len()), (payload.as_ptr(), payload.len())],
+                [(head, header.len()), (payload.address.cast_const(), payload.len)],
                 [self.operations.descriptor(), in_place],
                 address,
                 self.operations.context(slot),
@@ -162,7 +159,7 @@ impl OfiLane {
         if let Ok(Posted::Accepted) = posted {
             self.operations
                 .start(slot, Operation::Lent { peer, token, region });
-            if let Some(known) = self.peers.get_mut(&peer.number()) {
+            if let Some(known) = self.peers.get_mut(&peer) {
                 known.accepted();
             }
             return Ok(Sent::Pending);

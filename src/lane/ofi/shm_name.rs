@@ -1,7 +1,7 @@
-//! What endpoints of libfabric's `shm` provider are called, and so the files that it keeps for them in `/dev/shm`.
+//! Names of endpoints of libfabric's `shm` provider, and so of the files that it keeps for them in `/dev/shm`.
 //!
-//! Left alone, the provider names them after the process id alone. A process that was killed leaves its file; the next one
-//! that gets the same id, or another container's process with it, finds that file, takes its owner for alive (it looks for
+//! By default the provider names them after the process id alone. A process that was killed leaves its file; the next
+//! process with the same id, also one in another container, finds that file, believes that its owner is alive (it checks
 //! the id), and `fi_enable` fails with `EBUSY`. So Weft's names have a random part. The provider adds `:UID:NUMBER`.
 
 use std::ffi::CString;
@@ -12,7 +12,7 @@ use crate::base::random;
 const SCHEME: &str = "fi_shm://";
 const PREFIX: &str = "weft-";
 
-/// A name for a process's endpoints that no other has or had.
+/// A name for a process's endpoints that no other process has or had.
 pub(super) fn new(pid: u32) -> Result<CString> {
     let name = format!("{SCHEME}{PREFIX}{pid}-{:016x}", random::number()?);
     Ok(CString::new(name).unwrap_or_default())
@@ -23,8 +23,8 @@ pub(super) fn is_ours(file: &str) -> bool {
     file.starts_with(PREFIX) && owner(file).is_some()
 }
 
-/// Process and user of a file of the provider's: of one that Weft named (`weft-PID-RANDOM:UID:NUMBER`), or that the provider
-/// did (`PID:UID:NUMBER`), as in programs of other MPIs.
+/// Process and user of a file of the provider's: one that Weft named (`weft-PID-RANDOM:UID:NUMBER`), or that the provider
+/// named (`PID:UID:NUMBER`), as in programs of other MPIs.
 pub fn owner(file: &str) -> Option<(i32, u32)> {
     let mut parts = file.split(':');
     let (name, uid, number) = (parts.next()?, parts.next()?, parts.next()?);

@@ -1,7 +1,7 @@
-//! Room in `/dev/shm` for libfabric's `shm` provider, looked for before a page of it is touched.
+//! Room in `/dev/shm` for libfabric's `shm` provider, checked before a page of it is touched.
 //!
 //! The provider makes a file there for each endpoint and does not allocate it: where the file system is full, the first process
-//! to write into its own dies of SIGBUS. libfabric's own check does not know how many processes there are, and says nothing but
+//! to write into its own dies of SIGBUS. libfabric's own check does not know how many processes there are, and reports only
 //! that it has no such provider.
 
 use std::os::unix::fs::MetadataExt;
@@ -13,11 +13,11 @@ use super::shm_name;
 use crate::base::error::Result;
 use crate::err;
 
-/// What a process's file may come to, rounded up: it has 16.0 MiB in 1.17, with the queue that Weft asks for, and 12.8 in 2.5.
+/// How large a process's file may become, rounded up: it has 16.0 MiB in 1.17, with the queue that Weft asks for, and 12.8 in 2.5.
 const PROCESS_MIB: u64 = 16;
 const MIB: u64 = 1 << 20;
 
-/// Whether there is room for so many processes of this machine.
+/// Whether there is room for this many processes of this machine.
 ///
 /// # Errors
 /// How much is needed, how much there is, and what to do.

@@ -36,7 +36,7 @@ fn sockets_conforms() {
 
 #[test]
 fn shm_conforms() {
-    // That of libfabric 2.x can't talk within one process: `apart` has its test.
+    // That of libfabric 2.x can't talk within one process: `other_process` has its test.
     if crate::system::fabric::version().unwrap() < (2, 0) {
         conforms("shm");
     }
@@ -116,7 +116,7 @@ fn a_read_that_is_over_leaves_no_region() {
 
 #[test]
 fn payloads_that_cannot_be_registered_are_copied() {
-    // One that sends payloads from where they are.
+    // A lane that sends payloads in place.
     let provider = over_tcp()[1];
     let open = || {
         let settings = settings(provider);
@@ -136,7 +136,7 @@ fn payloads_that_cannot_be_registered_are_copied() {
         let sent = pair.send(0, payload, number as u64);
         pending += usize::from(sent == Sent::Pending);
     }
-    // What can be registered goes from where it is.
+    // A payload that can be registered is sent in place.
     assert!((1..payloads.len()).contains(&pending), "{pending}");
     pair.poll_until("ninety messages", |pair| {
         pair.logs[1].messages.len() == payloads.len() && pair.logs[0].completed.len() == pending
@@ -189,7 +189,7 @@ fn where_nobody_answers_the_address_is_told() {
         let start = std::time::Instant::now();
         let words = loop {
             // SAFETY: the message is short enough to be copied.
-            match unsafe { lane.send(PeerIndex::new(5), &[1; 40], &[], 1) } {
+            match unsafe { lane.send(PeerIndex::new(5), &[1; 40], Piece::EMPTY, 1) } {
                 Ok(Sent::Again) => {
                     if let Some(words) = lane.late(PeerIndex::new(5)) {
                         break words;
@@ -222,10 +222,10 @@ fn a_peer_that_calls_nothing_for_long_is_told_of_and_not_lost() {
         pair.lanes[0].report_after = Some(Duration::ZERO);
         let mut told = Vec::new();
         let mut sent = Sent::Again;
-        // Without the other side nothing but the first connection comes about.
+        // Without the other side only the first connection is made.
         for _ in 0..1000 {
             // SAFETY: the message is copied.
-            sent = unsafe { pair.lanes[0].send(PeerIndex::new(1), &[7; 40], &[], 1) }.unwrap();
+            sent = unsafe { pair.lanes[0].send(PeerIndex::new(1), &[7; 40], Piece::EMPTY, 1) }.unwrap();
             if sent == Sent::Done {
                 break;
             }
@@ -246,9 +246,9 @@ fn a_peer_that_is_gone_is_noticed() {
     let (mut lane, mut log) = left_alone(provider);
     let payload = vec![3; lane.limits().message - 40];
     let start = std::time::Instant::now();
-    // Sooner or later a send tells.
+    // Sooner or later a send fails.
     // SAFETY: the payload outlives the lane.
-    while unsafe { lane.send(PeerIndex::new(1), &[1; 40], &payload, 1) }.is_ok() {
+    while unsafe { lane.send(PeerIndex::new(1), &[1; 40], Piece::of(&payload), 1) }.is_ok() {
         lane.poll(&mut log).unwrap();
         if !log.lost.is_empty() || log.completed.iter().any(|(_, result)| result.is_err()) {
             break;
@@ -263,12 +263,12 @@ fn a_peer_that_is_gone_is_noticed() {
 
 #[test]
 fn tcp_says_again_when_a_peer_is_gone() {
-    // It (`net` of 1.17) tries to connect anew for ever and reports nothing, so the launcher has to notice the death. The
+    // It (`net` of 1.17) tries to connect anew forever and reports nothing, so the launcher has to notice the death. The
     // lane must neither report messages as sent without end, nor hang when it closes.
     let (mut lane, mut log) = left_alone(over_tcp()[1]);
     let start = std::time::Instant::now();
     // SAFETY: the message is copied.
-    while unsafe { lane.send(PeerIndex::new(1), &[1; 40], &[2; 8], 1) } == Ok(Sent::Done) {
+    while unsafe { lane.send(PeerIndex::new(1), &[1; 40], Piece::of(&[2; 8]), 1) } == Ok(Sent::Done) {
         lane.poll(&mut log).unwrap();
         assert!(
             start.elapsed() < Duration::from_secs(20),
@@ -293,7 +293,7 @@ fn left_alone(provider: &str) -> (OfiLane, conformance::Log) {
 }
 
 #[test]
-fn intruders_with_junk_change_nothing() {
+fn unauthenticated_senders_of_junk_change_nothing() {
     use std::io::Write;
     // Not `sockets`: in 1.17 such junk stops its thread for good, whatever this side does.
     for provider in over_tcp() {
@@ -302,7 +302,7 @@ fn intruders_with_junk_change_nothing() {
         pair.poll_until("a message", |pair| !pair.logs[1].messages.is_empty());
         pair.logs[1].messages.clear();
         let address = crate::system::fabric::socket_address(&pair.lanes[1].own_name).unwrap();
-        let mut intruders = Vec::new();
+        let mut senders = Vec::new();
         for junk in [
             vec![],
             vec![0],
@@ -310,16 +310,16 @@ fn intruders_with_junk_change_nothing() {
             vec![0x55; 4096],
             conformance::pattern(1, 100_000),
         ] {
-            let mut intruder = std::net::TcpStream::connect(address).unwrap();
-            intruder.set_nonblocking(true).unwrap();
+            let mut sender = std::net::TcpStream::connect(address).unwrap();
+            sender.set_nonblocking(true).unwrap();
             // It does not matter how much of it the other side takes.
-            let _ = intruder.write(&junk);
-            intruders.push(intruder);
+            let _ = sender.write(&junk);
+            senders.push(sender);
             for _ in 0..100 {
                 pair.poll();
             }
         }
-        intruders.truncate(2);
+        senders.truncate(2);
         for number in 0..100u8 {
             pair.send(0, &[number; 100], 1);
         }
@@ -346,7 +346,7 @@ fn a_sleeping_lane_is_woken() {
     ];
     for (provider, spins) in ways {
         let mut pair = Pair::new([open_spinning(provider, spins), open_spinning(provider, spins)]);
-        // Where waits spin, the queue has no descriptor, and that of `tcp` (`net`) is of no use: there the sockets are slept on.
+        // Where waits spin, the queue has no descriptor, and that of `tcp` (`net`) is of no use: there the process sleeps on the sockets.
         let queue = provider == "sockets" || provider == "tcp;ofi_rxm" && !spins;
         assert_eq!(pair.lanes[1].can_sleep(), queue, "{provider}");
         let none = pair.lanes[1].sockets.is_none();
@@ -378,7 +378,7 @@ fn a_sleeping_lane_is_woken() {
         assert!(!readable(20), "{provider}: woken by nothing");
         // A message wakes it.
         // SAFETY: the message is copied.
-        let sent = unsafe { pair.lanes[0].send(PeerIndex::new(1), &[2; 40], &[], 1) };
+        let sent = unsafe { pair.lanes[0].send(PeerIndex::new(1), &[2; 40], Piece::EMPTY, 1) };
         assert_eq!(sent, Ok(Sent::Done), "{provider}");
         assert!(readable(5000), "{provider}: the message did not wake the sleeper");
         let start = std::time::Instant::now();
@@ -394,7 +394,7 @@ fn a_sleeping_lane_is_woken() {
 }
 
 #[test]
-fn it_is_known_whether_something_is_exposed() {
+fn it_is_known_whether_something_is_registered() {
     let mut lane = open("tcp;ofi_rxm");
     assert!(!lane.is_registered());
     let bytes = [1u8; 8];
@@ -538,7 +538,7 @@ fn a_failed_read_is_of_the_peer_that_it_reads_from() {
     let log = &mut pair.logs[0];
     assert!(log.completed.len() == 1 && log.completed[0].0 == 33 && log.completed[0].1.is_err());
     assert!(log.lost.len() == 1 && log.lost[0].0 == PeerIndex::new(1));
-    // The real completion, later, finds nobody.
+    // The real completion, later, finds no operation.
     log.completed.clear();
     let start = Instant::now();
     while target[source.len() - 1] != 7 && start.elapsed() < Duration::from_secs(5) {
@@ -599,7 +599,7 @@ fn messages_share_buffers_where_the_tuning_says_so() {
 
 #[test]
 fn nobody_sleeps_while_an_operation_is_under_way() {
-    // Its sockets are slept on, which say nothing of operations.
+    // The process sleeps on its sockets, which do not report operations.
     let mut pair = Pair::new([0, 1].map(|_| open_spinning("tcp;ofi_rxm", true)));
     pair.send(0, &[1; 8], 1);
     pair.poll_until("a message", |pair| !pair.logs[1].messages.is_empty());
@@ -630,7 +630,7 @@ fn a_read_of_many_parts_goes_on_when_there_is_room() {
     pair.poll_until("a message", |pair| !pair.logs[1].messages.is_empty());
     pair.poll_until("draining", |pair| pair.lanes[0].is_drained());
     pair.lanes[0].reads = Reads::new(1000, 1);
-    // Room for so many operations; ten are needed.
+    // Room for that many operations; ten are needed.
     for room in [1, 3, 9, 10, 11] {
         let lane = &mut pair.lanes[0];
         let mut taken = Vec::new();

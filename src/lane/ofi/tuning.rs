@@ -1,4 +1,4 @@
-//! Sizes per provider, chosen by measuring (`benches/bare_pingpong.rs`), and what a provider's progress needs.
+//! Sizes per provider, chosen by measuring (`benches/bare_pingpong.rs`), and the needs of a provider's progress.
 
 use crate::lane::HEADER_BYTES;
 use crate::system::fabric::info::Facts;
@@ -9,7 +9,7 @@ const EAGER_OF_TCP: usize = 64 << 10;
 /// How the lane uses a provider.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tuning {
-    /// The longest active message, header and payload, in bytes.
+    /// The longest message, header and payload, in bytes.
     pub message: usize,
     /// Messages up to this many bytes are copied.
     pub buffered: usize,
@@ -21,7 +21,7 @@ pub(super) struct Tuning {
     pub receive_bytes: usize,
     /// Multi-receive buffers posted.
     pub receive_count: usize,
-    /// Whether messages share a receive buffer. Else each has one of its own from the beginning.
+    /// Whether messages share a receive buffer. Otherwise each has one of its own from the beginning.
     pub shares: bool,
     /// Arrived messages that the provider may queue, where its own choice is more than the buffers hold.
     pub receive_queue: Option<usize>,
@@ -35,14 +35,14 @@ pub(super) struct Tuning {
     pub descriptor: bool,
     /// Whether all that arrives comes over TCP sockets, which can be slept on where the completion queue has no descriptor.
     pub sockets: bool,
-    /// Whether connections are given long receive buffers, since the provider waits in its sockets for headers to be whole.
+    /// Whether connections are given long receive buffers, because the provider leaves a header in its socket until all of it has come.
     pub long_receives: bool,
     /// Whether the provider makes progress by a thread of its own, which a spinning rank would keep from its core.
     pub own_thread: bool,
 }
 
-/// What ofi_rxm sends in one piece. Longer messages it fetches or cuts up by itself, and then they complete later
-/// than shorter ones behind them.
+/// The longest message that ofi_rxm sends in one piece. It fetches longer ones or sends them in pieces, and then they complete later
+/// than shorter ones after them.
 fn rxm_eager() -> usize {
     let default = 16 << 10;
     std::env::var("FI_OFI_RXM_BUFFER_SIZE")
@@ -75,13 +75,13 @@ impl Tuning {
                 message: rxm_eager().clamp(1 << 10, 64 << 10),
                 short_messages_in_order: true,
                 // After a message that is longer than the rest of a shared buffer, the next one is written past its end (seen with 2.5,
-                // not with 1.17; docs/providers.md). Anybody can send such a message.
+                // not with 1.17; docs/providers.md). Any process can send such a message.
                 shares: crate::system::fabric::version().is_ok_and(|version| version < (1, 18)),
                 descriptor: true,
                 sockets: !provider.starts_with("verbs"),
                 ..general
             },
-            // shm takes all that waits in its queue at once, and keeps what finds no buffer in entries that it then
+            // shm takes all that waits in its queue at once, and keeps messages without a buffer in entries that it then
             // lacks for posting one. So the buffers hold a whole queue of the longest messages.
             "shm" => Tuning {
                 message: 16 << 10,
@@ -97,22 +97,22 @@ impl Tuning {
             // Longer messages are many packets, and come out of order.
             "udp;ofi_rxd" => Tuning {
                 message: 4 << 10,
-                // More, from four ranks on, and some peer is not heard of again (seen with 1.17).
+                // With more, from four ranks on, the messages of some peer stop coming (seen with 1.17).
                 queue: 32,
                 ..general
             },
             // The descriptor that it gives (1.17) is readable at all times once there is a connection.
             "tcp" | "net" => Tuning {
                 sockets: true,
-                // What it has no buffer for waits in the socket, and a message is read straight into its buffer: so one of 64 KiB costs
-                // nothing but a copy, where a rendezvous costs two more exchanges. Buffers that are long stay in no cache.
+                // A message without a buffer waits in the socket, and a message is read straight into its buffer: so one of 64 KiB costs
+                // nothing but a copy, where a rendezvous costs two more exchanges. Long buffers do not stay in a cache.
                 message: EAGER_OF_TCP + HEADER_BYTES,
                 eager: EAGER_OF_TCP,
                 rma_from: EAGER_OF_TCP + 1,
                 receive_bytes: 256 << 10,
                 ..general
             },
-            // With manual progress, messages between two processes stay in their sockets for ever (seen in 1.17).
+            // With manual progress, messages between two processes stay in their sockets forever (seen in 1.17).
             "sockets" => Tuning {
                 descriptor: true,
                 long_receives: true,

@@ -1,21 +1,21 @@
-//! What a process's business card says of this lane: where its segment and its pipe are, and of which machine and
-//! namespaces that is true.
+//! What a process's business card contains about this lane: where its segment and its pipe are, and for which machine and
+//! namespaces that is valid.
 
 use crate::system::shared_memory::Machine;
 
-/// The part that two processes must have in common.
+/// What two processes must have in common to reach each other by this lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct MemoryDomain {
     /// The machine, and the namespace of process ids.
     pub machine: Machine,
     /// See `WEFT_FAKE_NODES`.
     pub node: u32,
 }
 
-impl Place {
-    /// Of this process. The error says what is missing.
-    pub fn here(node: u32) -> Result<Place, String> {
-        Ok(Place {
+impl MemoryDomain {
+    /// That of this process. The error says what is missing.
+    pub fn here(node: u32) -> Result<MemoryDomain, String> {
+        Ok(MemoryDomain {
             machine: Machine::here()?,
             node,
         })
@@ -25,17 +25,17 @@ impl Place {
 /// See the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Address {
-    /// Where the rest holds.
-    pub place: Place,
+    /// The machine and namespaces where the rest is valid.
+    pub domain: MemoryDomain,
     /// The process.
     pub pid: u32,
     /// Its segment's descriptor.
     pub segment: u32,
-    /// How many senders the segment has room for.
+    /// The number of senders for which the segment has room.
     pub rings: u32,
-    /// Stands in the segment.
+    /// The token in the segment.
     pub token: u64,
-    /// Where it stands, in the process's own memory.
+    /// The address of the token in the process's own memory.
     pub token_at: u64,
     /// Its pipe's descriptor.
     pub bell: u32,
@@ -50,7 +50,7 @@ impl Address {
     /// The bytes for the card.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(Address::BYTES);
-        let Place { machine, node } = self.place;
+        let MemoryDomain { machine, node } = self.domain;
         bytes.extend_from_slice(&machine.boot.to_le_bytes());
         bytes.extend_from_slice(&machine.pids.to_le_bytes());
         for number in [node, self.pid, self.segment, self.rings, self.bell] {
@@ -82,7 +82,7 @@ impl Address {
         let [node, pid, segment, rings, bell] = small;
         let [token, token_at, bell_inode] = large;
         Some(Address {
-            place: Place {
+            domain: MemoryDomain {
                 machine: Machine {
                     boot: u128::from_le_bytes(*boot),
                     pids: u64::from_le_bytes(*pids),

@@ -1,19 +1,22 @@
 //! Cross-memory attach: reading another process's memory by `process_vm_readv`, one copy, made by the kernel.
 //!
-//! Whoever may trace a process may do this; Yama restricts that to ancestors unless the process allows it, seccomp
-//! profiles forbid the call. So it is tried once for each peer, on the token in its segment.
+//! Any process that may trace the other one may do this. Yama restricts that to ancestors unless the process allows it,
+//! and seccomp profiles may forbid the call. So it is tried once for each peer, on the token in its segment.
 
 use std::io;
 
+use smallvec::SmallVec;
+
+use crate::data::kind::MemoryKind;
 use crate::data::pieces::{Cursor, Piece, total};
 
-/// The kernel cuts a longer read short.
+/// The longest read; the kernel shortens longer ones.
 const PART: usize = 1 << 30;
 
 /// Pieces of either side in one call; the kernel takes up to 1024.
 pub const BATCH: usize = 128;
 
-/// Lets the other processes of this user read this one's memory, where Yama stands before it. Elsewhere it does nothing.
+/// Lets the other processes of this user read this one's memory, where Yama would forbid it. Elsewhere it does nothing.
 pub fn allow() {
     // SAFETY: the call takes numbers only.
     unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
@@ -40,10 +43,23 @@ pub fn remote(address: u64, len: usize) -> Piece {
     Piece {
         address: std::ptr::without_provenance_mut(address as usize),
         len,
+        kind: MemoryKind::System,
     }
 }
 
-/// Reads all of `from`, memory of process `pid`, into the pieces `into` from `at` on, which have room for it. `at` goes on.
+/// Pieces as the kernel takes them.
+fn iovecs(pieces: &[Piece]) -> SmallVec<[libc::iovec; 4]> {
+    let iovec = |piece: &Piece| {
+        let MemoryKind::System = piece.kind;
+        libc::iovec {
+            iov_base: piece.address.cast(),
+            iov_len: piece.len,
+        }
+    };
+    pieces.iter().map(iovec).collect()
+}
+
+/// Reads all of `from`, memory of process `pid`, into the pieces `into` from `at` on, which have room for it, and advances `at`.
 ///
 /// # Safety
 /// `into` is valid for writes. (`from` need not be valid: that is an error.)
@@ -57,15 +73,15 @@ pub unsafe fn read(pid: u32, from: &[Piece], into: &[Piece], at: &mut Cursor) ->
         if bytes == 0 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        // SAFETY: `local` is the caller's; the kernel checks `remote`, and both lists are as long as is said. A piece is laid
-        // out as an iovec.
+        let (local, remote) = (iovecs(&local[..locals]), iovecs(&remote[..remotes]));
+        // SAFETY: `local` is the caller's; the kernel checks `remote`, and both lists have the lengths given.
         let count = unsafe {
             libc::process_vm_readv(
                 pid as libc::pid_t,
-                local.as_ptr().cast(),
-                locals as libc::c_ulong,
-                remote.as_ptr().cast(),
-                remotes as libc::c_ulong,
+                local.as_ptr(),
+                local.len() as libc::c_ulong,
+                remote.as_ptr(),
+                remote.len() as libc::c_ulong,
                 0,
             )
         };

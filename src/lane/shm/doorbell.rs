@@ -1,9 +1,10 @@
-//! Waking a process that sleeps: its [`flag`](super::flag) `sleeping` lies in its segment; a sender looks at it after each message, and
-//! only if it is set makes a system call: one byte into the sleeper's pipe.
+//! Waking a process that sleeps: its [`flag`](super::flag) `sleeping` is in its segment; a sender checks it after each
+//! message, and only if it is set makes a system call, which writes one byte into the sleeper's pipe.
 //!
-//! The fence between a message and the look at the flag costs a sender about as much as the rest of the short path, for it waits
-//! until the message's cache line has come. So where the system can, the sleeper, who has time, makes all senders'
-//! processors go through a fence instead (`membarrier`), and the senders only keep the compiler from reordering.
+//! The fence between a message and the check of the flag costs a sender about as much as the rest of the fast path,
+//! because it waits until the message's cache line has come. So where the system supports it, the sleeper, which has
+//! time, makes all senders' processors execute a fence instead (`membarrier`), and the senders only keep the compiler
+//! from reordering.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -18,10 +19,10 @@ use super::flag::Flag;
 use crate::system::membarrier;
 use crate::system::shared_memory;
 
-/// Who keeps accesses in order.
+/// Which side executes the fences.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fences {
-    /// The sleeper, for all.
+    /// The sleeper, for all senders.
     BySleeper,
     /// Each sender, at each message.
     BySenders,
@@ -98,14 +99,14 @@ impl Bell {
         self.read.as_raw_fd()
     }
 
-    /// For the business card: the descriptor that others open, and what tells the pipe from others.
+    /// For the business card: the descriptor that others open, and the inode that identifies the pipe.
     pub fn names(&self) -> io::Result<(RawFd, u64)> {
         Ok((self.write.as_raw_fd(), self.write.metadata()?.ino()))
     }
 
-    /// Takes note of having been rung.
+    /// Empties the pipe after a ring.
     pub fn silence(&self) {
-        // It does not block. More rings than that wake the next sleep at once, which only looks around once more.
+        // It does not block. More rings than that end the next sleep at once, which costs one more check.
         let _ = (&self.read).read(&mut [0; 64]);
     }
 }
@@ -116,7 +117,7 @@ pub struct BellPull {
 }
 
 impl BellPull {
-    /// Opens it by what [`Bell::names`] said in process `pid`.
+    /// Opens it by what [`Bell::names`] returned in process `pid`.
     pub fn open(pid: u32, descriptor: u32, inode: u64) -> Result<BellPull, String> {
         // For reading as well: writing into a pipe without readers would be a signal.
         let pipe = shared_memory::open(pid, descriptor)

@@ -1,8 +1,9 @@
-//! A flag by which one side says that it sleeps, and the other, which brings what it waits for, learns that it has to wake it.
+//! A flag with which one side shows that it sleeps, so that the other side, which brings what it waits for, knows that it
+//! has to wake it.
 //!
-//! The sleeper sets the flag and then looks once more for what it waits for; the other side publishes that and then looks at the
-//! flag. So one of the two sees what the other did, provided that neither's store and load change places, which every
-//! processor does unless told not to: hence a fence on each side.
+//! The sleeper sets the flag and then checks once more for what it waits for; the other side publishes that and then
+//! checks the flag. So at least one of the two sees what the other did, provided that neither's store and load are
+//! reordered, which every processor may do unless prevented: hence a fence on each side.
 
 /// How the flag is reached, and how the two sides order their accesses.
 pub trait Flag {
@@ -10,22 +11,22 @@ pub trait Flag {
     fn is_set(&self) -> bool;
     /// Stores it (relaxed).
     fn set(&self, on: bool);
-    /// Clears it, and tells whether it was set.
+    /// Clears it, and returns whether it was set.
     fn take(&self) -> bool;
-    /// Stands between the sender's message and its look at the flag.
+    /// The fence between the sender's message and its check of the flag.
     fn fence_of_sender(&self);
-    /// Stands between the sleeper's flag and its look into the rings.
+    /// The fence between the sleeper's flag and its check of the rings.
     fn fence_of_sleeper(&self);
 }
 
-/// For senders, after each message: `true`: the sleeper has to be rung for, by this sender alone.
+/// For senders, after each message: `true`: this sender, and no other, has to ring for the sleeper.
 #[inline(always)]
 pub fn must_ring(flag: &impl Flag) -> bool {
     flag.fence_of_sender();
     flag.is_set() && flag.take()
 }
 
-/// For the owner: says that it goes to sleep. `false`: there is something to do. `quiet` looks.
+/// For the owner: sets the flag before it sleeps. `false`: there is something to do, as `quiet` returns.
 pub fn go_to_sleep(flag: &impl Flag, quiet: impl FnOnce() -> bool) -> bool {
     flag.set(true);
     flag.fence_of_sleeper();

@@ -1,15 +1,18 @@
 //! The lane between processes of one machine: shared memory of our own.
 //!
-//! Users: [`ShmLane::open`]; the rest is [`Lane`]. [`ShmLane::connect`] fails, with a sentence, where two processes can't share
+//! Users: [`ShmLane::open`]; the rest is [`Lane`]. [`ShmLane::connect`] fails with a reason where two processes can't share
 //! memory (other machine, other pid namespace, no rights, no memory); the engine then takes the next lane.
 //!
 //! Implementation. Each process has a [`segment`] of its own with a [`ring`] for each sender; a message is copied into the
-//! receiver's ring and from there to where the receiver wants it. The budget of the short path: one look-up of the peer, one
-//! cache line written and one read, no system call, no lock, no allocation. Large messages go through the ring piece by piece, both
-//! sides copying at once; where they can't, for want of cores, the receiver reads the sender's memory ([`cma`]). [`doorbell`] wakes
-//! who sleeps.
+//! receiver's ring and from there to where the receiver wants it. The budget of the fast path: one look-up of the peer, one
+//! cache line written and one read, no system call, no lock, no allocation. Large messages go through the ring in pieces,
+//! which both sides copy at the same time; where they can't, because they share a core, the receiver reads the sender's
+//! memory ([`cma`]). [`doorbell`] wakes sleepers.
 //!
 //! The death of a peer is not noticed here: the launcher notices it.
+//!
+//! What does not belong here: memory files as such (`system::shared_memory`), which ranks share a machine (`system::locality`), memory that
+//! the user's windows share (`objects::window`), and libfabric's `shm` provider (`lane::ofi`).
 
 mod address;
 mod cma;
@@ -31,26 +34,26 @@ use crate::err;
 use crate::identity::{PeerIndex, ProcessName};
 use crate::lane::{HEADER_BYTES, Lane, Limits, Region, RemoteKey, Sent, Sink};
 
-use address::{Address, Place};
+use address::{Address, MemoryDomain};
 use doorbell::{Bell, BellPull, Fences, Shared};
 use registered::{Bookmark, Registered, Tables};
 use ring::{Popped, Receiver, Sender};
 use segment::{Joined, Mapped, Owner, Segment};
 pub use stores::{Allowed, StoreKind};
 
-/// Messages of one sender that a poll takes before it turns to the next.
+/// Messages of one sender that a poll delivers before it goes on to the next sender.
 const BURST: usize = 32;
 
-/// Where this process is and what it may do.
+/// The options of a lane.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// This process.
     pub me: ProcessName,
     /// How many processes may want to send to it.
     pub senders: u32,
-    /// Names the segment: random.
+    /// The token of the segment: random.
     pub token: u64,
-    /// Processes share memory within one of these only.
+    /// The node: processes share memory within one node only.
     pub node: u32,
     /// Whether to read peers' memory where the system allows it.
     pub cma: bool,
@@ -65,9 +68,9 @@ pub struct ShmLane {
     me: ProcessName,
     /// By index.
     peers: Vec<Option<Box<Peer>>>,
-    /// The rings of those who send to this process.
+    /// The rings of the processes that send to this one.
     incoming: Vec<Incoming>,
-    /// How many had joined when `incoming` was last seen to.
+    /// How many had joined when `incoming` was last updated.
     joined: u32,
     segment: Segment,
     bell: Bell,
@@ -85,7 +88,7 @@ struct Peer {
     joined: Joined,
     fences: Fences,
     bell: BellPull,
-    /// To read its memory, if that works.
+    /// Its process id, for reading its memory, if that works.
     cma: Option<u32>,
     bookmark: Bookmark,
 }
@@ -95,14 +98,14 @@ struct Incoming {
     number: u32,
     owner: Owner,
     ring: Receiver<Mapped>,
-    /// To wake it when it waits for room; opened when it first does.
+    /// Its bell, to wake it when it waits for room; opened when it first does.
     bell: Option<BellPull>,
-    /// It wrote nonsense, and is not looked at any more.
+    /// It wrote something invalid, and its ring is not read any more.
     closed: bool,
 }
 
 impl Incoming {
-    /// There is room again, which the sender waits for. One that can't be rung looks by the clock.
+    /// Wakes the sender, as there is room again. A sender that can't be woken checks again after a time.
     #[cold]
     fn ring(&mut self) {
         let Owner {
@@ -128,7 +131,7 @@ fn is_open_to_others() -> bool {
 }
 
 impl ShmLane {
-    /// Makes this process's segment. The error says why there can be none.
+    /// Makes this process's segment. The error contains the reason.
     pub fn open(options: Options) -> Result<ShmLane> {
         let failed = |reason: String| {
             err!(
@@ -143,13 +146,13 @@ impl ShmLane {
                     .into(),
             ));
         }
-        let place = Place::here(options.node).map_err(failed)?;
+        let domain = MemoryDomain::here(options.node).map_err(failed)?;
         let fences = Fences::offered();
         let wants_fences = fences == Fences::BySenders;
         let segment = Segment::create(options.senders, options.token, wants_fences).map_err(|error| {
             let needed = Segment::needs();
             failed(format!(
-                "no memory file (memfd_create) can be had: {error}; needed are {needed}"
+                "no memory file can be created (memfd_create): {error}; {needed} are needed"
             ))
         })?;
         let bell = Bell::new().map_err(|error| failed(format!("no pipe can be made: {error}")))?;
@@ -163,7 +166,7 @@ impl ShmLane {
             cma::allow();
         }
         let address = Address {
-            place,
+            domain,
             pid,
             segment: segment.descriptor() as u32,
             rings: segment.rings(),
@@ -188,7 +191,12 @@ impl ShmLane {
         })
     }
 
-    /// Has `push` put a message with a payload of `len` bytes into a peer's ring.
+    /// Whether it can read another process's memory.
+    pub fn reads_memory(&self) -> bool {
+        self.cma
+    }
+
+    /// Calls `push` to put a message with a payload of `len` bytes into a peer's ring.
     #[inline(always)]
     fn push(
         &mut self,
@@ -237,7 +245,7 @@ impl ShmLane {
         )
     }
 
-    /// Takes up the rings of those who have joined since the last time.
+    /// Adds the rings of the senders that have joined since the last time.
     #[cold]
     fn welcome(&mut self, joined: u32) {
         self.joined = joined;
@@ -261,7 +269,7 @@ impl ShmLane {
 fn nonsense(rank: u32) -> crate::Error {
     err!(
         Other,
-        "what process {} wrote into shared memory makes no sense; nothing it sends counts any more",
+        "what process {} wrote into shared memory makes no sense; the connection to it is closed",
         rank
     )
 }
@@ -284,7 +292,7 @@ impl Lane for ShmLane {
             register_run: REGISTER_RUN,
             eager: EAGER,
             pipelined: PIPELINED,
-            // A ring of its own for each sender: nobody takes another's place.
+            // Each sender has a ring of its own and takes no other's place.
             queue: usize::MAX,
         }
     }
@@ -304,14 +312,14 @@ impl Lane for ShmLane {
         let Some(theirs) = Address::decode(address) else {
             return Err(failed("its business card is not understood".into()));
         };
-        let here = self.address.place;
-        if theirs.place.machine.boot != here.machine.boot {
+        let here = self.address.domain;
+        if theirs.domain.machine.boot != here.machine.boot {
             return Err(failed("it is on another machine".into()));
         }
-        if theirs.place.machine.pids != here.machine.pids {
+        if theirs.domain.machine.pids != here.machine.pids {
             return Err(failed("it is in another pid namespace".into()));
         }
-        if theirs.place.node != here.node {
+        if theirs.domain.node != here.node {
             return Err(failed("WEFT_FAKE_NODES puts it on another node".into()));
         }
         let bell = BellPull::open(theirs.pid, theirs.bell, theirs.bell_inode).map_err(failed)?;
@@ -345,7 +353,9 @@ impl Lane for ShmLane {
     }
 
     #[inline]
-    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: &[u8], _: u64) -> Result<Sent> {
+    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: Piece, _: u64) -> Result<Sent> {
+        // SAFETY: the caller says that the payload is readable, and it is copied before this returns.
+        let payload = unsafe { payload.bytes() };
         self.push(peer, header, payload.len(), |ring, header| {
             ring.push(header, payload)
         })
@@ -453,7 +463,7 @@ impl Lane for ShmLane {
             fences: self.fences,
         };
         let quiet = || {
-            // Every ring is looked at, so that none stays asked for nothing.
+            // Every ring is checked, so that no request for a ring at its bell remains without a reason.
             let full = peers.iter_mut().flatten().filter(|peer| peer.ring.is_short());
             let has_room = full.fold(false, |any, peer| peer.ring.has_room() | any);
             !has_room
@@ -472,22 +482,24 @@ impl Lane for ShmLane {
         true
     }
 
-    /// What is in a ring needs this process no more: the memory stays until the receiver has taken it.
+    /// What is in a ring no longer needs this process: the memory stays until the receiver has taken it.
     fn is_drained(&self) -> bool {
         true
     }
 }
 
-/// A message of no more bytes is one message of the ring. Of a longer one, a piece is copied out while the next is copied in: the
-/// first and last pieces are as short, as nobody copies while the first one is copied in and the last one out.
+/// A message of at most this many bytes is one message of the ring. Of a longer one, a piece is copied out while the next
+/// is copied in: the first and last pieces are this short, because the other side does not copy while the first one is
+/// copied in and the last one out.
 const EAGER: usize = 8 << 10;
 /// The longest piece.
 const FRAME: usize = 32 << 10;
-/// Up to so many bytes it is pipelined: to wait for its receive costs a round trip, to come before it a copy.
+/// Up to this many bytes a message is pipelined: to wait for its receive costs a round trip, to come before it a copy.
 const PIPELINED: usize = 128 << 10;
 const _: () = assert!(FRAME <= ring::payload_max::<Mapped>());
-/// Runs of this many bytes are read into, and runs of that many read from, for no more than the price of one long run. Measured for
-/// 1 MiB, in microseconds of processor time, where one run took 145 to 180: 170 into runs of 512 B and 383 into runs of 128 B; from
-/// runs of 4 KiB 166, of 1 KiB 493, since the kernel looks up the pages of each. Both sides in runs of 16 KiB took 118.
+/// From these lengths of runs on, reading into many runs, and reading from many runs, costs little more than one long
+/// run. Measured for 1 MiB, in microseconds of processor time, where one run took 145 to 180: 170 into runs of 512 B and
+/// 383 into runs of 128 B; from runs of 4 KiB 166, of 1 KiB 493, since the kernel looks up the pages of each. Both sides
+/// in runs of 16 KiB took 118.
 const READ_RUN: usize = 512;
 const REGISTER_RUN: usize = 16 << 10;

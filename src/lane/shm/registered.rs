@@ -1,7 +1,7 @@
 //! Memory that peers read by cross-memory attach ([`super::cma`]).
 //!
-//! A key names one run of memory. Where there are more, it names a table of them, which stays in the memory of the process
-//! that registers them until it deregisters them, and which the reader reads bit by bit.
+//! A key names one run of memory. Where there are more, it names a table of them, which stays in the memory of the
+//! process that registers them until it deregisters them, and which the reader reads part by part.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,12 +9,13 @@ use std::io;
 use rustc_hash::FxBuildHasher;
 
 use super::cma;
+use crate::data::kind::MemoryKind;
 use crate::data::pieces::{Cursor, Piece, total};
 use crate::lane::{Region, RemoteKey};
 
-/// Tells a key of this lane from those of others: a message that comes by one lane may be answered by another.
+/// Marks keys of this lane: a message that comes by one lane may be answered by another.
 const RUN: u8 = b's';
-/// The same, of the key of a table.
+/// The same, for the key of a table.
 const TABLE: u8 = b't';
 
 /// An entry of a table: address and length.
@@ -36,7 +37,7 @@ impl Tables {
 }
 
 impl Tables {
-    /// Makes some pieces known.
+    /// Registers some pieces.
     pub fn register(&mut self, pieces: &[Piece]) -> (Region, RemoteKey) {
         let len = total(pieces) as u64;
         let entry = |piece: &Piece| [piece.address.expose_provenance() as u64, piece.len as u64];
@@ -86,7 +87,7 @@ pub struct Table {
     number: u64,
 }
 
-/// Where the latest read of a peer's table ended, since the next one mostly goes on there.
+/// Where the latest read of a peer's table ended, since the next one mostly continues there.
 #[derive(Clone, Copy, Default)]
 pub struct Bookmark {
     /// The table's number; they begin with 1.
@@ -97,7 +98,7 @@ pub struct Bookmark {
 }
 
 impl Registered {
-    /// Checks what came off a wire.
+    /// Checks a key from a message.
     pub fn decode(RemoteKey(key): &RemoteKey) -> Option<Registered> {
         match key.split_first()? {
             (&RUN, rest) => {
@@ -123,7 +124,7 @@ impl Registered {
         offset.checked_add(len as u64).is_some_and(|end| end <= all)
     }
 
-    /// Reads what `into` has room for, from the byte `offset` on, in the memory of process `pid`.
+    /// Reads as much as `into` has room for, from the byte `offset` on, in the memory of process `pid`.
     ///
     /// # Safety
     /// `into` is valid for writes.
@@ -168,7 +169,7 @@ impl Table {
             let mut entries = [[0u64; 2]; cma::BATCH];
             let count = (self.entries.saturating_sub(bookmark.entry)).min(cma::BATCH as u64) as usize;
             if count == 0 {
-                // It holds less than its key says.
+                // The table describes less memory than its key says.
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             let entries = &mut entries[..count];
@@ -194,7 +195,7 @@ impl Table {
                     (bookmark.start, bookmark.entry) = (end, bookmark.entry + 1);
                 }
             }
-            // SAFETY: the caller's pointer is null or valid for reading.
+            // SAFETY: the caller says that these pieces are valid for writing.
             unsafe { cma::read(pid, &runs[..number], into, &mut at) }?;
         }
         Ok(())
@@ -209,6 +210,7 @@ impl Table {
         let into = Piece {
             address: entries.as_mut_ptr().cast(),
             len: bytes,
+            kind: MemoryKind::System,
         };
         // SAFETY: `entries` is the caller's, and any bytes are numbers.
         unsafe { cma::read(pid, &[cma::remote(from, bytes)], &[into], &mut Cursor::default()) }

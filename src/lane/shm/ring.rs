@@ -1,27 +1,29 @@
-//! A ring from one sender to one receiver: what its words mean, and who may touch what when. Where the words lie is the
-//! [`Memory`]'s affair, so that loom can run the same code over memory of its own.
+//! A ring from one sender to one receiver: what its words mean, and which side may access what, and when. Where the words
+//! are in memory is defined by [`Memory`], so that loom can run the same code over memory of its own.
 //!
 //! A message takes one *cell*, a cache line of its own: a word, the header, and up to [`INLINE`] bytes of payload. A
-//! longer payload lies in the *bulk*, a ring of bytes, where both sides compute its place from what came before: no
+//! longer payload is in the *bulk*, a ring of bytes, where both sides compute its place from what came before: no
 //! position is ever read from memory that the other side writes.
 //!
-//! The bulk is short at first. When a long payload comes to its end, the sender lets it grow, up to a most, before it begins anew: long
-//! messages are quickest where a lap is so long that the caches of both cores have let go of its beginning when it comes round
-//! again, and all others want little memory. Only the sender knows how much of the bulk there is, so it says where it begins anew.
+//! The bulk is short at first. When a long payload reaches its end, the sender makes the bulk longer, up to a maximum,
+//! before it starts again at the beginning: long messages are fastest where a lap is so long that the beginning has left
+//! the caches of both cores when it is used again, and all others need little memory. Only the sender knows how long the
+//! bulk is, so it tells the receiver where it starts again at the beginning.
 //!
-//! The word says which message of the ring it is (so a cell of the last lap is never taken for a new one, and nothing
-//! has to be cleared), how long its payload is, and whether that lies at the beginning of the bulk. It is stored last, with release;
-//! the receiver's acquire load of it makes the rest of the cell and the bulk visible. The receiver gives room back by two counters, stored with release
-//! after its last look at the bytes, and now and then only; the sender loads them, with acquire, only when it seems to have no
-//! room.
+//! The word contains which message of the ring it is (so a cell of the last lap is never taken for a new one, and nothing
+//! has to be cleared), how long its payload is, and whether that is at the beginning of the bulk. It is stored last, with
+//! release; the receiver's acquire load of it makes the rest of the cell and the bulk visible. The receiver returns room
+//! by two counters, stored with release after its last access to the bytes, and not after every message; the sender loads
+//! them, with acquire, only when it seems to have no room.
 //!
-//! A sender that found no room and goes to sleep asks to be woken: [`Sender::ask_for_room`], a fence, [`Sender::has_room`]. The
-//! receiver looks whether it was asked each time it has given room back. That is the protocol of [`flag`].
+//! A sender that found no room and goes to sleep asks to be woken: [`Sender::ask_for_room`], a fence,
+//! [`Sender::has_room`]. The receiver checks whether it was asked each time it has returned room. That is the protocol of
+//! [`flag`].
 //!
-//! Long payloads are written by plain or by streaming stores ([`stores`](super::stores)), which the word tells the receiver, whose times
-//! of both come back with the room.
+//! Long payloads are written by plain or by streaming stores ([`stores`](super::stores)). The word contains which; the
+//! receiver returns its copying times for both together with the room.
 //!
-//! All that is read here was written by another process, so it is checked: a word that can't be is [`Popped::Nonsense`].
+//! All that is read here was written by another process, so it is checked: an impossible word is [`Popped::Nonsense`].
 
 use super::flag::{self, Flag};
 use super::stores::{self, Allowed, Reader, StoreKind, Writer};
@@ -33,7 +35,7 @@ pub const INLINE: usize = 16;
 /// Payloads in the bulk begin at multiples of this many bytes.
 pub const LINE: usize = 64;
 
-/// Where the words and bytes of a ring lie. Indices and places are below the sizes given here.
+/// Where the words and bytes of a ring are in memory. Indices and offsets are below the sizes given here.
 pub trait Memory {
     /// Number of cells: a power of two.
     const CELLS: u64;
@@ -41,28 +43,28 @@ pub trait Memory {
     const BULK: u64;
     /// How many it has at first: a power of two.
     const FIRST: u64;
-    /// From so many bytes on a payload lets the bulk grow.
+    /// From this many bytes on, a payload makes the bulk grow.
     const LONG: usize;
 
     /// Loads the word of a cell (acquire).
     fn word(&self, cell: u64) -> u64;
     /// Stores the word of a cell (release).
     fn publish(&self, cell: u64, word: u64);
-    /// Writes what follows the word: at most [`INLINE`] bytes of payload.
-    fn fill(&self, cell: u64, header: &[u8; HEADER_BYTES], payload: &[u8]);
+    /// Writes what follows the word in a cell: at most [`INLINE`] bytes of payload.
+    fn fill(&self, cell: u64, header: &[u8; HEADER_BYTES], payload: RawBytes);
     /// Reads what follows the word.
     fn contents(&self, cell: u64) -> ([u8; HEADER_BYTES], [u8; INLINE]);
-    /// Lets `fill` write `len` bytes into the bulk. What they were before is of no meaning.
+    /// Lets `fill` write `len` bytes into the bulk. Their previous contents have no meaning.
     fn write(&self, at: u64, len: usize, fill: impl FnOnce(RawRoom));
     /// For the sender: doubles the bulk, which has `from` bytes now and less than the most. `false`: it stays as it is.
     fn grow(&mut self, from: u64) -> bool;
-    /// Shows bytes of the bulk.
+    /// Passes bytes of the bulk to `see`.
     fn read(&self, at: u64, len: usize, see: impl FnOnce(RawBytes));
-    /// Loads how many cells and bytes of the bulk the receiver has given back (acquire).
+    /// Loads how many cells and bytes of the bulk the receiver has returned (acquire).
     fn given_back(&self) -> (u64, u64);
     /// Stores the same (release).
     fn give_back(&self, cells: u64, bulk: u64);
-    /// Loads what the receiver says of its copies ([`Reader::word`]).
+    /// Loads what the receiver reports about its copies ([`Reader::word`]).
     fn times(&self) -> u64;
     /// Stores the same.
     fn tell_times(&self, times: u64);
@@ -70,22 +72,22 @@ pub trait Memory {
     fn wants_room(&self) -> impl Flag;
 }
 
-/// What the other side wrote makes no sense.
+/// What the other side wrote is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Nonsense;
 
-/// The longest payload of a ring: two of them fit into what is left while the receiver has kept a quarter to itself, so
-/// that one always finds a place, wherever the bulk's end is.
+/// The longest payload of a ring: two of them fit into the room that is left when the receiver has not yet returned a
+/// quarter, so that one always finds a place, wherever the bulk's end is.
 pub const fn payload_max<M: Memory>() -> usize {
     kept::<M>() as usize
 }
 
-/// The receiver gives bytes of the bulk back when it has so many.
+/// The receiver returns bytes of the bulk when it has this many.
 const fn kept<M: Memory>() -> u64 {
     M::FIRST / 4
 }
 
-/// In a word: the payload lies at the beginning of the bulk, though there may be room behind the last one.
+/// In a word: the payload lies at the beginning of the bulk, though there may be room after the last one.
 const ANEW: u64 = 1 << 31;
 /// In a word: the payload was written by streaming stores.
 const STREAMED: u64 = 1 << 30;
@@ -97,8 +99,8 @@ fn word(number: u64, len: usize, marks: u64) -> u64 {
     u64::from(number as u32) << 32 | marks | len as u64
 }
 
-/// Where the next payload of `len` bytes begins and ends, as positions that only grow: each lap of them is as long as the longest
-/// bulk, so that a position stands for the same bytes however long the bulk has become.
+/// Where the next payload of `len` bytes begins and ends, as positions that only grow: each lap of positions is as long
+/// as the longest bulk, so a position stands for the same bytes however long the bulk has become.
 #[inline(always)]
 fn place<M: Memory>(position: u64, len: usize, anew: bool) -> (u64, u64) {
     let start = if anew {
@@ -119,7 +121,7 @@ pub struct Sender<M> {
     /// How many bytes the bulk has, and whether it may have more.
     bulk_len: u64,
     grows: bool,
-    /// What the receiver has given back, as last seen.
+    /// What the receiver has returned, as last loaded.
     cells_back: u64,
     bulk_back: u64,
     /// The end in the bulk of the last message that found no room.
@@ -128,7 +130,7 @@ pub struct Sender<M> {
 }
 
 impl<M: Memory> Sender<M> {
-    /// Of an empty ring, whose memory is all zero. Long payloads are written by the stores that are allowed.
+    /// The sender of an empty ring, whose memory is all zero. Long payloads are written by the stores that are allowed.
     pub fn new(memory: M, stores: Allowed) -> Sender<M> {
         Sender {
             memory,
@@ -145,12 +147,12 @@ impl<M: Memory> Sender<M> {
 
     /// Puts a message into the ring. `false`: it is full. The payload has at most [`payload_max`] bytes.
     #[inline(always)]
-    pub fn push(&mut self, header: &[u8; HEADER_BYTES], payload: &[u8]) -> Result<bool, Nonsense> {
+    pub fn push(&mut self, header: &[u8; HEADER_BYTES], payload: RawBytes) -> Result<bool, Nonsense> {
         if payload.len() > INLINE {
-            return self.push_bulk(header, payload.len(), |mut to, writer| {
+            return self.push_bulk(header, payload.len(), move |mut to, writer| {
                 assert_eq!(to.len(), payload.len());
                 let (from, to, len) = (payload.as_ptr(), to.as_mut_ptr(), payload.len());
-                // SAFETY: as long as each other, and the ring is nobody's buffer. A payload in the bulk begins at a line.
+                // SAFETY: both have the same length; no buffer of a message lies in a ring. A payload in the bulk begins at a line.
                 unsafe {
                     if len >= stores::LONG {
                         return writer.copy(from, to, len);
@@ -168,7 +170,7 @@ impl<M: Memory> Sender<M> {
         Ok(true)
     }
 
-    /// As [`Sender::push`], of `len` bytes that `fill` writes.
+    /// As [`Sender::push`], for `len` bytes that `fill` writes.
     pub fn push_packed(
         &mut self,
         header: &[u8; HEADER_BYTES],
@@ -183,7 +185,7 @@ impl<M: Memory> Sender<M> {
         }
         let mut short = [0; INLINE];
         fill(RawRoom::from(&mut short[..len]));
-        self.push(header, &short[..len])
+        self.push(header, RawBytes::from(&short[..len]))
     }
 
     #[inline(never)]
@@ -205,13 +207,14 @@ impl<M: Memory> Sender<M> {
                 marks |= STREAMED;
             }
         });
-        self.memory.fill(self.sent % M::CELLS, header, &[]);
+        self.memory
+            .fill(self.sent % M::CELLS, header, RawBytes::from(&[][..]));
         self.bulk = end;
         self.publish(len, marks);
         Ok(true)
     }
 
-    /// Lets the bulk grow for a payload that finds no room at its end.
+    /// Makes the bulk grow for a payload that finds no room at its end.
     #[cold]
     fn grow(&mut self, len: usize) -> bool {
         if len < M::LONG || !self.grows {
@@ -238,8 +241,8 @@ impl<M: Memory> Sender<M> {
         self.memory.publish(cell, word(self.sent, len, marks));
     }
 
-    /// Looks at what the receiver has given back, which is no less than before and no more than was sent: whether there is a
-    /// cell, and the bulk up to `end`.
+    /// Loads what the receiver has returned, which is no less than before and no more than was sent: whether there is a
+    /// free cell, and the bulk is free up to `end`.
     #[cold]
     fn look(&mut self, end: u64) -> Result<bool, Nonsense> {
         let (cells, bulk) = self.memory.given_back();
@@ -254,29 +257,29 @@ impl<M: Memory> Sender<M> {
         Ok(room)
     }
 
-    /// Where its words lie.
+    /// The memory of its words.
     pub fn memory(&self) -> &M {
         &self.memory
     }
 
-    /// Whether a message found no room, and none has been seen since.
+    /// Whether a message found no room, and none has been found since.
     pub fn is_short(&self) -> bool {
         self.short_of.is_some()
     }
 
-    /// Asks the receiver to ring when it has given room back, if a message found none.
+    /// Asks the receiver to ring when it has returned room, if a message found none.
     pub fn ask_for_room(&self) {
         if self.is_short() {
             self.memory.wants_room().set(true);
         }
     }
 
-    /// After [`Sender::ask_for_room`] and a fence: whether what found no room would find some now. If not, the receiver rings.
+    /// After [`Sender::ask_for_room`] and a fence: whether the message that found no room would find some now. If not, the receiver rings.
     pub fn has_room(&mut self) -> bool {
         let Some(end) = self.short_of else {
             return true;
         };
-        // Nonsense is something for the next message to find.
+        // Invalid counters are reported by the next message.
         let room = self.look(end).unwrap_or(true);
         if room {
             self.memory.wants_room().set(false);
@@ -292,9 +295,9 @@ pub enum Popped {
     Nothing,
     /// One, and it was delivered.
     Message,
-    /// The same, and the sender has to be rung: it sleeps until there is room, and now there is.
+    /// The same, and the sender has to be woken: it sleeps until there is room, and now there is.
     MessageAndBell,
-    /// What no sender writes.
+    /// Something that no sender writes.
     Nonsense,
 }
 
@@ -305,14 +308,14 @@ pub struct Receiver<M> {
     received: u64,
     /// The end of the last payload in the bulk.
     bulk: u64,
-    /// What was given back.
+    /// What was returned.
     cells_back: u64,
     bulk_back: u64,
     reader: Reader,
 }
 
 impl<M: Memory> Receiver<M> {
-    /// Of a ring that its sender may have begun to use.
+    /// The receiver of a ring that its sender may have begun to use.
     pub fn new(memory: M) -> Receiver<M> {
         Receiver {
             memory,
@@ -324,7 +327,7 @@ impl<M: Memory> Receiver<M> {
         }
     }
 
-    /// Where its words lie.
+    /// The memory of its words.
     pub fn memory(&self) -> &M {
         &self.memory
     }
@@ -380,8 +383,8 @@ impl<M: Memory> Receiver<M> {
         Popped::Message
     }
 
-    /// Delivers a payload that lies in the bulk. `false`: it can't lie there. Apart from [`Receiver::pop`], which short messages
-    /// would have to save more registers for otherwise.
+    /// Delivers a payload from the bulk. `false`: it can't be there. Separate from [`Receiver::pop`], which would have to save
+    /// more registers for short messages otherwise.
     #[inline(never)]
     fn pop_bulk(&mut self, word: u64, len: usize, deliver: impl FnOnce(RawBytes)) -> bool {
         let (start, end) = place::<M>(self.bulk, len, word & ANEW != 0);

@@ -1,9 +1,10 @@
-//! The segment: memory of one process that the others of its machine map to send to it. `docs/shared-memory.md` draws it.
+//! The segment: memory of one process that the others on its machine map to send to it. `docs/shared-memory.md` has its layout.
 //!
 //! It is a file of [`shared_memory`], which has no name. A ring's pages are allocated before any is touched.
 //!
-//! Its words are atomics or are accessed by the rules of [`super::ring`]. Both sides belong to one user, who may write to either's
-//! memory in other ways too (`ptrace`), so what is guarded against here is mistakes: every word that is read decides nothing before it was checked.
+//! Its words are atomics or are accessed by the rules of [`super::ring`]. Both sides belong to one user, who may write to
+//! the memory of either in other ways too (`ptrace`), so the code guards only against mistakes: every word that is read
+//! is checked before it is used.
 
 use std::fs::File;
 use std::io;
@@ -21,23 +22,23 @@ use crate::lane::HEADER_BYTES;
 use crate::system::shared_memory::{self, Map};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"weft-shm");
-/// To be counted up with every change of the layout.
+/// To be increased with every change of the layout.
 pub const VERSION: u32 = 5;
 
 const PAGE: usize = 4096;
 const CELLS: usize = 512;
-/// Of a bulk: the bytes that it has at first, and the most. 2 MiB are more than most cores' own caches.
+/// The bytes that a bulk has at first, and the most. 2 MiB are more than most cores' own caches.
 const FIRST: usize = 128 << 10;
 const BULK: usize = 2 << 20;
-/// How many bytes the bulks of one segment may have together, as long as each has no less than at first.
+/// How many bytes the bulks of one segment may have together, though each has at least its first length.
 const BULKS: usize = 16 << 20;
-/// A payload of so many bytes lets the bulk grow: one of a long message.
+/// A payload of this many bytes makes the bulk grow: a piece of a long message.
 const LONG: usize = 8 << 10;
 /// A ring: a page with the counters, the cells, the bulk. Only its first part is allocated when a sender joins.
 const RING: usize = PAGE + CELLS * LINE + BULK;
 const RING_FIRST: usize = RING - BULK + FIRST;
 
-// Offsets in the head page. What is written by different processes, or at different times, has a line of its own.
+// Offsets in the head page. Words that are written by different processes, or at different times, have cache lines of their own.
 const AT_MAGIC: usize = 0;
 const AT_VERSION: usize = 8;
 const AT_RINGS: usize = 12;
@@ -79,17 +80,17 @@ pub struct Head {
 }
 
 impl Head {
-    /// What has to be the same as in the business card.
+    /// What must be equal to the business card.
     pub fn token(&self) -> u64 {
         self.map.u64(AT_TOKEN).load(Ordering::Relaxed)
     }
 
-    /// Where the token lies in this process's own memory: peers probe whether they can read it.
+    /// The address of the token in this process's own memory: peers test whether they can read it.
     pub fn token_address(&self) -> u64 {
         self.map.base().as_ptr() as u64 + AT_TOKEN as u64
     }
 
-    /// Whether the segment's owner can't make its senders' processors order their accesses, so that each has to.
+    /// Whether the segment's owner can't make its senders' processors order their accesses, so that each sender has to.
     pub fn wants_fences(&self) -> bool {
         self.map.u32(AT_FENCE).load(Ordering::Relaxed) != 0
     }
@@ -97,7 +98,7 @@ impl Head {
     /// Whether the owner sleeps and wants to be woken.
     #[inline(always)]
     pub fn sleeping(&self) -> &AtomicU32 {
-        // SAFETY: as in `Map::u32`, with an offset within the page; without the checks, for this is on the short path.
+        // SAFETY: as in `Map::u32`, with an offset within the page; without the checks, as this is on the fast path.
         unsafe { AtomicU32::from_ptr(self.map.base().as_ptr().add(AT_SLEEPING).cast()) }
     }
 
@@ -113,8 +114,8 @@ impl Head {
     }
 }
 
-/// Who sends through a ring: its name, its process id, and the names of its pipe (see [`super::doorbell::Bell::names`]). From
-/// another process's memory it is what that process says, and is checked where it is used.
+/// Who sends through a ring: its name, its process id, and the names of its pipe (see [`super::doorbell::Bell::names`]). In
+/// another process's memory it is that process's claim, and is checked where it is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Owner {
     /// Its name.
@@ -139,7 +140,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// With room for so many senders.
+    /// Makes one with room for this many senders.
     pub fn create(rings: u32, token: u64, wants_fences: bool) -> io::Result<Segment> {
         let rings = rings.clamp(1, RINGS_MAX);
         let file = shared_memory::file(file_len(rings) as u64)?;
@@ -164,7 +165,7 @@ impl Segment {
         })
     }
 
-    /// What memory a segment takes, in words.
+    /// How much memory a segment takes, as a text.
     pub fn needs() -> String {
         format!("{PAGE} bytes at first, and {RING_FIRST} for each process that sends to this one")
     }
@@ -174,7 +175,7 @@ impl Segment {
         self.file.as_raw_fd()
     }
 
-    /// Room for so many senders.
+    /// The number of senders for which it has room.
     pub fn rings(&self) -> u32 {
         self.rings
     }
@@ -185,13 +186,13 @@ impl Segment {
         &self.head
     }
 
-    /// A ring and the process that said it is its sender, once that has joined; once only, as a ring has one receiver.
+    /// A ring and the process that claims to be its sender, once that has joined; once only, because a ring has one receiver.
     pub fn ring(&mut self, ring: u32) -> Option<(Mapped, Owner)> {
         if ring >= self.rings || self.given[ring as usize] {
             return None;
         }
         let (word, bit) = self.head.ready(ring);
-        // Acquire: pairs with the release in `Joined::join`, before which the ring's pages were allocated.
+        // Acquire: pairs with the release in `Joined::join`, before which the sender allocated the ring's pages.
         if word.load(Ordering::Acquire) & bit == 0 {
             return None;
         }
@@ -211,14 +212,14 @@ impl Segment {
     }
 }
 
-/// Another process's segment, with a ring of ours in it.
+/// Another process's segment, with a ring of this process in it.
 pub struct Joined {
     head: Head,
 }
 
 impl Joined {
     /// Opens the segment that process `pid` has as descriptor `descriptor` and that has this token, and takes a ring
-    /// for messages of process `me`. The error says what did not work.
+    /// for messages of process `me`. The error says what failed.
     pub fn join(
         pid: u32,
         descriptor: u32,
@@ -232,7 +233,7 @@ impl Joined {
         let is_one = shared_memory::is_one(&file, file_len(rings) as u64)
             .map_err(failed("its shared memory has no size"))?;
         if !is_one {
-            return Err("what its business card names is no shared memory of Weft's".into());
+            return Err("the shared memory that its business card names was not made by Weft".into());
         }
         let map = Map::new(&file, 0, PAGE).map_err(failed("its shared memory can't be mapped"))?;
         let head = Head { map };
@@ -255,7 +256,7 @@ impl Joined {
         let at = PAGE + ring as usize * RING;
         shared_memory::allocate(&file, at, RING_FIRST).map_err(|error| {
             format!(
-                "the {RING_FIRST} bytes of shared memory that messages to it need can't be had: {error}; they count as memory of \
+                "the {RING_FIRST} bytes of shared memory that messages to it need can't be allocated: {error}; they count as memory of \
                  this process (free some, or raise its control group's limit)"
             )
         })?;
@@ -291,7 +292,7 @@ pub struct Mapped {
     /// Where the ring begins in `_map`.
     base: NonNull<u8>,
     _map: Arc<Map>,
-    /// For the sender: to allocate more of the bulk. Receivers, whose rings are looked at all the time, have nothing there.
+    /// For the sender: how to allocate more of the bulk. Boxed, because receivers, whose rings are polled all the time, have none.
     growth: Option<Box<Growth>>,
 }
 
@@ -335,7 +336,7 @@ impl Mapped {
         unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(at).cast()) }
     }
 
-    /// For the receiver: it can't ring the sender's bell.
+    /// For the receiver: notes that it can't ring the sender's bell.
     pub fn set_mute(&self) {
         self.u32(AT_MUTE).store(1, Ordering::Relaxed);
     }
@@ -372,7 +373,7 @@ impl ring::Memory for Mapped {
     }
 
     #[inline(always)]
-    fn fill(&self, cell: u64, header: &[u8; HEADER_BYTES], payload: &[u8]) {
+    fn fill(&self, cell: u64, header: &[u8; HEADER_BYTES], payload: RawBytes) {
         assert!(payload.len() <= INLINE);
         let at = AT_CELLS + (cell as usize & (CELLS - 1)) * LINE;
         // By words, as `Header::encode` has just written it: the wider loads of a plain copy would wait for its stores.
@@ -412,7 +413,7 @@ impl ring::Memory for Mapped {
         let grown = self.growth.as_ref().is_some_and(|growth| {
             2 * from <= growth.most && shared_memory::allocate(&growth.file, growth.bulk + from, from).is_ok()
         });
-        // It will not be asked for again, or in vain.
+        // It is not asked for again, or only in vain.
         if !grown || 4 * from > self.growth.as_ref().map_or(0, |growth| growth.most) {
             self.growth = None;
         }
@@ -424,7 +425,7 @@ impl ring::Memory for Mapped {
         let at = at as usize;
         assert!(at <= BULK && len <= BULK - at);
         // SAFETY: within the bulk, as just checked, and mapped. The sender does not write there until the bytes are given back, after
-        // `see`. (A sender that broke that would be a process of the same user gone wrong; what it can spoil is the data.)
+        // `see`. (A sender that breaks that is a faulty process of the same user; it can only spoil the data.)
         see(unsafe { RawBytes::new(self.base.as_ptr().add(AT_BULK + at), len) });
     }
 
@@ -459,7 +460,7 @@ impl ring::Memory for Mapped {
     }
 }
 
-/// A ring as words, for tests that play a sender gone wrong.
+/// A ring as words, for tests that play a faulty sender.
 #[cfg(test)]
 pub struct Raw;
 

@@ -1,26 +1,27 @@
-//! How a long payload is best written into a ring: by plain stores, or by streaming ones, which go past the caches.
+//! How a long payload is best written into a ring: by plain stores, or by streaming ones, which bypass the caches.
 //!
 //! Users: the [`Writer`] of a ring's sender, the [`Reader`] of its receiver.
 //!
-//! Two cores that share a cache are quickest through it. Where they share none, a plain store has to fetch its line from
-//! the other core's cache first, and a streaming one does not: it is twice as quick or more, and the reader finds the bytes in
-//! memory. Nothing tells which it is: a virtual machine's topology is made up, and its host moves cores while they run. So both sides time what
-//! they copy, and the reader tells the writer when it gives room back. The writer takes the kind whose two copies take less together,
-//! and tries the other kind now and then.
+//! Two cores that share a cache are fastest through it. Where they share none, a plain store has to fetch its line from
+//! the other core's cache first, and a streaming one does not: it is at least twice as fast, and the reader finds the
+//! bytes in memory. The system does not reliably say which case it is: a virtual machine's topology is made up, and its
+//! host moves cores while they run. So both sides measure the time of their copies, and the reader reports its times when
+//! it returns room. The writer uses the kind of stores whose two copies take less time together, and tries the other kind
+//! from time to time.
 //!
-//! Copies are compared by the least of their last few times, so that neither one during which the process was stopped counts, nor
-//! a few that took long for a reason that is gone with them.
+//! Copies are compared by the least of their last few times, so that neither a copy during which the process was stopped
+//! counts, nor a few copies that took long for a passing reason.
 
 use crate::base::bytes::{copy_apart, copy_streaming};
 
-/// Payloads of so many bytes are timed, and may be written by streaming stores. (At 1 KiB neither kind was clearly ahead.)
+/// Payloads of this many bytes or more are timed, and may be written by streaming stores. (At 1 KiB neither kind was clearly ahead.)
 pub const LONG: usize = 4 << 10;
 
-/// A trial of the kind that is not in use has so many bytes: a lap of the longest bulk and a little more. What a store costs depends
-/// on where the last lap has left the line, so that only the end of a trial says what a kind costs that is in use.
+/// The bytes of a trial of the kind that is not in use: a lap of the longest bulk and a little more. What a store costs
+/// depends on where the last lap has left the line, so only the end of a trial shows what a kind costs when it is in use.
 const TRIAL: u32 = (2 << 20) + (128 << 10);
-/// From the end of one trial to the beginning of the next at first, and each time after the kinds have changed places. It doubles with
-/// each trial that changes nothing ...
+/// From the end of one trial to the beginning of the next at first, and again after each change of the kind in use. It
+/// doubles with each trial that changes nothing ...
 const PERIOD_LEAST: u32 = 8 << 20;
 /// ... up to this: less than one byte in fifty is written the slower way then.
 const PERIOD_MOST: u32 = 128 << 20;
@@ -28,7 +29,7 @@ const PERIOD_MOST: u32 = 128 << 20;
 /// half of it again: in the first lap its pages are new.
 const FIRST: u32 = 3 << 20;
 
-/// What a processor's clock says. Only differences of a few microseconds count, on one processor.
+/// The value of a processor's clock. Only differences of a few microseconds count, on one processor.
 #[inline(always)]
 fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -41,7 +42,7 @@ fn ticks() -> u64 {
     0
 }
 
-/// By which stores a payload is written.
+/// The stores by which a payload is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StoreKind {
     /// Plain ones.
@@ -96,14 +97,14 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// One that has timed nothing.
+    /// A reader without any times.
     pub const fn new() -> Reader {
         Reader {
             times: [Recent::new(); 2],
         }
     }
 
-    /// Has `see` copy a payload of `len` bytes that was written so.
+    /// Calls `see` to copy a payload of `len` bytes that was written by these stores.
     pub fn timed<T>(&mut self, kind: StoreKind, len: usize, see: impl FnOnce() -> T) -> T {
         let before = ticks();
         let seen = see();
@@ -111,10 +112,10 @@ impl Reader {
         seen
     }
 
-    /// The writer's to [hear](Writer::hear): the times of both kinds.
+    /// The word for the writer to [take](Writer::hear): the times of both kinds.
     pub fn word(&self) -> u64 {
         let [cached, streaming] = self.times.map(|kind| kind.least());
-        // All of it turned round: a word that was never written, 0, has no time.
+        // Inverted, so that a word that was never written, 0, means no times.
         !(u64::from(streaming) << 32 | u64::from(cached))
     }
 }
@@ -129,7 +130,7 @@ pub enum Allowed {
 }
 
 impl Allowed {
-    /// As the setting `WEFT_STORES` has it: of no word both.
+    /// From the setting `WEFT_STORES`: if it is empty, both.
     pub fn of(words: &[&str]) -> Allowed {
         match words {
             ["cached"] => Allowed::Only(StoreKind::Cached),
@@ -139,23 +140,23 @@ impl Allowed {
     }
 }
 
-/// The sending side: copies, by the kind that is quicker.
+/// The sending side: copies with the faster kind of stores.
 pub struct Writer {
     allowed: Allowed,
     times: [Recent; 2],
-    /// What the reader has said.
+    /// The reader's times.
     told: [u32; 2],
     kind: StoreKind,
     /// Whether the other kind is on trial.
     trial: bool,
-    /// How long the next time between two trials is.
+    /// How many bytes there are until the next trial.
     period: u32,
     /// Bytes until a trial ends, or the next begins.
     left: u32,
 }
 
 impl Writer {
-    /// One that has timed nothing.
+    /// A writer without any times.
     pub const fn new(allowed: Allowed) -> Writer {
         Writer {
             allowed: if cfg!(target_arch = "x86_64") {
@@ -172,7 +173,7 @@ impl Writer {
         }
     }
 
-    /// Takes the reader's [word](Reader::word), whatever it is: it decides nothing but how bytes are written.
+    /// Takes the reader's [word](Reader::word), whatever it is: it only affects how bytes are written.
     pub fn hear(&mut self, word: u64) {
         let word = !word;
         self.told = [word as u32, (word >> 32) as u32];
@@ -181,7 +182,7 @@ impl Writer {
     /// Copies a payload of [`LONG`] bytes or more; returns by which stores.
     ///
     /// # Safety
-    /// `from` is valid for reading, and `to`, a multiple of 16, for writing, so many bytes, which do not overlap.
+    /// `from` is valid for reading, and `to`, a multiple of 16, for writing, `len` bytes, which do not overlap.
     pub unsafe fn copy(&mut self, from: *const u8, to: *mut u8, len: usize) -> StoreKind {
         let kind = match self.allowed {
             Allowed::Only(kind) => kind,
@@ -218,7 +219,7 @@ impl Writer {
         if self.trial {
             return other;
         }
-        // By an eighth, so that kinds that cost the same do not take turns.
+        // By an eighth, so that the kinds do not alternate where they cost the same.
         let cost = self.cost(other);
         if cost.saturating_add(cost / 8) < self.cost(self.kind) {
             self.kind = other;
@@ -227,7 +228,7 @@ impl Writer {
         self.kind
     }
 
-    /// What both copies of 1024 bytes take, in ticks: the most there is if one of them was never timed.
+    /// The time of both copies of 1024 bytes, in ticks: the largest number if one of them was never timed.
     fn cost(&self, kind: StoreKind) -> u32 {
         self.times[kind as usize]
             .least()
@@ -253,7 +254,7 @@ mod tests {
             }
         }
 
-        /// Writes so many MiB in payloads of 8 KiB; returns how many of them by streaming stores.
+        /// Writes this many MiB in payloads of 8 KiB; returns how many of them by streaming stores.
         fn write(&mut self, mebibytes: usize, writes: [u64; 2], reads: [u64; 2]) -> usize {
             let mut streamed = 0;
             for at in 0..mebibytes * 128 {
@@ -318,7 +319,7 @@ mod tests {
             let mut to = vec![0u128; LONG / 16 + 7];
             let (from, to) = (from.as_ptr(), to.as_mut_ptr().cast());
             for _ in 0..(FIRST + TRIAL) / LONG as u32 {
-                // SAFETY: both have so many bytes, `to` is a multiple of 16.
+                // SAFETY: both have that many bytes, `to` is a multiple of 16.
                 let used = unsafe { writer.copy(from, to, LONG + 100) };
                 assert!(used == kind || cfg!(not(target_arch = "x86_64")));
             }

@@ -1,4 +1,4 @@
-//! The lane between two of its kind in one process, and what it does with rubbish in shared memory.
+//! Two such lanes in one process, and what they do with invalid contents of shared memory.
 
 use super::*;
 use crate::identity::{JobId, ProcessName};
@@ -56,7 +56,7 @@ fn a_segment_has_no_more_places_than_it_was_made_for() {
 }
 
 #[test]
-fn what_is_exposed_no_more_leaves_no_table() {
+fn what_is_deregistered_leaves_no_table() {
     let mut lane = lane(0, true);
     let bytes = [0u8; 8];
     let pieces = [Piece::of(&bytes[..2]), Piece::of(&bytes[4..])];
@@ -87,7 +87,7 @@ fn a_segment_of_another_token_is_not_joined() {
         let error = lane(1, false)
             .connect(PeerIndex::new(0), &address.encode())
             .unwrap_err();
-        let words = ["is another process's", "no shared memory of Weft's"];
+        let words = ["is another process's", "was not made by Weft"];
         assert!(words.iter().any(|words| error.message.contains(words)), "{error}");
     }
     lane(1, false)
@@ -109,7 +109,7 @@ fn a_word_counts_only_if_it_was_read_and_is_the_right_one() {
     let address = &raw const word as u64;
     assert!(cma::works(pid, address, word));
     assert!(!cma::works(pid, address, word + 1));
-    // Nothing is there, and nothing is what is expected.
+    // There is no message, and none is expected.
     assert!(!cma::works(pid, 8, 0));
 }
 
@@ -140,7 +140,7 @@ const HEADER: [u8; HEADER_BYTES] = [7; HEADER_BYTES];
 
 fn send(lane: &mut ShmLane, to: u32, payload: &[u8]) -> Sent {
     // SAFETY: the lane copies all that it takes.
-    unsafe { lane.send(PeerIndex::new(to), &HEADER, payload, 0) }.expect("sending works")
+    unsafe { lane.send(PeerIndex::new(to), &HEADER, Piece::of(payload), 0) }.expect("sending works")
 }
 
 /// A connected pair after a few messages from 0 to 1.
@@ -177,7 +177,7 @@ fn rubbish_in_any_word_of_a_ring_loses_that_peer_at_most() {
                 pair.lanes[1].poll(&mut log).expect("the lane itself works on");
                 assert!(log.lost.len() <= 1 && log.lost.iter().all(|(peer, _)| *peer == PeerIndex::new(0)));
                 // SAFETY: the lane copies all that it takes.
-                let _ = unsafe { pair.lanes[0].send(PeerIndex::new(1), &HEADER, &[3; 3000], 0) };
+                let _ = unsafe { pair.lanes[0].send(PeerIndex::new(1), &HEADER, Piece::of(&[3; 3000]), 0) };
             }
             // The other direction has a ring of its own.
             assert_eq!(send(&mut pair.lanes[1], 0, &[5; 30]), Sent::Done);
@@ -213,7 +213,7 @@ fn counters_that_can_not_be_fail_the_send() {
     }
     let error = (0..1000).find_map(|_| {
         // SAFETY: the lane copies all that it takes.
-        unsafe { pair.lanes[0].send(PeerIndex::new(1), &HEADER, &[3; 3000], 0) }.err()
+        unsafe { pair.lanes[0].send(PeerIndex::new(1), &HEADER, Piece::of(&[3; 3000]), 0) }.err()
     });
     assert!(
         error
@@ -252,7 +252,7 @@ fn a_sleeper_is_woken_by_the_first_message_and_no_other() {
     }
 }
 
-/// Sends messages of this length until no more go.
+/// Sends messages of this length until no more fit.
 fn fill(lane: &mut ShmLane, len: usize) -> usize {
     let payload = vec![9; len];
     (0..)
@@ -260,7 +260,7 @@ fn fill(lane: &mut ShmLane, len: usize) -> usize {
         .expect("a ring has an end")
 }
 
-/// How much a ring holds that nobody empties: long messages let the bulk grow, as far as the number of senders allows; short ones do not.
+/// How much a ring holds that is not emptied: long messages make the bulk grow, as far as the number of senders allows; short ones do not.
 #[test]
 fn long_messages_let_the_bulk_grow() {
     let most = |senders, len| {
@@ -334,7 +334,7 @@ fn room_that_came_before_the_sleep_is_seen() {
     assert!(!rung(fd));
 }
 
-/// Whose pipe can't be opened looks by the clock, and says so.
+/// A lane whose pipe can't be opened checks after a time, and says so.
 #[test]
 fn a_sender_whose_bell_can_not_be_rung_does_not_rely_on_it() {
     let [mut first, second] = lanes();
@@ -388,7 +388,7 @@ fn places_are_counted_and_other_nodes_refused() {
         "there is room for four"
     );
     let mut elsewhere = receiver.address;
-    elsewhere.place.node = 1;
+    elsewhere.domain.node = 1;
     let error = senders[0]
         .connect(PeerIndex::new(9), &elsewhere.encode())
         .expect_err("it is elsewhere");
@@ -405,7 +405,7 @@ fn places_are_counted_and_other_nodes_refused() {
         .expect_err("it is gone");
 }
 
-/// A sender, which nobody rings.
+/// A sender that nobody rings.
 fn owner(rank: u32) -> segment::Owner {
     segment::Owner {
         name: ProcessName { job: JobId(7), rank },
@@ -415,7 +415,7 @@ fn owner(rank: u32) -> segment::Owner {
     }
 }
 
-/// Which rings are ready stands in words of 64 bits.
+/// The bits of ready rings are in words of 64 bits.
 #[test]
 fn each_of_many_rings_is_ready_when_its_own_sender_has_joined() {
     const RINGS: u32 = 131;

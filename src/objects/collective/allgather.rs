@@ -8,11 +8,11 @@ use super::scratch::{Scratch, copy};
 use crate::base::error::Result;
 use crate::objects::communicator::Collective;
 
-/// Everybody's elements for everybody, by rank; of an intercommunicator, those of each group for the other. `send` is `None` with `MPI_IN_PLACE`; `receive` holds the elements of
-/// one rank.
+/// Every process's elements for every process, by rank; on an intercommunicator, those of each group for the other.
+/// `send` is `None` with `MPI_IN_PLACE`; `receive` has the layout of the elements of one rank.
 ///
 /// # Errors
-/// `MPI_ERR_TRUNCATE` at a process to which a peer gives more than it expects.
+/// `MPI_ERR_TRUNCATE` at a process to which a peer sends more than it expects.
 pub async fn allgather(operation: &Collective, send: Option<Buffer>, receive: Buffer) -> Result<()> {
     if operation.is_across() {
         return inter::allgather(operation, send, receive).await;
@@ -43,10 +43,10 @@ pub async fn allgatherv(operation: &Collective, send: Option<Buffer>, receive: V
     run.finish()
 }
 
-/// The bytes of everybody for everybody, by rank. All give as many.
+/// The bytes of every process for every process, by rank. All have the same number.
 ///
 /// # Errors
-/// What peers say of lost processes.
+/// The error of a lost process.
 pub async fn allgather_bytes(operation: &Collective, mine: &[u8]) -> Result<Vec<u8>> {
     let mut run = Run::new(operation);
     let total = mine.len() * run.size as usize;
@@ -57,7 +57,7 @@ pub async fn allgather_bytes(operation: &Collective, mine: &[u8]) -> Result<Vec<
     run.finish().map(|()| all.to_vec())
 }
 
-/// Everybody's block for everybody, where each has its own in place and blocks may differ. `total`: the bytes of all.
+/// Every process's block for every process, where each has its own in place and blocks may differ. `total`: the bytes of all.
 pub(super) async fn uneven(run: &mut Run<'_>, blocks: &impl Blocks, total: u64) -> Result<()> {
     match choose::allgather(total, run.size, false) {
         Allgather::Bruck => bruck(run, blocks).await?,
@@ -115,7 +115,7 @@ async fn bruck(run: &mut Run<'_>, blocks: &impl Blocks) -> Result<()> {
     Ok(())
 }
 
-/// From neighbour to neighbour.
+/// Round a ring, from neighbour to neighbour.
 async fn ring(run: &mut Run<'_>, blocks: &impl Blocks) {
     let (to, from) = (run.above(1), run.below(1));
     let mut sends = Vec::new();

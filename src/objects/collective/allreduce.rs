@@ -13,10 +13,10 @@ use super::scratch::Scratch;
 use crate::base::error::Result;
 use crate::objects::communicator::Collective;
 
-/// The elements of all ranks combined, for everybody; of an intercommunicator, those of each group for the other.
+/// The elements of all ranks combined, for every process; on an intercommunicator, those of each group for the other.
 ///
 /// # Errors
-/// `MPI_ERR_TRUNCATE` at a process whose peer gives more elements.
+/// `MPI_ERR_TRUNCATE` at a process whose peer sends more elements.
 pub async fn allreduce(operation: &Collective, operands: Operands) -> Result<()> {
     let Operands {
         send,
@@ -56,7 +56,7 @@ pub async fn allreduce(operation: &Collective, operands: Operands) -> Result<()>
     run.finish()
 }
 
-/// Among a power of two of processes; the others give their elements before and get the result after.
+/// Among a power of two of processes; the others send their elements before and get the result after.
 async fn folded(
     run: &mut Run<'_>,
     mut sum: Accumulator<'_>,
@@ -94,7 +94,7 @@ async fn folded(
     }
 }
 
-/// Piece after piece round a ring, twice: combined, then handed out. For operations that commute.
+/// Piece after piece round a ring, twice: first combined, then distributed. For operations that commute.
 async fn ring(
     run: &mut Run<'_>,
     send: Option<Address>,
@@ -108,12 +108,12 @@ async fn ring(
     };
     let (to, from) = (run.above(1), run.below(1));
     let (rank, size) = (run.rank, run.size);
-    // That of the process `distance` below.
+    // The piece of the process `distance` below.
     let piece = |distance: u32| {
         let at = (rank + size - distance % size) % size;
         pieces.range(at, at + 1)
     };
-    // In place, operands are received apart from this process's own.
+    // With `MPI_IN_PLACE`, operands are received into other memory than this process's own.
     let longest = count.div_ceil(size.into());
     let scratch = Scratch::elements(&reducer.datatype, if send.is_some() { 0 } else { longest }, 1)?;
     for step in 0..size - 1 {

@@ -10,10 +10,11 @@ use super::scratch::{Scratch, copy};
 use crate::base::error::Result;
 use crate::objects::communicator::Collective;
 
-/// Everybody's block for everybody, of an intercommunicator for everybody in the other group. `send` is `None` with `MPI_IN_PLACE`; both hold the elements for one rank.
+/// Every process's block for every process, on an intercommunicator for every process of the other group. `send` is
+/// `None` with `MPI_IN_PLACE`; both have the layout of the elements for one rank.
 ///
 /// # Errors
-/// `MPI_ERR_TRUNCATE` at a process to which a peer gives more than it expects.
+/// `MPI_ERR_TRUNCATE` at a process to which a peer sends more than it expects.
 pub async fn alltoall(operation: &Collective, send: Option<Buffer>, receive: Buffer) -> Result<()> {
     if operation.is_across() {
         return inter::alltoall(operation, send, receive).await;
@@ -27,7 +28,7 @@ pub async fn alltoall(operation: &Collective, send: Option<Buffer>, receive: Buf
     finish_blocks(run, send, receive).await
 }
 
-/// As [`alltoall`], with blocks of different lengths. With `MPI_IN_PLACE` each block goes where it lies.
+/// As [`alltoall`], with blocks of different lengths. With `MPI_IN_PLACE` each block is replaced in place.
 ///
 /// # Errors
 /// As for [`alltoall`].
@@ -54,7 +55,7 @@ async fn finish_blocks<B: Blocks>(mut run: Run<'_>, send: Option<B>, receive: B)
     match send {
         Some(send) => direct(&mut run, &send, &receive).await,
         None => {
-            // What goes out is copied first, so that what comes in finds its place free.
+            // Blocks to be sent are copied first, so that received blocks can take their places.
             let lengths = (0..run.size).map(|rank| match rank == run.rank {
                 true => 0,
                 false => receive.block(rank).len(),
@@ -70,7 +71,7 @@ async fn finish_blocks<B: Blocks>(mut run: Run<'_>, send: Option<B>, receive: B)
     run.finish()
 }
 
-/// Every block straight to where it belongs, in the order of the distance.
+/// Every block directly to its receiver, in the order of the distance.
 async fn direct(run: &mut Run<'_>, send: &impl Blocks, receive: &impl Blocks) {
     let (rank, size) = (run.rank, run.size);
     let partners = partners(rank, size, size).skip(1);
@@ -82,8 +83,8 @@ async fn direct(run: &mut Run<'_>, send: &impl Blocks, receive: &impl Blocks) {
     .await;
 }
 
-/// Whom a process of `size` sends to and receives from, step by step, among `others`: each of them once each way, and
-/// both at the same step.
+/// The partners with which a process of `size` exchanges, step by step, among `others`: each of them once in each direction, and
+/// two partners always at the same step.
 pub(super) fn partners(
     rank: u32,
     size: u32,
@@ -96,12 +97,12 @@ pub(super) fn partners(
     })
 }
 
-/// Sends blocks to partners and receives others, many at a time; `meanwhile` is called while the last are under way.
+/// Sends blocks to partners and receives theirs, many at a time; `meanwhile` is called while the last are under way.
 /// Empty blocks are not sent.
 ///
-/// Waiting for the oldest messages while newer ones are posted cannot close a circle if partners have each other at the
-/// same step: of all processes, take those that wait for the earliest step; what they wait for has been posted by their
-/// partners, who are at least as far.
+/// Waiting for the oldest messages while newer ones are posted can't deadlock if partners have each other at the same
+/// step: of all processes, take those that wait for the earliest step; their partners have posted what they wait for, as
+/// they are at least at that step.
 pub(super) async fn exchange_all(
     run: &mut Run<'_>,
     partners: impl Iterator<Item = (Option<u32>, Option<u32>)> + Send,
@@ -137,8 +138,8 @@ pub(super) async fn exchange_all(
     }
 }
 
-/// Bruck's algorithm: the block for the rank at distance `d` travels by the powers of two in `d`, together with all
-/// others that have that power in theirs. `send` may be `receive`: it is copied first.
+/// Bruck's algorithm: the block for the rank at distance `d` travels by the powers of two whose sum is `d`, together with all
+/// others whose distance has that power. `send` may be `receive`: it is copied first.
 async fn bruck(run: &mut Run<'_>, send: &Buffer, receive: &Buffer) -> Result<()> {
     let size = run.size;
     let block = receive.block(0).len() as usize;
@@ -172,7 +173,7 @@ async fn bruck(run: &mut Run<'_>, send: &Buffer, receive: &Buffer) -> Result<()>
         }
         power *= 2;
     }
-    // What has come over a distance lies there.
+    // The blocks that have come over a distance lie there.
     for distance in 0..size {
         run.note(copy(&place(distance), &receive.block(run.below(distance))));
     }

@@ -1,4 +1,4 @@
-//! `MPI_Barrier` (MPI 5.0 section 6.3), and a vote in the same rounds.
+//! `MPI_Barrier` (MPI 5.0 section 6.3), and a vote with the same rounds.
 
 use super::buffer::Chunk;
 use super::flat;
@@ -7,8 +7,8 @@ use super::scratch::Scratch;
 use crate::base::error::Result;
 use crate::objects::communicator::Collective;
 
-/// Nobody leaves before everybody has come, of an intercommunicator in both groups: dissemination, in ⌈log₂ n⌉
-/// rounds, or by rank 0.
+/// No process leaves before all have come, on an intercommunicator those of both groups: dissemination, in ⌈log₂ n⌉
+/// rounds, or through rank 0.
 pub async fn barrier(operation: &Collective) -> Result<()> {
     let operation = operation.everybody();
     let mut run = Run::new(&operation);
@@ -25,8 +25,8 @@ pub async fn barrier(operation: &Collective) -> Result<()> {
     run.finish()
 }
 
-/// Who may be missing, where a process waits in [`largest`] for a message of rank `from`: at least one of these
-/// has not come. Every other one that it could hear of has.
+/// The ranks that may be missing, where a process waits in [`largest`] for a message of rank `from`: at least one of
+/// these has not come. All others on which that message depends have come.
 pub fn missing(size: u32, rank: u32, from: u32) -> Vec<u32> {
     let distance = (rank + size - from) % size;
     let mut missing: Vec<u32> = (distance..(2 * distance).min(size))
@@ -36,7 +36,7 @@ pub fn missing(size: u32, rank: u32, from: u32) -> Vec<u32> {
     missing
 }
 
-/// Everybody sends everybody, oneself too, a message: what was sent on any communicator before has arrived then, on each
+/// Every process sends every process, itself too, a message: what was sent on any communicator before has arrived then, on each
 /// pair of processes. For checks only, as it connects all to all.
 pub async fn flush(operation: &Collective) -> Result<()> {
     let mut run = Run::new(operation);
@@ -47,8 +47,8 @@ pub async fn flush(operation: &Collective) -> Result<()> {
     run.finish()
 }
 
-/// A barrier after which everybody knows the largest of each of a few numbers that the processes came with.
-/// (Dissemination hears some processes twice, which does not change a maximum.)
+/// A barrier that returns to every process the largest of each of a few numbers that the processes contribute.
+/// (Dissemination counts some processes twice, which does not change a maximum.)
 pub async fn largest<const N: usize>(operation: &Collective, mine: [u64; N]) -> Result<[u64; N]> {
     let mut run = Run::new(operation);
     let mut largest = mine;
@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(missing(5, 0, 1), [1]);
         for size in 2..20 {
             for late in 0..size {
-                // Who hears nothing in which round: the simplest model of dissemination.
+                // Which ranks receive nothing in which round: the simplest model of dissemination.
                 let mut silent_from = vec![u32::MAX; size as usize];
                 silent_from[late as usize] = 0;
                 let (mut round, mut distance) = (0, 1);

@@ -10,10 +10,10 @@ use super::scratch::{Scratch, copy};
 use crate::base::error::Result;
 use crate::objects::communicator::Collective;
 
-/// The elements of `root` for everybody, of an intercommunicator for everybody in the other group.
+/// The elements of `root` for every process, on an intercommunicator for every process of the other group.
 ///
 /// # Errors
-/// `MPI_ERR_TRUNCATE` where the root's message is longer than this rank's buffer; what peers say of lost processes.
+/// `MPI_ERR_TRUNCATE` where the root's message is longer than this rank's buffer; the error of a lost process.
 pub async fn bcast(operation: &Collective, root: impl Into<Root>, buffer: Buffer) -> Result<()> {
     let (operation, root) = root.into().among(operation);
     let mut run = Run::new(&operation);
@@ -23,10 +23,10 @@ pub async fn bcast(operation: &Collective, root: impl Into<Root>, buffer: Buffer
     run.finish()
 }
 
-/// The bytes of `root` for everybody. All come with as many, which count at the root only.
+/// The bytes of `root`, which is one of the ranks, for every process. All pass the same number; their contents matter only at the root.
 ///
 /// # Errors
-/// As for [`bcast`].
+/// What peers say of lost processes.
 pub async fn bcast_bytes(operation: &Collective, root: u32, bytes: Vec<u8>) -> Result<Vec<u8>> {
     let mut run = Run::new(operation);
     if run.size == 1 {
@@ -102,7 +102,7 @@ async fn binomial(run: &mut Run<'_>, root: u32, chunk: &Chunk) {
     run.end_all(sends).await;
 }
 
-/// The message cut into a piece for each process; piece `p` is that of the process `p` above the root.
+/// The message cut into a piece for each process; piece `p` belongs to the process `p` above the root.
 struct Cut {
     address: Address,
     pieces: Pieces,
@@ -116,7 +116,7 @@ impl Cut {
     }
 }
 
-/// To each its piece, by a binomial tree.
+/// Each process gets its piece, by a binomial tree.
 async fn scatter(run: &mut Run<'_>, root: u32, cut: &Cut) {
     let relative = run.relative(root);
     let mut mask = 1;
@@ -142,7 +142,7 @@ async fn scatter(run: &mut Run<'_>, root: u32, cut: &Cut) {
     run.end_all(sends).await;
 }
 
-/// Everybody's piece for everybody, for a power of two of processes.
+/// Every process's piece for every process, for a power of two of processes.
 async fn allgather_doubling(run: &mut Run<'_>, root: u32, cut: &Cut) {
     let relative = run.relative(root);
     let mut mask = 1;
@@ -161,7 +161,7 @@ async fn allgather_doubling(run: &mut Run<'_>, root: u32, cut: &Cut) {
     }
 }
 
-/// Everybody's piece for everybody, from neighbour to neighbour.
+/// Every process's piece for every process, from neighbour to neighbour.
 async fn allgather_ring(run: &mut Run<'_>, root: u32, cut: &Cut) {
     let relative = run.relative(root);
     let (to, from) = (run.above(1), run.below(1));

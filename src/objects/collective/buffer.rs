@@ -1,4 +1,4 @@
-//! What collective procedures are handed: user buffers, described so that a task can own the description.
+//! Arguments of collective procedures: user buffers, described so that a task can own the description.
 
 use std::sync::Arc;
 
@@ -35,21 +35,21 @@ impl Address {
         self.0
     }
 
-    /// `bytes` further on.
+    /// The address `bytes` further on.
     #[inline]
     pub(super) fn at(self, bytes: i64) -> Address {
         Address(self.0.wrapping_offset(bytes as isize))
     }
 
-    /// `elements` extents of `datatype` further on.
+    /// The address `elements` extents of `datatype` further on.
     #[inline]
     pub(super) fn element(self, elements: u64, datatype: &Datatype) -> Address {
         self.at((elements as i64).wrapping_mul(datatype.extent()))
     }
 }
 
-/// Memory of an operation: a part of what the maker of its [`Address`] has promised, or of the operation's scratch. So messages and copies
-/// of the operation may use it without further promises.
+/// Memory of an operation: a part of what the maker of its [`Address`] has promised, or of the operation's scratch. So
+/// messages and copies of the operation may use it without further conditions.
 #[derive(Clone)]
 pub(super) struct Chunk(Memory);
 
@@ -62,10 +62,7 @@ impl Chunk {
 
     /// `len` bytes.
     pub fn bytes(address: Address, len: usize) -> Chunk {
-        Chunk(Memory::Contiguous {
-            address: address.get(),
-            len,
-        })
+        Chunk(Memory::run(address.get(), len))
     }
 
     /// Some memory.
@@ -93,15 +90,15 @@ impl Chunk {
 
     /// The bytes, if they are one run.
     pub fn run(&self) -> Option<(Address, usize)> {
-        self.0.contiguous().map(|(address, len)| (Address(address), len))
+        self.0.contiguous().map(|run| (Address(run.address), run.len))
     }
 
-    /// For the engine.
+    /// The same for the engine.
     pub fn memory(&self) -> &Memory {
         &self.0
     }
 
-    /// The same.
+    /// The same, by value.
     pub fn into_memory(self) -> Memory {
         self.0
     }
@@ -119,7 +116,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// `blocks` blocks of `count` elements; block `r` begins `r × count` extents behind the address.
+    /// `blocks` blocks of `count` elements; block `r` begins `r × count` extents after the address.
     ///
     /// # Safety
     /// As long as the result exists, and until the operation that gets it has ended: the data of all these elements is valid for
@@ -150,7 +147,7 @@ impl Buffer {
         self.blocks(0, 1)
     }
 
-    /// Blocks `first` to `first + number - 1`, which lie one behind another.
+    /// Blocks `first` to `first + number - 1`, which are consecutive.
     ///
     /// # Panics
     /// If the buffer has no such blocks.
@@ -172,7 +169,7 @@ impl Buffer {
     }
 }
 
-/// A block for every rank, each with its count and place, all of one datatype (the arguments of the `v` procedures).
+/// A block for every rank, each with its count and displacement, all of one datatype (the arguments of the `v` procedures).
 pub struct VBuffer {
     pub(super) address: Address,
     pub(super) counts: Arc<[u64]>,
@@ -181,7 +178,7 @@ pub struct VBuffer {
 }
 
 impl VBuffer {
-    /// `counts[r]` elements in block `r`, which begins `displs[r]` extents behind the address.
+    /// `counts[r]` elements in block `r`, which begins `displs[r]` extents after the address.
     ///
     /// # Safety
     /// As for [`Buffer::new`].
@@ -226,7 +223,7 @@ impl WithoutOwn for VBuffer {
     }
 }
 
-/// A block for every rank, each with its count, place and datatype (the arguments of `MPI_Alltoallw`).
+/// A block for every rank, each with its count, displacement and datatype (the arguments of `MPI_Alltoallw`).
 pub struct WBuffer {
     pub(super) address: Address,
     pub(super) counts: Arc<[u64]>,
@@ -235,7 +232,7 @@ pub struct WBuffer {
 }
 
 impl WBuffer {
-    /// `counts[r]` elements of `datatypes[r]` in block `r`, which begins `displs[r]` bytes behind the address.
+    /// `counts[r]` elements of `datatypes[r]` in block `r`, which begins `displs[r]` bytes after the address.
     ///
     /// # Safety
     /// As for [`Buffer::new`].
@@ -367,7 +364,7 @@ impl Blocks for WBuffer {
     }
 }
 
-/// Runs of bytes, one behind another.
+/// Consecutive runs of bytes.
 pub(super) struct Packed {
     pub(super) address: Address,
     /// Where each begins, and where the last one ends.

@@ -1,17 +1,17 @@
-//! Which algorithm a collective operation takes. All members must choose alike, so every choice depends only on what
-//! the standard makes them agree on (the number of processes, the bytes of a matching block, the operation), and on what the
-//! launcher says to all alike (the number of processors that all share): never on a setting, which may differ.
+//! Which algorithm a collective operation uses. All members must choose the same, so every choice depends only on what
+//! the standard makes them agree on (the number of processes, the bytes of a matching block, the operation), and on what
+//! the launcher says to all alike (the number of processors that all share): never on a setting, which may differ.
 //!
 //! The crossing points are those of algorithms whose costs are latency × rounds + bytes ÷ bandwidth; each constant
 //! says where the second term starts to win.
 
 use crate::system::bootstrap::Job;
 
-/// What it costs to change from a process to another on the same processor, in messages.
+/// The cost of switching between two processes on one processor, as a number of messages.
 const SWITCH: u32 = 4;
 
-/// Whether a process that sends to or receives from each of the others costs less than ⌈log₂ n⌉ rounds: where a job's processes
-/// share processors, nobody's next round begins before all had their turn.
+/// Whether direct messages between one process and all others cost less than ⌈log₂ n⌉ rounds: where a job's processes
+/// share processors, no process's next round begins before all have had their turn.
 pub(super) fn flat(size: u32, job: &Job) -> bool {
     let Some(processors) = job.shared_processors() else {
         return false;
@@ -25,7 +25,7 @@ pub(super) fn flat(size: u32, job: &Job) -> bool {
 
 /// Short broadcasts send the whole message ⌈log₂ n⌉ times in a row; longer ones cut it into pieces.
 const BCAST_SHORT: u64 = 12 << 10;
-/// With fewer processes the tree is so flat that cutting does not pay ...
+/// With fewer processes the tree is so shallow that cutting does not pay ...
 const BCAST_PIECES_FROM: u32 = 4;
 /// ... unless the message is really long.
 const BCAST_LONG: u64 = 512 << 10;
@@ -55,10 +55,10 @@ pub(super) fn bcast(bytes: u64, size: u32, flat: bool) -> Bcast {
     }
 }
 
-/// Blocks up to this many bytes travel up and down trees; longer ones straight between root and rank, without being
+/// Blocks up to this many bytes travel up and down trees; longer ones directly between root and rank, without being
 /// copied on the way.
 const TREE_BLOCK: u64 = 2 << 10;
-/// With fewer processes a tree saves the root nothing.
+/// With fewer processes a tree saves the root no message.
 const TREE_FROM: u32 = 5;
 
 /// Whether gather and scatter use a binomial tree for blocks of this many bytes.
@@ -82,7 +82,7 @@ pub(super) enum Allgather {
     Ring,
 }
 
-/// `even`: all blocks are equally long and one behind another.
+/// `even`: all blocks are equally long and consecutive.
 pub(super) fn allgather(total: u64, size: u32, even: bool) -> Allgather {
     if even && size.is_power_of_two() && total <= ALLGATHER_DOUBLING {
         Allgather::Doubling
@@ -106,9 +106,9 @@ pub(super) fn alltoall_by_bruck(block: u64, size: u32) -> bool {
 /// How many exchanges with other ranks are under way at once.
 pub(super) const WINDOW: usize = 32;
 
-/// Reductions of up to this many bytes send everything in each of ⌈log₂ n⌉ rounds; longer ones share out the work.
+/// Reductions of up to this many bytes send everything in each of ⌈log₂ n⌉ rounds; longer ones divide the work.
 const REDUCE_SHORT: u64 = 8 << 10;
-/// From here on a ring's `2 (n - 1)` rounds beat folding to a power of two, which sends everything once more.
+/// From this many bytes on, a ring's `2 (n - 1)` rounds beat folding to a power of two, which sends everything once more.
 const ALLREDUCE_RING: u64 = 256 << 10;
 
 /// How to reduce to all.
@@ -141,14 +141,14 @@ pub(super) fn reduce_by_halving(bytes: u64, count: u64, size: u32) -> bool {
     bytes > REDUCE_SHORT && count >= u64::from(size) && size > 2
 }
 
-/// Up to this many processes, and from this many bytes on, everybody sends everybody their block of a reduce-scatter.
+/// Up to this many processes, and from this many bytes on, each process sends each other its block of a reduce-scatter.
 const PAIRWISE_UP_TO: u32 = 4;
 const PAIRWISE_FROM: u64 = 64 << 10;
 
 /// How to reduce and scatter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ReduceScatter {
-    /// Each block straight to its owner.
+    /// Each block directly to its owner.
     Pairwise,
     /// Recursive halving.
     Halving,
@@ -186,11 +186,11 @@ mod tests {
     fn processes_that_share_processors_take_few_turns() {
         assert!(chosen(8, 8, Some(2)) && chosen(512, 512, Some(8)));
         assert!(chosen(3, 8, Some(2)), "others share them, too");
-        // Of two, none saves the other a turn.
+        // With two processes, the direct algorithms save no turn.
         assert!(!chosen(2, 8, Some(2)));
-        // So many messages of one process cost more than the few turns of one processor.
+        // This many messages of one process cost more than the few turns of one processor.
         assert!(!chosen(129, 129, Some(128)));
-        // Each has a processor, or nobody knows.
+        // Each has a processor, or the number is not known.
         for processors in [None, Some(0), Some(8), Some(9)] {
             assert!(!chosen(8, 8, processors));
         }

@@ -1,9 +1,10 @@
-//! For processes that share processors: everything goes straight to one process and straight from it.
+//! Direct algorithms, for processes that share processors: everything is sent directly to one process and directly from
+//! it.
 //!
-//! What an algorithm of several rounds costs there are not its messages but its turns. In each round, each process has to get
-//! its turn on the processor before the next round can begin, and a change of processes costs as much as several messages. Here
-//! the processes other than the root send and receive once, and whom the root has released can begin the next operation in
-//! the same turn.
+//! There, an algorithm of several rounds is expensive for its turns, not for its messages: in each round, each process
+//! has to get its turn on the processor before the next round can begin, and a change of processes costs as much as
+//! several messages. Here the processes other than the root send and receive once, and a process that the root has
+//! released can begin the next operation in the same turn.
 
 use super::buffer::{Address, Chunk};
 use super::gather::no_send;
@@ -12,7 +13,7 @@ use super::run::Run;
 use super::scratch::Scratch;
 use crate::base::error::Result;
 
-/// Nobody leaves before everybody has come.
+/// No process leaves before all have come.
 pub(super) async fn barrier(run: &mut Run<'_>) {
     if run.rank == 0 {
         for from in 1..run.size {
@@ -40,8 +41,8 @@ pub(super) async fn broadcast(run: &mut Run<'_>, root: u32, chunk: &Chunk) {
     run.end_all(sends).await;
 }
 
-/// All `count` elements combined, for the root, at which alone `receive` is given. It takes one operand after the other,
-/// as most lie there when it gets its turn: those of the ranks below it from the nearest on, then those above.
+/// All `count` elements combined, for the root; only the root passes `receive`. It takes one operand after the other,
+/// because most have arrived when it gets its turn: those of the ranks below it from the nearest on, then those above.
 pub(super) async fn reduce(
     run: &mut Run<'_>,
     root: u32,

@@ -10,8 +10,8 @@ use crate::base::error::{Error, Result};
 use crate::err;
 use crate::objects::communicator::Collective;
 
-/// Everybody's elements for `root`, by rank. `send` is `None` with `MPI_IN_PLACE` at the root; `receive` matters only
-/// there, and holds the elements of one rank.
+/// Every process's elements for `root`, by rank. `send` is `None` with `MPI_IN_PLACE` at the root; `receive` matters only
+/// there, and has the layout of the elements of one rank.
 ///
 /// # Errors
 /// `MPI_ERR_TRUNCATE` at a process whose peer's block is longer than it expects.
@@ -69,7 +69,7 @@ pub async fn gatherv(
     run.finish()
 }
 
-/// The root's part where everybody sends straight to it.
+/// The root's part where every process sends directly to it.
 async fn linear_root(run: &mut Run<'_>, own: Option<&Buffer>, blocks: &impl Blocks) {
     let mut receives = Vec::with_capacity(run.size as usize - 1);
     for rank in run.others() {
@@ -82,14 +82,14 @@ async fn linear_root(run: &mut Run<'_>, own: Option<&Buffer>, blocks: &impl Bloc
     run.end_all(receives).await;
 }
 
-/// The root's part in the tree. What a child sends are blocks one behind another; where the ranks go round past the
+/// The root's part in the tree. A child sends consecutive blocks; where its ranks wrap around after the
 /// last one, they lie in two places.
 async fn tree_root(run: &mut Run<'_>, own: Option<&Buffer>, receive: &Buffer) -> Result<()> {
     let (root, size) = (run.rank, run.size);
     let block = receive.block(0).len() as usize;
     let split = size - root;
     let wraps = |child: u32, number: u32| child < split && child + number > split;
-    // At most one child's ranks go round.
+    // The ranks of at most one child wrap around.
     let round = children(0, size).find(|&(child, number)| wraps(child, number));
     let scratch = Scratch::bytes(round.map_or(0, |(_, number)| number as usize * block))?;
     let mut receives = Vec::new();
@@ -120,7 +120,7 @@ async fn tree_root(run: &mut Run<'_>, own: Option<&Buffer>, receive: &Buffer) ->
     Ok(())
 }
 
-/// Another's part in the tree.
+/// The part of another process in the tree.
 async fn tree(run: &mut Run<'_>, root: u32, send: Chunk) -> Result<()> {
     let relative = run.relative(root);
     let parent = (root + (relative & (relative - 1))) % run.size;
@@ -154,6 +154,6 @@ pub(super) fn no_receive() -> Error {
 pub(super) fn no_send() -> Error {
     err!(
         Buffer,
-        "MPI_IN_PLACE is no send buffer here: only the root may give it"
+        "MPI_IN_PLACE is not a valid send buffer here: only the root may give it"
     )
 }

@@ -1,6 +1,6 @@
-//! Operations across intercommunicators (MPI 5.0 section 6.2.3). Where data goes from or to a root, the root and the
+//! Operations across intercommunicators (MPI 5.0 section 6.2.3). Where data is sent from or to a root, the root and the
 //! other group are taken together as one group, with the root as rank 0, and the algorithm is the one of
-//! intracommunicators. The others are made of operations inside each group, and of messages between them.
+//! intracommunicators. The other operations are made of operations inside each group, and of messages between the groups.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ use crate::err;
 use crate::objects::communicator::Collective;
 
 /// The root of an operation. Across an intercommunicator, processes of the root's group that are not the root
-/// (`MPI_PROC_NULL`) have no part in it: they only begin it.
+/// (`MPI_PROC_NULL`) do not take part in it: they only begin it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Root {
     /// The process of this rank, across an intercommunicator in the remote group.
@@ -36,7 +36,7 @@ impl From<u32> for Root {
 }
 
 impl Root {
-    /// The operation among the root and all others that have a part in it, and the root's rank there.
+    /// The operation among the root and all others that take part in it, and the root's rank there.
     pub(super) fn among(self, operation: &Collective) -> (Cow<'_, Collective>, u32) {
         match self {
             Root::Rank(root) if operation.is_across() => (Cow::Owned(operation.below(root)), 0),
@@ -54,8 +54,8 @@ impl Root {
     }
 }
 
-/// What each process of one group has for all of the other. Every process receives from some of the other group, as
-/// many as any other or one more; then what they have goes round inside the group.
+/// The data of each process of one group for all of the other. Every process receives from some of the other group, as
+/// many as any other or one more; then what they have received goes round inside the group.
 pub(super) async fn allgather(operation: &Collective, send: Option<Buffer>, receive: Buffer) -> Result<()> {
     let own = send.ok_or_else(in_place)?.chunk();
     let mut run = Run::across(operation);
@@ -71,7 +71,7 @@ pub(super) async fn allgatherv(operation: &Collective, send: Option<Buffer>, rec
     let mut run = Run::across(operation);
     let lengths = (0..run.size).map(|rank| receive.block(rank).len());
     let total = lengths.clone().sum::<u64>();
-    // The blocks of one process need not lie one behind another.
+    // The blocks of one process need not be consecutive.
     let scratch = Scratch::bytes(total as usize)?;
     let packed = Packed::new(scratch.address(), lengths);
     let range = |first: u32, end: u32| packed.range(first, end);
@@ -82,7 +82,7 @@ pub(super) async fn allgatherv(operation: &Collective, send: Option<Buffer>, rec
     run.finish()
 }
 
-/// `range` gives the memory of blocks one behind another.
+/// `range` returns the memory of consecutive blocks.
 async fn share(
     run: &mut Run<'_>,
     inside: &Collective,
@@ -92,7 +92,7 @@ async fn share(
     total: u64,
 ) -> Result<()> {
     let mut inside = Run::new(inside);
-    // For whom this process's block is, and whose are for this one.
+    // The receivers of this process's block, and the senders of the blocks for this one.
     let to = Pieces {
         total: inside.size.into(),
         number: run.size,
@@ -126,7 +126,7 @@ struct Shares<F> {
 }
 
 impl<F> Shares<F> {
-    /// First and end of those that a process receives.
+    /// First and end of the blocks that a process receives.
     fn of(&self, rank: u32) -> (u32, u32) {
         let share = self.pieces.range(rank, rank + 1);
         (share.start as u32, share.end as u32)
@@ -140,7 +140,7 @@ impl<F: Fn(u32, u32) -> Chunk + Send + Sync> Blocks for Shares<F> {
     }
 }
 
-/// Everybody's block for everybody in the other group.
+/// Every process's block for every process of the other group.
 pub(super) async fn alltoall<B: Blocks>(operation: &Collective, send: Option<B>, receive: B) -> Result<()> {
     let send = send.ok_or_else(in_place)?;
     let mut run = Run::across(operation);
@@ -149,7 +149,7 @@ pub(super) async fn alltoall<B: Blocks>(operation: &Collective, send: Option<B>,
     run.finish()
 }
 
-/// The elements of one group combined, for the root in the other.
+/// The elements of one group combined, for the root in the other group.
 pub(super) async fn reduce(
     operation: &Collective,
     root: Root,
@@ -197,7 +197,7 @@ async fn combined(
     Ok(sum)
 }
 
-/// The elements of each group combined, for everybody in the other: ranks 0 exchange them.
+/// The elements of each group combined, for every process of the other: ranks 0 exchange them.
 pub(super) async fn allreduce(
     operation: &Collective,
     send: Option<Address>,
@@ -223,7 +223,7 @@ pub(super) async fn allreduce(
     run.finish()
 }
 
-/// The elements of each group combined and scattered in the other: ranks 0 exchange them. `start` tells where the block
+/// The elements of each group combined and scattered in the other: ranks 0 exchange them. `start` returns where the block
 /// of a rank of this process's group begins.
 pub(super) async fn reduce_blocks(
     operation: &Collective,

@@ -5,22 +5,24 @@
 //! - one file for each family of procedures
 //! - `inter`: across intercommunicators, made of those inside a group
 //! - `choose`: which algorithm, by size, number of processes, and whether they share processors
-//! - `flat`: those for processes that do
-//! - `buffer`: what the procedures are handed; `apart`: send and receive buffers that overlap
+//! - `flat`: the direct algorithms, for processes that do
+//! - `buffer`: arguments of the procedures; `overlap`: send and receive buffers that overlap
 //! - `run`: the messages of one run; `scratch`, `pieces`, `tree`, `reduction`: what algorithms are made of
 //!
+//! What does not belong here: handles and arguments (`abi::collective`), arithmetic on elements (`data::op`), making and ending
+//! communicators (`management`), and finding out that ranks call different operations (`engine::mismatch`).
+//!
 //! # Failures
-//! A message that fails does not end the operation on this process: the algorithm goes on with what it has, so that
-//! its peers are not left waiting, and the first failure is the result. What the peers of a failed process then get is
-//! undefined. Counts that do not match are errors of the program. They never lead outside a buffer: where
-//! a message is too long for its place the receiver gets `MPI_ERR_TRUNCATE`; where they make processes choose different
-//! algorithms, those may wait for each other. Without memory for temporary data a process ends at once with
+//! A message that fails does not end the operation on this process: the algorithm continues with what it has, so that its
+//! peers are not left waiting, and the first failure is the result. What the peers of a failed process then get is
+//! undefined. Counts that do not match are errors of the program. They never lead to accesses outside a buffer: where a
+//! message is too long for its place the receiver gets `MPI_ERR_TRUNCATE`; where they make processes choose different
+//! algorithms, those may wait for each other. If memory for temporary data is missing, a process ends at once with
 //! `MPI_ERR_NO_MEM`.
 
 mod allgather;
 mod allreduce;
 mod alltoall;
-mod apart;
 mod barrier;
 mod bcast;
 mod buffer;
@@ -28,6 +30,7 @@ mod choose;
 mod flat;
 mod gather;
 mod inter;
+mod overlap;
 mod pieces;
 mod reduce;
 mod reduce_scatter;
@@ -41,12 +44,12 @@ mod tree;
 pub use allgather::{allgather, allgather_bytes, allgatherv};
 pub use allreduce::allreduce;
 pub use alltoall::{alltoall, alltoallv, alltoallw};
-pub use apart::{Blocked, Refused, apart, apart_operands, elements_overlap, refuse};
 pub use barrier::{barrier, flush, largest, missing};
 pub use bcast::{bcast, bcast_bytes};
 pub use buffer::{Buffer, Operands, VBuffer, WBuffer};
 pub use gather::{gather, gatherv};
 pub use inter::Root;
+pub use overlap::{Blocked, Refused, apart, apart_operands, elements_overlap, refuse};
 pub use reduce::reduce;
 pub use reduce_scatter::{reduce_scatter, reduce_scatter_block};
 pub use scan::{exscan, scan};

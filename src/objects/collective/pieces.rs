@@ -15,7 +15,7 @@ impl Pieces {
         (u128::from(self.total) * u128::from(at) / u128::from(self.number)) as u64
     }
 
-    /// In which piece a unit is.
+    /// The piece that a unit is in.
     pub fn piece_of(self, unit: u64) -> u32 {
         // The last piece that begins at or before it.
         (((u128::from(unit) + 1) * u128::from(self.number) - 1) / u128::from(self.total)) as u32

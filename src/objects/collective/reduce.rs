@@ -12,10 +12,10 @@ use crate::base::error::Result;
 use crate::objects::communicator::Collective;
 
 /// The elements of all ranks combined, for `root`. The receive buffer matters only there.
-/// Of an intercommunicator: the elements of the group that the root is not in.
+/// On an intercommunicator: the elements of the group that the root is not in.
 ///
 /// # Errors
-/// `MPI_ERR_TRUNCATE` at a process whose peer gives more elements.
+/// `MPI_ERR_TRUNCATE` at a process whose peer sends more elements.
 pub async fn reduce(operation: &Collective, root: impl Into<Root>, operands: Operands) -> Result<()> {
     let Operands {
         send,
@@ -38,7 +38,7 @@ pub async fn reduce(operation: &Collective, root: impl Into<Root>, operands: Ope
     run.finish()
 }
 
-/// Among processes of which this is one. `receive` is given at the root alone.
+/// Among processes of which this is one. Only the root passes `receive`.
 pub(super) async fn within(
     run: &mut Run<'_>,
     root: u32,
@@ -61,7 +61,7 @@ pub(super) async fn within(
     Ok(())
 }
 
-/// All elements in each message. `receive` is given at the root alone.
+/// All elements in each message. Only the root passes `receive`.
 pub(super) async fn whole(
     run: &mut Run<'_>,
     root: u32,
@@ -77,7 +77,7 @@ pub(super) async fn whole(
     }
 }
 
-/// Up a binomial tree. `receive` is given at the root alone. Where the order of operands matters, the tree's root is
+/// Up a binomial tree. Only the root passes `receive`. Where the order of operands matters, the tree's root is
 /// rank 0, which sends the result on.
 async fn binomial(
     run: &mut Run<'_>,
@@ -94,11 +94,11 @@ async fn binomial(
     while relative & (1 << levels) == 0 && relative + (1 << levels) < run.size {
         levels += 1;
     }
-    // One operand is being received while the one before is combined with the sum, which lies where the one before
-    // that was received: `inout` is the higher ranks' operand.
+    // One operand is being received while the previous one is combined with the sum; the sum is stored where the previous
+    // one was received: `inout` is the higher ranks' operand.
     let scratch = Scratch::elements(&reducer.datatype, count, levels.min(3))?;
     let place = |level: usize| match receive {
-        // The last sum may lie in the receive buffer at once, unless that still holds this process's own operand,
+        // The last sum may be computed directly in the receive buffer, unless that still holds this process's own operand,
         // as it does until the first sum is there.
         Some(receive) if level + 1 == levels && (send.is_some() || level > 1) => receive,
         _ => scratch.slot(level % 3),

@@ -15,12 +15,13 @@ use super::scratch::{Scratch, copy};
 use crate::base::error::Result;
 use crate::objects::communicator::Collective;
 
-/// The elements of all ranks combined, for each rank as many as its result has. With `MPI_IN_PLACE` the result goes to the
-/// beginning of the receive buffer. Of an intercommunicator: the elements of each
-/// group for the other, where both receive as many in all; the ranks are those of a process's own group.
+/// The elements of all ranks combined, for each rank as many as its result has. With `MPI_IN_PLACE` the result is stored at the
+/// beginning of the receive buffer. On an intercommunicator: the elements of each group for the other, where both receive the same
+/// number in all; the ranks are those of a process's own group.
 ///
 /// # Errors
-/// `MPI_ERR_TRUNCATE` at a process whose peer gives more elements; `MPI_ERR_COUNT` where its operand has not as many as all results.
+/// `MPI_ERR_TRUNCATE` at a process whose peer sends more elements; `MPI_ERR_COUNT` where its operand has another number than all
+/// results together.
 pub async fn reduce_scatter_block(operation: &Collective, operands: Operands) -> Result<()> {
     let count = operands.result;
     let start = move |rank: u32| count.saturating_mul(rank.into());
@@ -45,7 +46,7 @@ pub async fn reduce_scatter(operation: &Collective, operands: Operands, counts: 
     reduce_blocks(operation, operands, start).await
 }
 
-/// `start` tells where a rank's block begins, in elements, and never falls.
+/// `start` returns where a rank's block begins, in elements, and never decreases.
 async fn reduce_blocks(
     operation: &Collective,
     operands: Operands,
@@ -97,7 +98,7 @@ async fn reduce_blocks(
 
 /// One reduce-scatter.
 struct Task<S> {
-    /// This process's operand, which stays as it is until everything has been sent.
+    /// This process's operand, which stays unchanged until everything has been sent.
     own: Address,
     in_place: bool,
     receive: Address,
@@ -105,7 +106,7 @@ struct Task<S> {
     reducer: Reducer,
 }
 
-/// How many operands a process has room for at a time.
+/// The number of operands for which a process has room at a time.
 const OPERANDS: usize = 4;
 
 impl<S: Fn(u32) -> u64 + Send + Sync> Task<S> {
@@ -129,8 +130,8 @@ impl<S: Fn(u32) -> u64 + Send + Sync> Task<S> {
         }
     }
 
-    /// Every block straight to its owner, who combines them as they come: first those of the ranks below it, from
-    /// the nearest on, then those of the ranks above, from the farthest on. So each goes in front of what has been
+    /// Every block directly to its owner, which combines them as they come: first those of the ranks below it, from the
+    /// nearest on, then those of the ranks above, from the farthest on. So each operand is put before what has been
     /// combined of its side.
     async fn pairwise(&self, run: &mut Run<'_>) -> Result<()> {
         let reducer = &self.reducer;

@@ -42,14 +42,14 @@ impl Reducer {
         copy(&from, &to).expect("as many elements");
     }
 
-    /// Whether operands may change places.
+    /// Whether the operation commutes.
     pub fn commutes(&self) -> bool {
         self.operation.commutes()
     }
 }
 
-/// The partial result of one process, and where the next operand may go. Buffers change roles so that nothing is
-/// copied without need.
+/// The partial result of one process, and where the next operand may go. Buffers exchange their roles so that nothing is
+/// copied unnecessarily.
 pub(super) struct Accumulator<'a> {
     pub reducer: &'a Reducer,
     /// The partial result.
@@ -81,9 +81,9 @@ impl<'a> Accumulator<'a> {
         }
     }
 
-    /// Combines with what was received into `free`: from ranks below all that are in the sum, or from ranks above all
-    /// of them. Where the order does not matter (`ordered` is false), what costs least. Only this range of
-    /// the sum counts from then on.
+    /// Combines with the operand that was received into `free`: from ranks below all that are in the sum, or from ranks above all
+    /// of them. Where the order does not matter (`ordered` is false), in the cheaper order. Only this range of
+    /// the sum is valid from then on.
     pub fn absorb(&mut self, from_below: bool, ordered: bool, range: Range<u64>) {
         let (sum, free) = (self.sum, self.free);
         match (self.reserve, from_below || !ordered) {
@@ -179,7 +179,7 @@ impl Folding {
         self.number.ilog2()
     }
 
-    /// The lower one of a pair gives its elements to the higher one, which has a folded rank.
+    /// The lower one of a pair sends its elements to the higher one, which has a folded rank.
     pub async fn fold(self, run: &mut Run<'_>, sum: &mut Accumulator<'_>, all: Range<u64>) -> Option<u32> {
         let folded = self.folded(run.rank);
         if folded.is_none() {
@@ -192,17 +192,17 @@ impl Folding {
     }
 }
 
-/// In which order halving takes its partners.
+/// The order in which halving takes its partners.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     /// Neighbours first: keeps the order of ranks, but piece `p` ends at the folded rank whose bits are those of `p`
     /// reversed.
     NearFirst,
-    /// Those farthest away first: piece `p` ends at the folded rank `p`, but operands change places.
+    /// Those farthest away first: piece `p` ends at the folded rank `p`, but the order of operands changes.
     FarFirst,
 }
 
-/// Recursive halving among folded ranks: in each round a process hands half of its pieces to a partner, and combines
+/// Recursive halving among folded ranks: in each round a process sends half of its pieces to a partner, and combines
 /// the other half with the partner's.
 pub(super) struct Halving<'a, S: Fn(u32) -> u64 + Send + Sync> {
     pub folding: Folding,
@@ -262,7 +262,7 @@ impl<S: Fn(u32) -> u64 + Send + Sync> Halving<'_, S> {
         self.range(self.pieces(folded, self.folding.rounds()))
     }
 
-    /// The reverse: each gives its piece to all folded ranks. All is in `buffer`.
+    /// The reverse: each sends its piece to all folded ranks. All is in `buffer`.
     pub async fn allgather(&self, run: &mut Run<'_>, reducer: &Reducer, buffer: Address, folded: u32) {
         for round in (0..self.folding.rounds()).rev() {
             let partner = folded ^ self.mask(round);

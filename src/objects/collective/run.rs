@@ -1,6 +1,6 @@
 //! One run of a collective operation on one process: its messages, and how failures are kept.
 //!
-//! A message that fails (it was too long for its place, or a peer is gone) does not end the run: the other messages
+//! A message that fails (it was too long for its buffer, or a peer is gone) does not end the run: the other messages
 //! of the algorithm are still sent and received, so that the peers' calls return, and the run ends with the first
 //! failure.
 
@@ -26,14 +26,14 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Of this operation, among processes of which this is one.
+    /// A run of this operation, among processes of which this is one.
     pub fn new(operation: &'a Collective) -> Run<'a> {
         debug_assert!(!operation.is_across(), "ranks name processes of the other group");
         Run::across(operation)
     }
 
-    /// Of an operation across an intercommunicator, where ranks name processes of the other group: `rank` is this
-    /// process's in its own, and `size` that of the other. There are messages only.
+    /// A run of an operation across an intercommunicator, where ranks name processes of the other group: `rank` is this
+    /// process's in its own, and `size` that of the other. It only exchanges messages.
     pub fn across(operation: &'a Collective) -> Run<'a> {
         let size = operation.size();
         Run {
@@ -50,12 +50,12 @@ impl<'a> Run<'a> {
         (self.rank + self.size - root) % self.size
     }
 
-    /// The rank `distance` above this one, counted round.
+    /// The rank `distance` above this one, modulo the number of processes.
     pub fn above(&self, distance: u32) -> u32 {
         ((u64::from(self.rank) + u64::from(distance)) % u64::from(self.size)) as u32
     }
 
-    /// The rank `distance` below this one, counted round.
+    /// The rank `distance` below this one, modulo the number of processes.
     pub fn below(&self, distance: u32) -> u32 {
         let size = u64::from(self.size);
         ((u64::from(self.rank) + size - u64::from(distance) % size) % size) as u32
@@ -110,14 +110,14 @@ impl<'a> Run<'a> {
         self.end(sending).await;
     }
 
-    /// Keeps a failure.
+    /// Records a failure.
     pub fn note<T>(&mut self, result: Result<T>) {
         if let Err(error) = result {
             self.failure.get_or_insert(error);
         }
     }
 
-    /// How it went.
+    /// Its result.
     pub fn finish(self) -> Result<()> {
         self.failure.map_or(Ok(()), Err)
     }

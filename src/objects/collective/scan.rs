@@ -1,5 +1,5 @@
 //! `MPI_Scan`, `MPI_Exscan` (MPI 5.0 section 6.11). In round `k` each process gets the combined elements of the `2^k`
-//! ranks that end `2^k` below it, and puts them in front of what it has: the order of ranks is kept.
+//! ranks that end `2^k` below it, and puts them before what it has: the order of ranks is kept.
 
 use super::buffer::{Address, Operands};
 use super::gather::{no_receive, no_send};
@@ -12,7 +12,7 @@ use crate::objects::communicator::Collective;
 /// The elements of the ranks up to and including each one combined, for that one.
 ///
 /// # Errors
-/// `MPI_ERR_TRUNCATE` at a process whose peer gives more elements.
+/// `MPI_ERR_TRUNCATE` at a process whose peer sends more elements.
 pub async fn scan(operation: &Collective, operands: Operands) -> Result<()> {
     let mut run = Run::new(operation);
     let Operands {
@@ -56,7 +56,7 @@ pub async fn exscan(operation: &Collective, operands: Operands) -> Result<()> {
     if count == 0 {
         return Ok(());
     }
-    // What is passed on: this process's elements behind the result.
+    // What is passed on: this process's elements after the result.
     let own = send.or(receive).ok_or_else(no_send)?;
     let receive = match run.rank {
         0 => own,
@@ -88,8 +88,8 @@ pub async fn exscan(operation: &Collective, operands: Operands) -> Result<()> {
     run.finish()
 }
 
-/// Sends to the rank `distance` above and receives from the one as far below, where there are such. `true`: something
-/// has come.
+/// Sends to the rank `distance` above and receives from the one `distance` below, where they exist. `true`: something
+/// was received.
 async fn shift(
     run: &mut Run<'_>,
     reducer: &Reducer,

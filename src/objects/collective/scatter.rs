@@ -10,7 +10,7 @@ use crate::base::error::{Error, Result};
 use crate::err;
 use crate::objects::communicator::Collective;
 
-/// To each rank its block of the root's elements. `send` matters only at the root, and holds the elements for one
+/// To each rank its block of the root's elements. `send` matters only at the root, and has the layout of the elements for one
 /// rank; `receive` is `None` with `MPI_IN_PLACE` at the root.
 ///
 /// # Errors
@@ -68,7 +68,7 @@ pub async fn scatterv(
     run.finish()
 }
 
-/// The root's part where it sends straight to everybody.
+/// The root's part where it sends directly to every process.
 pub(super) async fn linear_root(run: &mut Run<'_>, blocks: &impl Blocks, own: Option<&Buffer>) {
     let mut sends = Vec::new();
     for distance in 1..run.size {
@@ -88,7 +88,7 @@ async fn tree_root(run: &mut Run<'_>, send: &Buffer, own: Option<&Buffer>) -> Re
     let block = send.block(0).len() as usize;
     let split = size - root;
     let wraps = |child: u32, number: u32| child < split && child + number > split;
-    // At most one child's ranks go round past the last one: its blocks lie in two places.
+    // The ranks of at most one child wrap around after the last one: its blocks lie in two places.
     let round = children(0, size).find(|&(child, number)| wraps(child, number));
     let scratch = Scratch::bytes(round.map_or(0, |(_, number)| number as usize * block))?;
     if let Some((child, number)) = round {
@@ -119,7 +119,7 @@ async fn tree_root(run: &mut Run<'_>, send: &Buffer, own: Option<&Buffer>) -> Re
     Ok(())
 }
 
-/// Another's part in the tree.
+/// The part of another process in the tree.
 async fn tree(run: &mut Run<'_>, root: u32, chunk: Chunk) -> Result<()> {
     let relative = run.relative(root);
     let parent = (root + (relative & (relative - 1))) % run.size;
@@ -153,6 +153,6 @@ fn no_send() -> Error {
 fn no_receive() -> Error {
     err!(
         Buffer,
-        "MPI_IN_PLACE is no receive buffer here: only the root may give it"
+        "MPI_IN_PLACE is not a valid receive buffer here: only the root may give it"
     )
 }

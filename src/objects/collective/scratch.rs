@@ -13,7 +13,7 @@ use crate::data::memory::Memory;
 use crate::data::op::Op;
 use crate::err;
 
-/// Scratch up to this many bytes lies in the operation itself.
+/// Scratch up to this many bytes is stored in the operation itself.
 const INLINE: usize = 128;
 /// The strictest alignment of a basic type.
 const ALIGN: usize = 16;
@@ -21,10 +21,10 @@ const ALIGN: usize = 16;
 /// Zeroed bytes, aligned for every basic type. Declare it before the completions that use it: values are dropped in
 /// the reverse order, and the drop of a completion ends the use of its memory.
 ///
-/// Ask for addresses only once it has its place; moving it moves the short ones.
+/// Take addresses only when it no longer moves: short ones move with it.
 pub(super) struct Scratch {
     inline: UnsafeCell<[u128; INLINE / 16]>,
-    /// Where it is too long for that.
+    /// The bytes where they are too long for that.
     heap: Option<(NonNull<u8>, Layout)>,
     len: usize,
     /// From slot to slot, in bytes, where there are slots.
@@ -180,10 +180,10 @@ unsafe fn copy_bytes(from: &Memory, to: &Memory, len: usize) {
     const CHUNK: usize = 32 << 10;
     // SAFETY: each access is within the first `len` bytes, which the caller says are readable and writable, and apart.
     unsafe {
-        if let Some(bytes) = from.slice(0, len) {
-            to.unpack(0, bytes);
-        } else if let Some((address, _)) = to.contiguous() {
-            from.pack(0, RawRoom::new(address, len));
+        if let Some(piece) = from.piece(0, len) {
+            to.unpack(0, piece.bytes());
+        } else if let Some(piece) = to.piece(0, len) {
+            from.pack(0, piece.room());
         } else {
             let mut chunk = vec![0; len.min(CHUNK)];
             let mut done = 0;
@@ -207,9 +207,9 @@ mod tests {
         for (from_len, to_len) in [(4, 8), (8, 8), (8, 4)] {
             let (mut from, mut to) = ([7u8; 8], [0u8; 8]);
             // SAFETY: both outlive the copy.
-            let flat =
+            let chunk =
                 |bytes: &mut [u8; 8], count| unsafe { Chunk::bytes(Address::new(bytes.as_mut_ptr()), count) };
-            let result = copy(&flat(&mut from, from_len), &flat(&mut to, to_len));
+            let result = copy(&chunk(&mut from, from_len), &chunk(&mut to, to_len));
             assert_eq!(
                 result.err().map(|error| error.class),
                 (from_len > to_len).then_some(Class::Truncate)

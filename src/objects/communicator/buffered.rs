@@ -5,15 +5,15 @@ use std::sync::Arc;
 use super::Communicator;
 use crate::base::error::Result;
 use crate::data::memory::Memory;
-use crate::engine::Tried;
-use crate::engine::buffered::{Attachment, Place, SendBuffer};
+use crate::engine::buffered::{Attachment, BufferSlot, SendBuffer};
 use crate::engine::request::RequestId;
+use crate::engine::{Send, Tried};
 use crate::err;
 use crate::identity::Context;
 use crate::instance::Instance;
 
 impl Communicator {
-    /// Starts a send in buffered mode to a rank: it goes at once, or is copied to the buffer. No buffer is as good as
+    /// Starts a send in buffered mode to a rank: it is sent at once, or copied to the buffer. No buffer counts as
     /// one without room. `None`: no request was asked for.
     ///
     /// # Safety
@@ -44,31 +44,31 @@ impl Communicator {
             Tried::Sent(id) => return Ok(id),
             Tried::NotNow => {}
         }
-        let mut place = match buffer {
+        let mut slot = match buffer {
             Some(buffer) => self.reserve(buffer, bytes)?,
             None => SendBuffer::automatic().reserve(bytes)?,
         };
-        // The engine is free while a long message is copied.
-        // SAFETY: the memory is readable for the call, as the caller says; so many bytes were reserved.
-        unsafe { place.fill(&memory) };
-        let copy = place.memory();
-        self.instance.engine().send_from(&message(copy), place, request)
+        // The engine is not locked while a long message is copied.
+        // SAFETY: the memory is readable for the call, as the caller says; that many bytes were reserved.
+        unsafe { slot.fill(&memory) };
+        let Send { peer, envelope, .. } = message(memory);
+        self.instance.engine().send_from(peer, envelope, slot, request)
     }
 
-    /// Room in the buffer, for which messages that have left make way.
-    fn reserve(&self, buffer: &Arc<SendBuffer>, bytes: u64) -> Result<Place> {
+    /// Room in the buffer, after freeing that of messages that have left.
+    fn reserve(&self, buffer: &Arc<SendBuffer>, bytes: u64) -> Result<BufferSlot> {
         loop {
             match buffer.reserve(bytes) {
                 Err(full) if !self.instance.step() => return Err(full),
                 Err(_) => {}
-                place => return place,
+                slot => return slot,
             }
         }
     }
 }
 
 impl Instance {
-    /// Detaches a buffer, and waits until all its messages have left. The result tells of one that was lost.
+    /// Detaches a buffer, and waits until all its messages have left. The result is an error if one was lost.
     pub fn detach(
         self: &Arc<Self>,
         attachment: &Attachment,
@@ -81,7 +81,7 @@ impl Instance {
         (Some(buffer), result)
     }
 
-    /// Waits until all messages that are in some buffers now have left. The result tells of one that was lost.
+    /// Waits until all messages that are in some buffers now have left. The result is an error if one was lost.
     pub fn flush_all(self: &Arc<Self>, buffers: &[Arc<SendBuffer>]) -> Result<()> {
         let mut result = Ok(());
         for buffer in buffers {

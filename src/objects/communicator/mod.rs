@@ -1,10 +1,14 @@
-//! Communicators (MPI 5.0 chapter 7): a group and a context, and messages among its members or, of an intercommunicator,
-//! between two groups. What takes a collective operation to make or end one is in [`super::management`].
+//! Communicators (MPI 5.0 chapter 7): a group and a context, and messages among its members or, on an intercommunicator,
+//! between two groups. What needs a collective operation to make or end one is in [`super::management`].
 //!
 //! - [`Communicator`]
 //! - [`Collective`]: the messages of one collective operation
 //! - `buffered`: sends in buffered mode
-//! - `names`: what people call them, for reports
+//! - `names`: their names for people, in reports
+//! - `numbers`: tags of partitioned sends
+//!
+//! What does not belong here: the algorithms of collective operations (`collective`), partitioned communication but for its tags
+//! (`partitioned`), and matching (`engine`).
 
 mod buffered;
 pub mod names;
@@ -37,13 +41,13 @@ pub const TAG_UB: i32 = i32::MAX;
 /// See the module.
 pub struct Communicator {
     instance: Arc<Instance>,
-    /// The bits of its context. They change once, for a duplicate in the making, of which no message has been sent by then.
+    /// The bits of its context. They change once, for a duplicate that is being made, on which no message has been sent by then.
     context: AtomicU64,
     group: Arc<Group>,
-    /// Whom the ranks of messages name: the same group, or the remote one of an intercommunicator.
+    /// The group that the ranks of messages name: the same group, or the remote one of an intercommunicator.
     peers: Arc<Group>,
     rank: u32,
-    /// Counts collective operations, blocking and nonblocking ones, each by themselves: a part of their messages' tag.
+    /// Counts collective operations, blocking and nonblocking ones separately: a part of their messages' tag.
     begun: Arc<Begun>,
     name: Mutex<String>,
     errhandler: Mutex<Errhandler>,
@@ -118,9 +122,9 @@ impl Communicator {
         Context::of_bits(self.context.load(Ordering::Relaxed))
     }
 
-    /// Gives one that was unfinished the context that all members know.
+    /// Sets the context, which all members know, of one that was unfinished.
     pub(super) fn finish_with(&self, context: Context) {
-        // Whoever uses it from now on has found it in a table of handles, under a lock, after this.
+        // Later users find it in a table of handles after this, so they see the change.
         self.context.store(context.bits(), Ordering::Relaxed);
         self.instance.engine().count_steps(context, &self.begun);
     }
@@ -130,7 +134,7 @@ impl Communicator {
         &self.partitioned
     }
 
-    /// What it belongs to.
+    /// The instance that it belongs to.
     #[inline]
     pub fn instance(&self) -> &Arc<Instance> {
         &self.instance
@@ -142,18 +146,18 @@ impl Communicator {
         self.rank
     }
 
-    /// Number of processes, of an intercommunicator in the local group.
+    /// Number of processes; for an intercommunicator, in the local group.
     #[inline]
     pub fn size(&self) -> u32 {
         self.group.size()
     }
 
-    /// Its processes, of an intercommunicator those of the local group.
+    /// Its processes; for an intercommunicator, those of the local group.
     pub fn group(&self) -> &Arc<Group> {
         &self.group
     }
 
-    /// Whom the ranks of messages name: its processes, of an intercommunicator those of the remote group.
+    /// The processes that the ranks of messages name: its own; for an intercommunicator, those of the remote group.
     #[inline]
     pub fn peers(&self) -> &Arc<Group> {
         &self.peers
@@ -164,7 +168,7 @@ impl Communicator {
         !Arc::ptr_eq(&self.group, &self.peers)
     }
 
-    /// All processes that have to do with it: of an intercommunicator both groups, in an order that is the same on both
+    /// All processes that belong to it: for an intercommunicator both groups, in an order that is the same on both
     /// sides.
     pub fn everybody(&self) -> Arc<Group> {
         if !self.is_inter() {
@@ -178,7 +182,7 @@ impl Communicator {
         Group::of_session(self.group.session(), processes)
     }
 
-    /// Of an intercommunicator: whether the local group comes first where both are put in a row, as all its processes say.
+    /// For an intercommunicator: whether the local group comes first where both are put in order, which is the same on all processes.
     pub(super) fn is_first(&self) -> bool {
         let name = |group: &Group| self.instance.directory().name(group.member(0));
         name(&self.group) < name(&self.peers)
@@ -275,7 +279,7 @@ impl Communicator {
         }
     }
 
-    /// Starts a receive whose caller stays with it for a while: see [`Instance::receive_attended`].
+    /// Starts a receive whose caller polls for it for a while: see [`Instance::receive_attended`].
     ///
     /// # Safety
     /// As for [`crate::engine::Engine::receive`].
@@ -295,7 +299,7 @@ impl Communicator {
         }
     }
 
-    /// What a receive or probe takes.
+    /// The pattern of a receive or probe.
     #[inline]
     pub fn pattern(&self, source: Option<u32>, tag: Option<i32>) -> Pattern {
         Pattern {
@@ -305,7 +309,7 @@ impl Communicator {
         }
     }
 
-    /// The barrier by which the members part: the last operation on it, whatever the count of the others is. Its tag is that of
+    /// The disconnect barrier: the last operation on it, whatever the count of the others is. Its tag is that of
     /// no other collective operation.
     pub fn disconnect_barrier(self: &Arc<Self>) -> Collective {
         self.operation(self.context().collective(), TAG_UB)
@@ -325,7 +329,7 @@ impl Communicator {
         self.operation(self.context().collective(), step.tag())
     }
 
-    /// Begins an operation of some of the members alone, who know each other by a tag of the user's.
+    /// Begins an operation of some of the members, which find each other by a tag of the user's.
     pub(super) fn partial(self: &Arc<Self>, tag: i32) -> Collective {
         self.operation(self.context().partial(), tag)
     }

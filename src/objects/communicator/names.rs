@@ -1,4 +1,4 @@
-//! What people call communicators, for reports.
+//! Names of communicators for people, in reports.
 
 use rustc_hash::FxHashMap;
 
@@ -6,7 +6,7 @@ use crate::engine::describe::Called;
 use crate::engine::mismatch::Step;
 use crate::identity::Context;
 
-/// The names of communicators by their context ids, as they were when somebody looked.
+/// The names of communicators by their context ids, as they were when this was made.
 #[derive(Default)]
 pub struct Names(FxHashMap<Context, String>);
 
@@ -17,7 +17,7 @@ impl FromIterator<(Context, String)> for Names {
 }
 
 impl Names {
-    /// What people call the messages of a context and a tag.
+    /// The name for people of the messages of a context and a tag.
     pub fn called(&self, context: Context, tag: Option<i32>) -> Called {
         if context.is_finalizing() {
             return Called {

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-/// Hands out tags, in rows. Those that come back are used again as late as possible, as their last messages may still be
+/// Gives out consecutive tags. Freed ones are used again as late as possible, as their last messages may still be
 /// on their way.
 #[derive(Default)]
 pub struct Numbers {
-    /// Rows in use: where each begins and ends.
+    /// Ranges in use: where each begins and ends.
     rows: BTreeMap<u32, u32>,
     next: u32,
 }
@@ -15,7 +15,7 @@ impl Numbers {
     /// Tags are below this.
     pub const END: u32 = 1 << 31;
 
-    /// The first tag of a row of so many; `None`: there is no such row.
+    /// The first of `len` consecutive tags; `None`: there is no such range.
     pub fn take(&mut self, len: u32) -> Option<u32> {
         let first = self.gap(self.next, len).or_else(|| self.gap(0, len))?;
         self.rows.insert(first, first + len);
@@ -23,7 +23,7 @@ impl Numbers {
         Some(first)
     }
 
-    /// Where the first free row of `len` begins, from `start` on.
+    /// Where the first free range of `len` tags begins, from `start` on.
     fn gap(&self, mut start: u32, len: u32) -> Option<u32> {
         if let Some((_, &end)) = self.rows.range(..start).next_back() {
             start = start.max(end);
@@ -37,7 +37,7 @@ impl Numbers {
         (Numbers::END - start >= len).then_some(start)
     }
 
-    /// A row is used no more.
+    /// Frees a range.
     pub fn give_back(&mut self, first: u32) {
         self.rows.remove(&first);
     }
@@ -49,7 +49,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Rows in use never overlap, and there is no row only when there is no room.
+        /// Ranges in use never overlap, and a range is refused only when there is no room.
         #[test]
         fn rows_of_numbers_never_overlap(steps in prop::collection::vec((any::<bool>(), 1..1u32 << 29), 1..60)) {
             let mut numbers = Numbers::default();

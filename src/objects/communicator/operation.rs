@@ -15,13 +15,13 @@ use crate::objects::group::Group;
 
 /// One collective operation: messages among the members of a communicator that only this operation sees. On an
 /// intercommunicator, ranks at first name processes of the remote group, as they do in all its messages; from there
-/// [`Collective::inside`], [`Collective::everybody`], [`Collective::below`] and [`Collective::above`] make
-/// operations among other processes, to which all that is known of intracommunicators applies. An operation uses one
-/// of the last three at most, as their messages are told apart by ranks alone.
+/// `Collective::inside`, `Collective::everybody`, `Collective::below` and `Collective::above` make
+/// operations among other processes, which behave as on an intracommunicator. An operation uses one
+/// of the last three at most, as their messages are distinguished by ranks alone.
 #[derive(Clone)]
 pub struct Collective {
     pub(super) communicator: Arc<Communicator>,
-    /// Among whom, where these are not the processes that the communicator's messages name.
+    /// Its processes, where these are not those that the communicator's messages name.
     pub(super) among: Option<Arc<Group>>,
     pub(super) rank: u32,
     pub(super) context: Context,
@@ -44,12 +44,12 @@ impl Collective {
     }
 
     /// Whether ranks name processes of an intercommunicator's remote group, to which this process does not belong.
-    pub fn is_across(&self) -> bool {
+    pub(crate) fn is_across(&self) -> bool {
         self.among.is_none() && self.communicator.is_inter()
     }
 
-    /// Of an operation across an intercommunicator: the same inside the local group.
-    pub fn inside(&self) -> Collective {
+    /// For an operation across an intercommunicator: the same inside the local group.
+    pub(crate) fn inside(&self) -> Collective {
         Collective {
             context: self.context.inside(),
             ..self.among(self.communicator.group.clone(), self.communicator.rank)
@@ -57,7 +57,7 @@ impl Collective {
     }
 
     /// Across an intercommunicator: among all processes of both groups. Otherwise the operation itself.
-    pub fn everybody(&self) -> Cow<'_, Collective> {
+    pub(crate) fn everybody(&self) -> Cow<'_, Collective> {
         if !self.is_across() {
             return Cow::Borrowed(self);
         }
@@ -69,16 +69,16 @@ impl Collective {
         Cow::Owned(self.among(communicator.everybody(), before + communicator.rank))
     }
 
-    /// Of an operation across an intercommunicator: among this process, which becomes rank 0, and the remote group.
-    pub fn above(&self) -> Collective {
+    /// For an operation across an intercommunicator: among this process, which becomes rank 0, and the remote group.
+    pub(crate) fn above(&self) -> Collective {
         let me = self.communicator.instance.me();
         let processes = std::iter::once(me).chain(self.communicator.peers().iter());
         self.among(Group::of(processes.collect()), 0)
     }
 
-    /// Of an operation across an intercommunicator: among a process of the remote group, which becomes rank 0, and the
+    /// For an operation across an intercommunicator: among a process of the remote group, which becomes rank 0, and the
     /// local group.
-    pub fn below(&self, root: u32) -> Collective {
+    pub(crate) fn below(&self, root: u32) -> Collective {
         let root = self.communicator.peers().member(root);
         let processes = std::iter::once(root).chain(self.communicator.group.iter());
         self.among(Group::of(processes.collect()), self.communicator.rank + 1)
@@ -95,17 +95,17 @@ impl Collective {
     }
 
     /// The tag of its messages.
-    pub fn tag(&self) -> i32 {
+    pub(crate) fn tag(&self) -> i32 {
         self.tag
     }
 
-    /// On which communicator.
-    pub fn communicator(&self) -> &Arc<Communicator> {
+    /// Its communicator.
+    pub(crate) fn communicator(&self) -> &Arc<Communicator> {
         &self.communicator
     }
 
     /// The process of a rank.
-    pub fn process(&self, rank: u32) -> PeerIndex {
+    pub(crate) fn process(&self, rank: u32) -> PeerIndex {
         self.processes().member(rank)
     }
 
@@ -113,7 +113,7 @@ impl Collective {
     ///
     /// # Safety
     /// The memory is valid and unchanged until the result is ready or dropped.
-    pub unsafe fn send(&self, to: u32, memory: Memory) -> Completion {
+    pub(crate) unsafe fn send(&self, to: u32, memory: Memory) -> Completion {
         let instance = &self.communicator.instance;
         let send = Send {
             peer: self.process(to),
@@ -137,7 +137,7 @@ impl Collective {
     ///
     /// # Safety
     /// The memory is valid and left alone until the result is ready or dropped.
-    pub unsafe fn receive(&self, from: u32, memory: Memory) -> Completion {
+    pub(crate) unsafe fn receive(&self, from: u32, memory: Memory) -> Completion {
         let instance = &self.communicator.instance;
         let pattern = Pattern {
             context: self.context,
@@ -159,14 +159,20 @@ impl Collective {
         }
     }
 
-    /// Sends bytes of ours and waits until they have gone.
+    /// Sends bytes that it owns and waits until they are sent.
+    ///
+    /// # Panics
+    /// If there is no such rank.
     pub async fn send_bytes(&self, to: u32, bytes: Vec<u8>) -> Result<()> {
         // SAFETY: this owns the bytes until the completion is ready or dropped; if this is forgotten, so are they.
         unsafe { self.send(to, Memory::of(&bytes)) }.await?;
         Ok(())
     }
 
-    /// Receives up to so many bytes; what does not come is zero.
+    /// Receives up to `len` bytes; what does not come is zero.
+    ///
+    /// # Panics
+    /// If there is no such rank.
     pub async fn receive_bytes(&self, from: u32, len: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; len];
         // SAFETY: as in `send_bytes`.
@@ -174,7 +180,10 @@ impl Collective {
         Ok(bytes)
     }
 
-    /// Sends to one rank while receiving up to so many bytes from another.
+    /// Sends to one rank while receiving up to `len` bytes from another.
+    ///
+    /// # Panics
+    /// If there are no such ranks.
     pub async fn exchange_bytes(&self, to: u32, send: Vec<u8>, from: u32, len: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; len];
         // SAFETY: as in `send_bytes`.

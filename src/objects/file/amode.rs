@@ -7,7 +7,7 @@ use crate::err;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Amode(i32);
 
-/// What can be in it, with the standard's names and the numbers of its ABI (section 20.3).
+/// Its possible bits, with the standard's names and the numbers of its ABI (section 20.3).
 const MODES: [(i32, &str); 9] = [
     (Amode::APPEND, "MPI_MODE_APPEND"),
     (Amode::CREATE, "MPI_MODE_CREATE"),
@@ -27,7 +27,7 @@ impl Amode {
     pub const CREATE: i32 = 2;
     /// It is deleted when it is closed.
     pub const DELETE_ON_CLOSE: i32 = 4;
-    /// That there is one already, where it is to be created, is an error.
+    /// Where the file is to be created, it is an error if there is one already.
     pub const EXCL: i32 = 8;
     /// It is only read.
     pub const RDONLY: i32 = 16;
@@ -35,7 +35,7 @@ impl Amode {
     pub const RDWR: i32 = 32;
     /// It is accessed from its beginning to its end.
     pub const SEQUENTIAL: i32 = 64;
-    /// Nobody else opens it meanwhile.
+    /// No other program opens it meanwhile.
     pub const UNIQUE_OPEN: i32 = 128;
     /// It is only written.
     pub const WRONLY: i32 = 256;
@@ -49,7 +49,7 @@ impl Amode {
         if bits & !known != 0 {
             return Err(err!(
                 Amode,
-                "amode is {bits:#x}, of which {:#x} is no access mode",
+                "amode is {bits:#x}, of which {:#x} is not a valid access mode",
                 bits & !known
             ));
         }
@@ -102,7 +102,7 @@ impl Amode {
         self.0
     }
 
-    /// As processes tell each other.
+    /// As processes send it to each other.
     pub(super) fn bits(self) -> u64 {
         u64::from(self.0.cast_unsigned())
     }
@@ -159,8 +159,8 @@ mod tests {
             }
         };
         words(0, &["amode is 0,", "exactly one"]);
-        words(-1, &["no access mode"]);
-        words(0x1000 | Amode::RDONLY, &["0x1000 is no access mode"]);
+        words(-1, &["not a valid access mode"]);
+        words(0x1000 | Amode::RDONLY, &["0x1000 is not a valid access mode"]);
         words(
             Amode::RDONLY | Amode::EXCL,
             &["MPI_MODE_EXCL does not go with MPI_MODE_RDONLY"],

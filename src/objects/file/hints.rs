@@ -1,8 +1,8 @@
-//! Hints about a file (MPI 5.0 section 14.2.8), as far as Weft uses them: all others are ignored. An info object of the file's
-//! own has those that count, and none of them changes while the file is open.
+//! Hints about a file (MPI 5.0 section 14.2.8), as far as Weft uses them: all others are ignored. An info object of the
+//! file contains those that are in use, and none of them changes while the file is open.
 //!
-//! - `filename`: the name with which the file was opened. It is only told.
-//! - `file_perm`: the permissions that the file gets if it is created, in octal (`0640`), but for what the process's mask takes
+//! - `filename`: the name with which the file was opened. It is only returned.
+//! - `file_perm`: the permissions that the file gets if it is created, in octal (`0640`), without those that the process's mask takes
 //!   away. The same on all processes.
 
 use std::path::Path;
@@ -10,15 +10,15 @@ use std::path::Path;
 use super::Amode;
 use crate::objects::info::Info;
 
-/// Who may do what with a new file.
+/// The permissions of a new file.
 pub const PERMISSIONS_KEY: &str = "file_perm";
 const DEFAULT_PERMISSIONS: u32 = 0o666;
-/// What the file is called.
+/// The name of the file.
 const NAME_KEY: &str = "filename";
-/// `MPI_MAX_INFO_VAL`: what a value has room for, with its zero.
+/// `MPI_MAX_INFO_VAL`: the room for a value, with its final zero.
 const LONGEST_VALUE: usize = 1024;
 
-/// The permissions of a file that is created, but for what the process's mask takes away: what the user asks for, if
+/// The permissions of a file that is created, without those that the process's mask takes away: what the user asks for, if
 /// that is valid.
 pub fn permissions(asked: Option<&Info>) -> u32 {
     let asked = asked.and_then(|asked| asked.get(PERMISSIONS_KEY));
@@ -28,7 +28,7 @@ pub fn permissions(asked: Option<&Info>) -> u32 {
         .unwrap_or(DEFAULT_PERMISSIONS)
 }
 
-/// The hints of a file that has been opened. One that could not have been created has no permissions of ours.
+/// The hints of a file that has been opened. A file that could not have been created has none of these permissions.
 pub fn of_open(name: &Path, amode: Amode, permissions: u32) -> Info {
     let hints = Info::default();
     if let Some(name) = name.to_str().filter(|name| name.len() < LONGEST_VALUE) {

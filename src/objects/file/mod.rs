@@ -2,18 +2,21 @@
 //!
 //! - [`File`]: opening, closing, and what concerns the file as a whole
 //! - [`Amode`]: access modes
-//! - `agreement`: whether all processes want the same and all is well with each
-//! - `hints`: what the user says of a file's use
+//! - `agreement`: whether all processes want the same and none has an error
+//! - `hints`: what the user says about a file's use
 //! - `system`: the calls of the operating system, and the classes of its errors
 //!
 //! A file has the processes of the communicator that it was opened with and, like a window, a context of its own: that of a
 //! communicator that the user never sees.
 //!
-//! What is to be done once, the first process does, and all others hear how it went: creating the file, changing its
-//! size, deleting it. So a collective call fails on all processes or on none. The process at which something was wrong
-//! says what, the others say where.
+//! The first process does what has to be done once, and all others receive the result: creating the file, changing its
+//! size, deleting it. So a collective call fails on all processes or on none. The process that has an error returns the
+//! reason, the others the rank.
 //!
 //! Nothing is read or written yet (`docs/unsupported.md`).
+//!
+//! What does not belong here: handles and arguments (`abi::file`), the `external32` form of data (`data::datatype`), and files that
+//! processes share as memory (`system::shared_memory`).
 
 mod agreement;
 mod amode;
@@ -39,24 +42,24 @@ use agreement::{agree, agree_on};
 pub use amode::Amode;
 pub use system::{delete, path};
 
-/// What one process brings to a new file.
+/// The part of one process in a new file.
 #[derive(Debug)]
 pub struct Part {
     /// Its name, as the user gives it.
     pub name: PathBuf,
-    /// How it is to be used.
+    /// Its access mode.
     pub amode: Amode,
-    /// What the user asks for.
+    /// The hints of the user.
     pub asked: Option<Arc<Info>>,
 }
 
 /// See the module.
 pub struct File {
-    /// The one that the user never sees.
+    /// The communicator that the user never sees.
     communicator: Arc<Communicator>,
-    /// As the user gave it.
+    /// The name as the user gave it.
     name: PathBuf,
-    /// The same wherever the program goes.
+    /// The path, which stays the same when the program changes its directory.
     path: PathBuf,
     amode: Amode,
     file: fs::File,
@@ -69,14 +72,14 @@ pub struct File {
 }
 
 impl File {
-    /// Opens a file on all processes of an intracommunicator, each of which brings its part, or the reason why it has none.
-    /// If it can't be opened on all then it is not on any, and what was created for it is gone.
+    /// Opens a file on all processes of an intracommunicator, each of which passes its part, or the reason why it has none.
+    /// If it can't be opened on all, it is opened on none, and a file that was created for it is deleted.
     ///
     /// # Errors
-    /// That of this process's part; `MPI_ERR_NOT_SAME` for different access modes; the operating system's; and where
-    /// another process failed, an error of the same class, which says at which rank.
+    /// The error in this process's part; `MPI_ERR_NOT_SAME` for different access modes; the operating system's; and where
+    /// another process failed, an error of the same class, which names its rank.
     pub async fn open(parent: Arc<Communicator>, part: Result<Part>) -> Result<Arc<File>> {
-        // By the parent's messages: what belongs to a session is known as such from when there is a file on.
+        // By the parent's messages: that it belongs to a session is known only when the file exists.
         let operation = || parent.collective();
         let part = part.and_then(|part| {
             let permissions = hints::permissions(part.asked.as_deref());
@@ -111,10 +114,10 @@ impl File {
         let opened = agree_on(&operation(), opened).await;
         if opened.is_err() && creates {
             if created {
-                // That it can't be deleted again is not what the user wants to hear.
+                // An error in deleting it again is not what the user needs to know.
                 let _ = system::delete(&path);
             }
-            // Nobody who tries again finds it.
+            // A later attempt does not find it.
             collective::barrier(&operation()).await?;
         }
         let file = opened?;
@@ -133,18 +136,18 @@ impl File {
         }))
     }
 
-    /// Ends what concerns the file: what this process has changed is on the disk, and the file is deleted if it was opened
-    /// so. It is closed when the last one drops this. Collective.
+    /// Finishes the work on the file: writes what this process has changed to the disk, and deletes the file if it was opened
+    /// for that. It is closed when the last one drops this. Collective.
     ///
     /// # Errors
     /// The operating system's, of any process.
     pub async fn close(&self) -> Result<()> {
         let deletes = self.amode.has(Amode::DELETE_ON_CLOSE);
         if deletes && !system::has_other_names(&self.file) {
-            // Nothing of it remains, so nothing has to reach the disk.
+            // The file is deleted, so nothing has to reach the disk.
             self.changed.store(false, Ordering::Release);
         }
-        // All have come then, so nobody misses the file.
+        // All processes have come then, so none still needs the file.
         let synchronized = self.sync().await;
         if !deletes {
             return synchronized;
@@ -164,7 +167,7 @@ impl File {
             .await
     }
 
-    /// Has storage for so many bytes from the beginning on; a smaller file becomes so large. Collective.
+    /// Allocates storage for the first `size` bytes; a smaller file gets this size. Collective.
     ///
     /// # Errors
     /// As for [`File::set_size`].
@@ -174,7 +177,7 @@ impl File {
             .await
     }
 
-    /// What this process has changed is on the disk. Collective.
+    /// Writes what this process has changed to the disk. Collective.
     ///
     /// # Errors
     /// The operating system's, of any process.
@@ -187,7 +190,7 @@ impl File {
         agree_on(&self.operation(), synchronized).await
     }
 
-    /// Whether conflicting accesses are atomic from now on. Collective.
+    /// Sets whether conflicting accesses are atomic from now on. Collective.
     ///
     /// # Errors
     /// `MPI_ERR_NOT_SAME` where the processes differ.
@@ -217,7 +220,7 @@ impl File {
         self.communicator.collective()
     }
 
-    /// The size that all processes give, if the file can get one.
+    /// The size that all processes pass, if the file can get one.
     async fn agree_on_size(&self, size: i64) -> Result<u64> {
         let checked = if !self.amode.may_write() {
             Err(err!(
@@ -244,7 +247,7 @@ impl File {
         }
     }
 
-    /// The first process does it, and all hear how it went.
+    /// The first process does it, and all receive the result.
     async fn by_first(&self, act: impl FnOnce() -> Result<()>) -> Result<()> {
         let done = match self.communicator.rank() {
             0 => {
@@ -266,17 +269,17 @@ impl File {
         self.communicator.group()
     }
 
-    /// How it was opened.
+    /// Its access mode.
     pub fn amode(&self) -> Amode {
         self.amode
     }
 
-    /// All hints that there are for it, with the values that count. None of them changes while the file is open.
+    /// All hints that it has, with the values in use. None of them changes while the file is open.
     pub fn hints(&self) -> &Info {
         &self.hints
     }
 
-    /// What to call it in messages.
+    /// Its name for messages.
     pub fn describe(&self) -> String {
         format!("the file '{}'", system::shown(&self.name))
     }

@@ -11,7 +11,7 @@ use super::Amode;
 use crate::base::error::{Class, Error, Result};
 use crate::err;
 
-/// The class of an error that a call gave.
+/// The class of an error that a call returned.
 fn class(error: &io::Error) -> Class {
     match error.raw_os_error().unwrap_or(0) {
         libc::ENOENT => Class::NoSuchFile,
@@ -28,7 +28,7 @@ fn class(error: &io::Error) -> Class {
     }
 }
 
-/// A path as messages have it, which leave room for a reason behind it.
+/// A path for messages, short enough that a reason can follow it.
 pub fn shown(path: &Path) -> String {
     const LONGEST: usize = 200;
     let text = path.display().to_string();
@@ -49,7 +49,7 @@ fn failed(what: &str, path: &Path, error: &io::Error) -> Error {
     Error::new(class(error), text)
 }
 
-/// A name that the user gives, which is a path as the operating system has them.
+/// A name from the user, as a path of the operating system.
 ///
 /// # Errors
 /// `MPI_ERR_BAD_FILE` for an empty one.
@@ -81,7 +81,7 @@ fn open(options: &OpenOptions, path: &Path, what: &str) -> Result<fs::File> {
     }
 }
 
-/// Opens a file, or creates it, as the first of its processes. Tells whether it was created.
+/// Opens a file, or creates it, as the first of its processes. Returns whether it was created.
 pub fn open_first(path: &Path, amode: Amode, permissions: u32) -> Result<(fs::File, bool)> {
     let mut options = options(amode);
     if !amode.has(Amode::CREATE) {
@@ -91,7 +91,7 @@ pub fn open_first(path: &Path, amode: Amode, permissions: u32) -> Result<(fs::Fi
     match open(options.clone().create_new(true), path, "created") {
         // Or it is a link to a file that does not exist, which is then created.
         Err(error) if error.class == Class::FileExists && !amode.has(Amode::EXCL) => {
-            // What is there is kept.
+            // An existing file is kept.
             Ok((open(options.create(true).truncate(false), path, "opened")?, false))
         }
         created => Ok((created?, true)),
@@ -120,7 +120,7 @@ pub fn delete(path: &Path) -> Result<()> {
 /// Gives a file a size.
 pub fn resize(file: &fs::File, path: &Path, size: u64) -> Result<()> {
     match file.set_len(size) {
-        // What has no size to set: a device, a pipe.
+        // Files without a size to set: a device, a pipe.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Err(err!(
             UnsupportedOperation,
             "the file '{}' can't be resized to {size} bytes: {error}",
@@ -130,7 +130,7 @@ pub fn resize(file: &fs::File, path: &Path, size: u64) -> Result<()> {
     }
 }
 
-/// Has storage for the first `size` bytes of a file.
+/// Allocates storage for the first `size` bytes of a file.
 pub fn preallocate(file: &fs::File, path: &Path, size: u64) -> Result<()> {
     if size == 0 {
         return Ok(());
@@ -160,10 +160,10 @@ pub fn has_other_names(file: &fs::File) -> bool {
     file.metadata().is_ok_and(|metadata| metadata.nlink() > 1)
 }
 
-/// Has all that was changed on the disk.
+/// Writes all changes to the disk.
 pub fn sync(file: &fs::File, path: &Path) -> Result<()> {
     match file.sync_all() {
-        // What keeps nothing: a pipe, most devices.
+        // Files that keep nothing: a pipe, most devices.
         Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EROFS)) => Ok(()),
         synchronized => synchronized.map_err(|error| failed("synchronized", path, &error)),
     }

@@ -1,4 +1,4 @@
-//! Making communicators from others (MPI 5.0 section 7.4.2). Context ids are made by one member and handed out with
+//! Making communicators from others (MPI 5.0 section 7.4.2). Context ids are made by one member and sent with
 //! the messages that are needed anyway, so there is nothing to agree on.
 
 use std::hash::Hasher;
@@ -15,12 +15,12 @@ use crate::objects::collective;
 use crate::objects::communicator::{Collective, Communicator};
 use crate::objects::group::Group;
 
-/// The color of a process that wants no part (`MPI_UNDEFINED`).
+/// The color of a process that is to be in no communicator (`MPI_UNDEFINED`).
 pub const NO_COLOR: i32 = -32766;
 
 impl Communicator {
     /// The same processes with a context of their own; the collective part of `MPI_Comm_dup`. `ready`: whether this
-    /// process can have a duplicate. All get one, or none does, so that nobody waits for somebody who has none.
+    /// process can have a duplicate. All get one, or none does, so that no process waits for one that has none.
     ///
     /// # Errors
     /// `MPI_ERR_OTHER` if a process was not ready.
@@ -30,7 +30,7 @@ impl Communicator {
         Ok(twin)
     }
 
-    /// A communicator of the same processes that only serves for local calls so far: no message can be sent on it, as no other
+    /// A communicator of the same processes that can only be used in local calls so far: no message can be sent on it, as no other
     /// process knows its context.
     pub fn unfinished(&self) -> Arc<Communicator> {
         self.twin(self.instance().new_context())
@@ -68,7 +68,7 @@ impl Communicator {
         Ok(self.twin(context))
     }
 
-    /// A context for another communicator of all.
+    /// A context for another communicator of all processes.
     async fn agree(&self, operation: Collective, ready: bool, trouble: &str, what: &str) -> Result<Context> {
         let operation = operation.everybody();
         let context = match operation.rank() {
@@ -82,7 +82,7 @@ impl Communicator {
                 true => format!("process {}", operation.process(rank as u32)),
                 false => format!("rank {rank}"),
             };
-            return Err(err!(Other, "{trouble} at {at}, so that no process gets {what}"));
+            return Err(err!(Other, "{trouble} at {at}, so no process gets {what}"));
         }
         Ok(Context::of_bits(context))
     }
@@ -93,8 +93,8 @@ impl Communicator {
         Communicator::between(self.instance(), context, group, peers).expect("a member")
     }
 
-    /// One communicator for each color, ranks by key and then by old rank; `None` for [`NO_COLOR`]. Of an
-    /// intercommunicator, one between the processes of this color in both groups; `None` if one group has none.
+    /// One communicator for each color, ranks by key and then by old rank; `None` for [`NO_COLOR`]. On an
+    /// intercommunicator, an intercommunicator of the processes of this color in both groups; `None` if one group has none.
     pub async fn split(self: Arc<Self>, color: i32, key: i32) -> Result<Option<Arc<Communicator>>> {
         self.split_by(const { Operation::named("MPI_Comm_split") }, color, key)
             .await
@@ -126,7 +126,7 @@ impl Communicator {
         let Some(first) = peers.first() else {
             return Ok(None);
         };
-        // Both sides take the one that the first group's first process made.
+        // Both groups take the context that the first process of the first group made.
         if !self.is_first() {
             context = first.context;
         }
@@ -138,9 +138,9 @@ impl Communicator {
         ))
     }
 
-    /// A communicator of a part of the processes, all of this one's taking part in the call; groups of different
-    /// callers are equal or disjoint (`MPI_Comm_create`). Of an intercommunicator, one between parts of the two groups,
-    /// of which each process names that of its own; `None` if one part is empty.
+    /// A communicator of a part of the processes; all processes of this one take part in the call; groups of different
+    /// callers are equal or disjoint (`MPI_Comm_create`). On an intercommunicator, one between parts of the two groups,
+    /// of which each process passes the part of its own group; `None` if one part is empty.
     pub async fn create(self: Arc<Self>, group: Arc<Group>) -> Result<Option<Arc<Communicator>>> {
         if let Some(outsider) = group
             .iter()
@@ -150,7 +150,7 @@ impl Communicator {
         }
         let place = group.rank_of(self.instance().me());
         // The color names the group by its first member; its order gives the keys. The two groups of an
-        // intercommunicator know nothing of each other's part, but there is only one of each.
+        // intercommunicator do not know each other's part, but there is only one of each.
         let color = match place {
             None => NO_COLOR,
             Some(_) if self.is_inter() => 0,
@@ -177,7 +177,7 @@ impl Communicator {
         };
         let (place, size) = (place as usize, ranks.len());
         let operation = self.partial(tag);
-        let mut context = self.instance().new_context().bits().to_le_bytes().to_vec();
+        let mut context = self.instance().new_context().encode().to_vec();
         // A binomial tree from the group's first member.
         let mut mask = 1;
         while mask < size {
@@ -199,7 +199,7 @@ impl Communicator {
         Ok(Communicator::new(self.instance(), context_of(&context), group))
     }
 
-    /// A communicator of a group whose members find each other by the group and a text, without a parent
+    /// A communicator of a group whose members find each other by the group and a string tag, without a parent
     /// (`MPI_Comm_create_from_group`). `None` if this process is not a member.
     pub async fn from_group(
         instance: Arc<Instance>,
@@ -216,12 +216,12 @@ impl Communicator {
             group.member(0)
         ));
         let operation = meeting.collective();
-        let context = instance.new_context().bits().to_le_bytes().to_vec();
+        let context = instance.new_context().encode().to_vec();
         let context = collective::bcast_bytes(&operation, 0, context).await?;
         Ok(Communicator::new(&instance, context_of(&context), group))
     }
 
-    /// A communicator whose context id is made of the group and the text, and that serves for nothing but handing out
+    /// A communicator whose context id is made of the group and the text, and that is only used to send
     /// the id of another one. Its messages are in order, so the same group and text may be used again. `None` if this
     /// process is not a member.
     pub(super) fn meeting(
@@ -242,37 +242,37 @@ impl Communicator {
 
 /// The context id in a message.
 fn context_of(bytes: &[u8]) -> Context {
-    Context::of_bits(u64::from_le_bytes(bytes.try_into().expect("8 bytes")))
+    Context::decode(bytes.try_into().expect("the bytes of a context"))
 }
 
-/// What processes meet for: calls of different kinds may have the group and the text in common.
+/// The purpose of a meeting: calls of different kinds may have the same group and text.
 #[derive(Clone, Copy)]
 pub(super) enum Meeting {
     /// A communicator of the group.
     Group,
-    /// A side of an intercommunicator.
+    /// One group of an intercommunicator.
     Side,
-    /// The leaders of both sides.
+    /// The leaders of both groups.
     Leaders,
 }
 
-/// What one process says of itself when a communicator is divided.
+/// The entry of one process when a communicator is divided.
 #[derive(Clone, Copy)]
 pub(super) struct Answer {
     pub process: PeerIndex,
     pub color: i32,
     key: i32,
-    /// A context id that it made. Everybody makes one, and one of them counts.
+    /// A context id that it made. Every process makes one, and one of them is used.
     pub context: Context,
 }
 
-/// What all processes of a communicator, of an intercommunicator in both groups, say of themselves.
+/// The entries of all processes of a communicator; for an intercommunicator, of both groups.
 pub(super) struct ColorsAndKeys(Vec<Answer>);
 
 impl ColorsAndKeys {
     const ANSWER: usize = 16;
 
-    /// Begins a collective operation at which each says its color and key.
+    /// Begins a collective operation in which each process sends its color and key.
     pub async fn gather(
         communicator: &Arc<Communicator>,
         operation: Operation,
@@ -285,7 +285,7 @@ impl ColorsAndKeys {
         mine[..4].copy_from_slice(&color.to_le_bytes());
         mine[4..8].copy_from_slice(&key.to_le_bytes());
         let context = communicator.instance().new_context();
-        mine[8..].copy_from_slice(&context.bits().to_le_bytes());
+        mine[8..].copy_from_slice(&context.encode());
         let all = collective::allgather_bytes(&operation, &mine).await?;
         let int = |bytes: &[u8]| i32::from_le_bytes(bytes.try_into().expect("4 bytes"));
         let answers = all
@@ -300,14 +300,14 @@ impl ColorsAndKeys {
         Ok(ColorsAndKeys(answers.collect()))
     }
 
-    /// What the processes of a group say that have this color, by key and then by rank in the group.
+    /// The entries of the processes of a group that have this color, by key and then by rank in the group.
     fn of_color(&self, color: i32, group: &Group) -> Vec<Answer> {
         let mut answers: Vec<Answer> = self.of(group).filter(|answer| answer.color == color).collect();
         answers.sort_by_key(|answer| answer.key);
         answers
     }
 
-    /// What the processes of a group say, by rank.
+    /// The entries of the processes of a group, by rank.
     pub fn of(&self, group: &Group) -> impl Iterator<Item = Answer> {
         let inside = |answer: &Answer| group.rank_of(answer.process).is_some();
         self.0.iter().copied().filter(inside)

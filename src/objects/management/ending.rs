@@ -1,7 +1,7 @@
 //! How communication ends: disconnecting, the end of a session, and that of the World Model.
 //!
-//! Each is the same idea: what the user has completed or freed leaves for good, then everybody concerned comes to a
-//! barrier. After it, nobody needs this process any more. To be awaited by [`Instance::block_on_turns`].
+//! All work in the same way: what the user has completed or freed is sent completely, then all processes concerned enter
+//! a barrier. After it, no process needs this one any more. To be awaited by [`Instance::block_on_turns`].
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -19,8 +19,18 @@ use crate::objects::communicator::Communicator;
 use crate::system::bootstrap::AfterFinalize;
 
 impl Communicator {
-    /// The members of each communicator part, for all of them at once: a communicator does not wait for another, as
-    /// other processes may part from them one by one. Then all that this process has to say has left it.
+    /// Its members part (`MPI_Comm_disconnect`, MPI 5.0 section 11.10.4): waits until all that was sent on it has arrived, at this
+    /// process and at the others. Collective. Inside the result is whether a message of its buffer was lost, which keeps nobody
+    /// from parting.
+    pub fn disconnect(self: &Arc<Self>) -> Result<Result<()>> {
+        let instance = self.instance();
+        let buffer = self.attachment().take();
+        instance.block_on_turns(Communicator::disconnect_all(instance, vec![self.clone()]))?;
+        Ok(instance.flush_all(buffer.as_slice()))
+    }
+
+    /// A disconnect barrier of each communicator, all at once: a communicator does not wait for another, as
+    /// other processes may disconnect them one by one. Returns when all that this process has to send has left it.
     ///
     /// The first failure is the result; it keeps nobody waiting.
     pub async fn disconnect_all(
@@ -28,10 +38,10 @@ impl Communicator {
         communicators: Vec<Arc<Communicator>>,
     ) -> Result<()> {
         let counting = instance.count_all();
-        let mut partings: Vec<Pin<Box<dyn Future<Output = Result<()>> + Send>>> = Vec::new();
+        let mut barriers: Vec<Pin<Box<dyn Future<Output = Result<()>> + Send>>> = Vec::new();
         for communicator in communicators {
             let instance = instance.clone();
-            partings.push(Box::pin(async move {
+            barriers.push(Box::pin(async move {
                 let context = communicator.context();
                 instance
                     .freed_ended(|other| other.communicator() == context)
@@ -41,7 +51,7 @@ impl Communicator {
         }
         let mut result = Ok(());
         poll_fn(|poll| {
-            partings.retain_mut(|parting| match parting.as_mut().poll(poll) {
+            barriers.retain_mut(|barrier| match barrier.as_mut().poll(poll) {
                 Poll::Ready(ended) => {
                     if result.is_ok() {
                         result = ended;
@@ -50,7 +60,7 @@ impl Communicator {
                 }
                 Poll::Pending => true,
             });
-            match partings.is_empty() {
+            match barriers.is_empty() {
                 true => Poll::Ready(()),
                 false => Poll::Pending,
             }
@@ -62,18 +72,18 @@ impl Communicator {
     }
 
     /// Whether messages of a context belong to the World Model: not to a session, nor to finalize itself. Processes that
-    /// meet to make a communicator of a group may do so for a session, and nothing is said of those.
+    /// meet to make a communicator of a group may do so for a session, and those are not reported.
     pub fn is_of_world(instance: &Instance, context: Context) -> bool {
         !context.is_finalizing() && !context.is_meeting() && instance.is_worlds(context.communicator())
     }
 
-    /// The end of the World Model (MPI 5.0 section 11.2.2), collective over the job. Where the launcher is about to be gone, or
-    /// is ([`AfterFinalize::Ends`]), messages do its work: everybody gets everybody's business card, for sessions to come, and the
-    /// last barrier is not the launcher's. The result tells whether any process has
-    /// had a session: none, and all close their lanes. `had_sessions` is this process's answer, which may still change, and
-    /// `last_word` the one that stands, which is asked for when all processes have come: see [`Users`].
+    /// The end of the World Model (MPI 5.0 section 11.2.2), collective over the job. Where the launcher ends now or has
+    /// ended ([`AfterFinalize::Ends`]), messages do its work: all processes exchange their business cards, for later
+    /// sessions, and the last barrier is not the launcher's. The result says whether any process has had a session: if
+    /// none has, all close their lanes. `had_sessions` is this process's preliminary answer, and `last_word` the final
+    /// one, which is asked for when all processes have come: see [`Users`].
     ///
-    /// `check`: gets the messages of the World Model that no receive took, in words. `ways`: what this process has to tell
+    /// `check`: gets the messages of the World Model that no receive took, as texts. `ways`: what this process reports to
     /// rank 0, where a report was asked for.
     ///
     /// [`Users`]: crate::instance::Users
@@ -119,11 +129,11 @@ impl Communicator {
             ways_of_all = gather_texts(&finalizing, mine, longest as usize).await?;
         }
         if let Some(check) = check {
-            // A message that was cancelled and whose request was freed may be on its way in pieces, and is asked back behind the last.
+            // A message that was cancelled and whose request was freed may be on its way in pieces, and its receiver is asked after the last piece.
             instance
                 .answered(|context| Communicator::is_of_world(instance, context))
                 .await;
-            // What is still on its way counts, too.
+            // Messages that are still on their way count, too.
             collective::flush(&finalizing.collective()).await?;
             let names = instance.names();
             check(
@@ -131,10 +141,10 @@ impl Communicator {
                     .engine()
                     .untaken(&*names, |context| !Communicator::is_of_world(instance, context)),
             );
-            // Only when all have looked do senders take back what is left.
+            // Senders take back what is left only when all have checked.
             collective::barrier(&finalizing.collective()).await?;
         }
-        // All have called MPI_Finalize, so nobody receives any more.
+        // All have called MPI_Finalize, so no process receives any more.
         let settled = instance.settled(|context| Communicator::is_of_world(instance, context));
         ledger.during(Phase::Drain, settled).await;
         // With sessions open there may always be something under way, and nothing is closed.
@@ -162,22 +172,22 @@ impl Communicator {
     }
 }
 
-/// What [`Communicator::finalize_world`] found.
+/// The result of [`Communicator::finalize_world`].
 pub struct Ended {
-    /// Whether any process may have a session open. None, and all may close their lanes.
+    /// Whether any process may have a session open. If none has, all may close their lanes.
     pub sessions_left: bool,
-    /// At rank 0, where a report was asked for: what each rank told, empty for who was not asked.
+    /// At rank 0, where a report was asked for: what each rank reports; empty for a rank that was not asked.
     pub ways: Vec<String>,
 }
 
-/// Everybody's business card for everybody. None is longer than `longest` bytes.
+/// Every process's business card for every process. None is longer than `longest` bytes.
 async fn exchange_cards(
     finalizing: &Arc<Communicator>,
     mine: Vec<u8>,
     longest: usize,
 ) -> Result<Vec<(PeerIndex, Vec<u8>)>> {
     let operation = finalizing.collective();
-    // Each with its length, and filled up.
+    // Each with its length before it, and padded.
     let mut bytes = (mine.len() as u64).to_le_bytes().to_vec();
     bytes.extend(mine);
     bytes.resize(8 + longest, 0);
@@ -186,8 +196,8 @@ async fn exchange_cards(
         let (len, card) = bytes.split_first_chunk::<8>()?;
         card.get(..u64::from_le_bytes(*len) as usize).map(<[u8]>::to_vec)
     });
-    // A card that makes no sense is as good as none: the launcher has it, too.
-    let known = (0..).map(PeerIndex::new).zip(cards);
+    // An invalid card is ignored: the launcher has it, too.
+    let known = (0..).map(PeerIndex::of_rank).zip(cards);
     Ok(known.filter_map(|(peer, card)| Some((peer, card?))).collect())
 }
 
@@ -195,7 +205,7 @@ async fn exchange_cards(
 async fn gather_texts(finalizing: &Arc<Communicator>, mine: String, longest: usize) -> Result<Vec<String>> {
     let operation = finalizing.collective();
     if operation.rank() != 0 {
-        // Zeros fill it up, which are in no text.
+        // It is padded with zeros, which no text contains.
         let mut bytes = mine.into_bytes();
         bytes.resize(longest, 0);
         operation.send_bytes(0, bytes).await?;

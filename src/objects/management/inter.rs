@@ -1,5 +1,5 @@
-//! Making intercommunicators, and merging them (MPI 5.0 section 7.6.2). The leaders of the two groups tell each other
-//! who their groups are, and then their groups; the context id is one that a leader makes, as everywhere.
+//! Making intercommunicators, and merging them (MPI 5.0 section 7.6.2). The leaders of the two groups exchange the sizes
+//! of their groups and then the groups; a leader makes the context id, as everywhere.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::objects::collective;
 use crate::objects::communicator::{Collective, Communicator};
 use crate::objects::group::Group;
 
-/// The way of one group's leader to the other's.
+/// The connection of one group's leader to the other's.
 pub struct Bridge {
     operation: Collective,
-    /// The other leader, as the operation's ranks name it.
+    /// The other leader, as a rank of the operation.
     to: u32,
 }
 
@@ -24,7 +24,7 @@ impl Bridge {
     /// Over a communicator to which both belong. Its other messages are not disturbed, whatever their tags.
     ///
     /// # Errors
-    /// `MPI_ERR_RANK` if the other leader is none of its ranks.
+    /// `MPI_ERR_RANK` if the other leader is not one of its ranks.
     pub fn over(peer: &Arc<Communicator>, leader: i32, tag: i32) -> Result<Bridge> {
         let size = peer.peers().size();
         match u32::try_from(leader).ok().filter(|&leader| leader < size) {
@@ -39,7 +39,7 @@ impl Bridge {
         }
     }
 
-    /// To a process that knows the same text, without a communicator.
+    /// To a process that passes the same text, without a communicator.
     fn to_process(instance: &Arc<Instance>, leader: PeerIndex, text: &str) -> Bridge {
         let mut both = vec![instance.me(), leader];
         both.sort_unstable_by_key(|&process| instance.directory().name(process));
@@ -52,7 +52,7 @@ impl Bridge {
         }
     }
 
-    /// Tells the other leader of a group and a context id, and hears the same of it.
+    /// Exchanges a group and a context id with the other leader.
     async fn exchange(&self, group: &Group, context: Context) -> Result<(Vec<PeerIndex>, Context)> {
         let directory = self.operation.communicator().instance().directory();
         let mine = Head {
@@ -75,11 +75,11 @@ impl Bridge {
     }
 }
 
-/// What stands before a group, or before the words of an error.
+/// The header before a group, or before the text of an error.
 struct Head {
-    /// Of an error; 0: a group follows.
+    /// The class of an error; 0: a group follows.
     class: u32,
-    /// Processes of the group, or bytes of the words.
+    /// Processes of the group, or bytes of the text.
     len: u32,
     context: Context,
 }
@@ -91,16 +91,19 @@ impl Head {
         let mut bytes = [0; Head::BYTES];
         bytes[..4].copy_from_slice(&self.class.to_le_bytes());
         bytes[4..8].copy_from_slice(&self.len.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.context.bits().to_le_bytes());
+        bytes[8..].copy_from_slice(&self.context.encode());
         bytes
     }
 
     fn decode(bytes: &[u8; Head::BYTES]) -> Head {
-        let number = u128::from_le_bytes(*bytes);
+        let ([class, len], context) = (
+            [0, 4].map(|at| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))),
+            bytes[8..].try_into().expect("the bytes of a context"),
+        );
         Head {
-            class: number as u32,
-            len: (number >> 32) as u32,
-            context: Context::of_bits((number >> 64) as u64),
+            class,
+            len,
+            context: Context::decode(context),
         }
     }
 }
@@ -127,7 +130,7 @@ fn decode(bytes: &[u8], directory: &Directory) -> Result<Vec<PeerIndex>> {
 
 impl Communicator {
     /// An intercommunicator between the processes of this intracommunicator and those of another one that do the same
-    /// (`MPI_Intercomm_create`). `bridge` matters only at the rank `leader`; what is wrong with it is an error of all
+    /// (`MPI_Intercomm_create`). `bridge` matters only at the rank `leader`; an error in it is an error of all
     /// processes of the group, so that none of them waits for its leader.
     ///
     /// # Errors
@@ -186,7 +189,7 @@ impl Communicator {
         Ok(Communicator::between(self.instance(), head.context, group, peers).expect("a member"))
     }
 
-    /// The leader's part: who the others are, and the context id.
+    /// The leader's part: exchanges the groups and the context id.
     async fn meet(&self, bridge: &Bridge) -> Result<(Vec<PeerIndex>, Context)> {
         let mine = self.instance().new_context();
         let (members, theirs) = bridge.exchange(self.group(), mine).await?;
@@ -199,7 +202,7 @@ impl Communicator {
         if let Some(both) = both {
             return Err(err!(
                 Comm,
-                "process {} is in both groups, which must have none in common",
+                "process {} is in both groups: the groups must not share a process",
                 both
             ));
         }
@@ -213,7 +216,7 @@ impl Communicator {
     }
 
     /// An intercommunicator of two groups whose leaders find each other by a text
-    /// (`MPI_Intercomm_create_from_groups`). `remote_leader` matters only at the rank `leader`; what is wrong with it is
+    /// (`MPI_Intercomm_create_from_groups`). `remote_leader` matters only at the rank `leader`; an error in it is
     /// an error of all processes of the group.
     ///
     /// # Errors
@@ -235,10 +238,10 @@ impl Communicator {
     }
 
     /// All processes of both groups of this intercommunicator in one intracommunicator (`MPI_Intercomm_merge`): the
-    /// group whose processes say `high` comes after the other one.
+    /// group whose processes pass `high` comes after the other one.
     ///
     /// # Errors
-    /// `MPI_ERR_ARG` everywhere if processes of the same group do not say the same.
+    /// `MPI_ERR_ARG` everywhere if processes of the same group do not pass the same.
     pub async fn merge(self: Arc<Self>, high: bool) -> Result<Arc<Communicator>> {
         let call = ColorsAndKeys::gather(
             &self,
@@ -260,7 +263,7 @@ impl Communicator {
             }
         };
         let (mine, theirs) = (said(self.group())?, said(self.peers())?);
-        // Where both say the same the order is ours to choose.
+        // Where both groups pass the same, the implementation chooses the order.
         let before = if mine == theirs { self.is_first() } else { theirs };
         let [low, high] = match before {
             true => [self.group(), self.peers()],
@@ -277,7 +280,7 @@ impl Communicator {
     }
 }
 
-/// What the leader of this process's group says went wrong.
+/// The error that the leader of this process's group reports.
 #[cold]
 fn leaders_error(class: u32, words: &[u8]) -> Error {
     const KNOWN: [Class; 6] = [

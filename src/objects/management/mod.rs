@@ -1,4 +1,4 @@
-//! Communicator management (MPI 5.0, sections 7.4 and 7.6): what takes a collective operation to make or to end a
+//! Communicator management (MPI 5.0, sections 7.4 and 7.6): what needs a collective operation to make or to end a
 //! communicator.
 //!
 //! - `create`: making communicators from others

@@ -10,35 +10,35 @@ use crate::objects::collective;
 use crate::objects::communicator::Communicator;
 use crate::system::locality::{HardwareKind, Processors, Topology};
 
-/// The procedure that all this is for.
+/// The procedure that uses all this.
 const SPLIT_TYPE: Operation = Operation::named("MPI_Comm_split_type");
 
-/// How many kinds of things a process can be in.
+/// How many kinds of things a process can belong to.
 const LEVELS: usize = HardwareKind::ALL.len();
-/// On the wire: in none.
+/// In a message: in none.
 const NOWHERE: u32 = u32::MAX;
 
-/// Where a process is, as it says itself: of each kind of thing, which one holds it, and it alone. Which kinds these are,
-/// the callers agree upon.
+/// Where a process is, by its own report: for each kind of thing, the only one that it is confined to. The callers agree
+/// on which kinds these are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// Things of different nodes are different ones.
+    /// The node; things of different nodes are different.
     pub node: u64,
     /// By kind.
     pub within: [Option<u32>; LEVELS],
 }
 
-/// By what a communicator is divided.
+/// The kind by which a communicator is divided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum By {
     /// The first kind.
     First,
-    /// The first kind of which not all are in the same one.
+    /// The first kind for which not all processes are in the same thing.
     Different,
 }
 
 impl Place {
-    /// Nowhere: who says that gets no communicator.
+    /// Nowhere: such a process gets no communicator.
     pub const NOWHERE: Place = Place {
         node: 0,
         within: [None; LEVELS],
@@ -91,14 +91,14 @@ impl Place {
     }
 }
 
-/// The kind that divides these processes. Those that are nowhere are not asked.
+/// The kind that divides these processes. Those that are nowhere do not count.
 fn dividing(all: &[Place], by: By) -> Option<usize> {
     if by == By::First {
         return Some(0);
     }
     let asked = || all.iter().filter(|place| **place != Place::NOWHERE);
     (0..LEVELS).find(|&level| {
-        // A kind that confines nobody divides nobody.
+        // A kind to which no process is confined does not divide them.
         let mut somewhere = asked().filter_map(|place| place.at(level));
         match somewhere.next() {
             Some(first) => asked().any(|place| place.at(level) != Some(first)),
@@ -114,11 +114,11 @@ fn color(all: &[Place], me: usize, level: usize) -> Option<usize> {
 }
 
 impl Communicator {
-    /// One communicator for each thing that holds processes of this one, ranks by key and then by old rank; and of which
-    /// kind the things are, counted in [`Place::within`]. `None` for a process that is in none of them. Each says where it
-    /// is, and all that are somewhere say the same of `by`.
+    /// One communicator for each thing with processes of this one in it, ranks by key and then by old rank; and the kind
+    /// of the things, counted as in [`Place::within`]. `None` for a process that is in none of them. Each process passes
+    /// where it is, and all that are somewhere pass the same `by`.
     ///
-    /// Of an intercommunicator, one between the processes of both groups that are in the same thing.
+    /// On an intercommunicator, one between the processes of both groups that are in the same thing.
     pub async fn split_by_place(
         self: Arc<Self>,
         place: Place,
@@ -134,7 +134,7 @@ impl Communicator {
         };
         let level = dividing(&all, by);
         let color = level.and_then(|level| color(&all, me, level));
-        // The others may make communicators without this process, and need it for that.
+        // The others may make communicators without this process, but it has to take part in that.
         let made = self
             .split_by(SPLIT_TYPE, color.map_or(NO_COLOR, |color| color as i32), key)
             .await?;
@@ -211,12 +211,12 @@ mod tests {
         let free = place(0, None, None);
         let all = [place(0, Some(0), Some(0)), place(0, Some(0), Some(1)), free];
         assert_eq!(divided(&all), Some((PACKAGE, vec![Some(0), Some(0), None])));
-        // Nobody can be in a part of this.
+        // No process can be in a part of this.
         assert_eq!(divided(&[free, free]), None);
         assert_eq!(divided(&[place(0, Some(0), Some(1)); 2]), None);
         assert_eq!(divided(&[free]), None);
         assert_eq!(divided(&[]), None);
-        // Who takes no part is not asked.
+        // A process that takes no part does not count.
         assert_eq!(divided(&[Place::NOWHERE, free]), None);
         assert_eq!(
             divided(&[Place::NOWHERE, place(0, None, Some(0)), place(0, None, Some(1))]),

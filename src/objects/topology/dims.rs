@@ -1,7 +1,8 @@
 //! Sizes of Cartesian grids (`MPI_Dims_create`, MPI 5.0 section 8.5.2).
 //!
-//! "As close to each other as possible" is taken to mean: the difference of the largest and the smallest size that are chosen is
-//! the least possible, and of such grids it is the one whose largest size is the least, then its second largest, and so on.
+//! "As close to each other as possible" is taken to mean: the difference of the largest and the smallest of the chosen
+//! sizes is as small as possible, and of such grids the one is chosen whose largest size is least, then its second
+//! largest, and so on.
 
 use crate::base::error::Result;
 use crate::err;
@@ -23,7 +24,7 @@ pub fn fill(nodes: u32, sizes: &mut [i32]) -> Result<()> {
                 .ok_or_else(|| {
                     err!(
                         Dims,
-                        "nnodes is {nodes}, which is no multiple of the sizes that dims gives, up to dims[{index}]"
+                        "nnodes is {nodes}, which is not a multiple of the sizes that dims gives, up to dims[{index}]"
                     )
                 })?;
         }
@@ -43,11 +44,11 @@ pub fn fill(nodes: u32, sizes: &mut [i32]) -> Result<()> {
     Ok(())
 }
 
-/// The factorisation of `number` into so many factors, in non-increasing order. (None at all: only of 1.)
+/// The factorization of `number` into this many factors, in non-increasing order. (Without factors: only of 1.)
 fn balanced(number: u32, factors: usize) -> Vec<u32> {
     let mut primes = primes(number);
     if primes.len() <= factors {
-        // Any other factorisation puts two primes together where a 1 could be split off.
+        // Any other factorization puts two primes together where a 1 could be split off.
         primes.reverse();
         primes.resize(factors, 1);
         return primes;
@@ -62,11 +63,11 @@ fn balanced(number: u32, factors: usize) -> Vec<u32> {
     search.best
 }
 
-/// Goes through factorisations from the one whose largest factor is the least on.
+/// Goes through factorizations from the one whose largest factor is the least on.
 struct Search {
-    /// Of the number, ascending.
+    /// The divisors of the number, ascending.
     divisors: Vec<u32>,
-    /// Factors, non-increasing; those behind the one being chosen mean nothing.
+    /// Factors, non-increasing; those after the one being chosen have no meaning.
     chosen: Vec<u32>,
     best: Vec<u32>,
     /// The largest less the smallest of `best`.
@@ -151,7 +152,7 @@ fn divisors(number: u32) -> Vec<u32> {
     let mut before = 1;
     let mut fresh = 0;
     for prime in primes(number) {
-        // A prime that comes again multiplies only what it has just made.
+        // A repeated prime multiplies only the divisors that it has just made.
         let start = if prime == before {
             divisors.len() - fresh
         } else {
@@ -176,7 +177,7 @@ mod tests {
         sizes
     }
 
-    /// All factorisations in non-increasing order.
+    /// All factorizations in non-increasing order.
     fn all(number: u32, factors: usize, bound: u32) -> Vec<Vec<u32>> {
         if factors == 0 {
             return if number == 1 { vec![vec![]] } else { vec![] };
@@ -226,7 +227,7 @@ mod tests {
             }
         }
         assert_eq!(filled(1080, &[0, 0, 0]), [12, 10, 9]);
-        // Here the closest are not the first that a search comes by, nor those of the smallest ratio.
+        // Here the closest are not the first that a search finds, nor those of the smallest ratio.
         assert_eq!(filled(3600, &[0; 4]), [10, 10, 6, 6]);
         assert_eq!(filled(4620, &[0; 3]), [22, 15, 14]);
     }

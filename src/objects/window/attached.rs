@@ -43,7 +43,7 @@ impl Attached {
             Some(_) => Ok(()),
             None => Err(err!(
                 Base,
-                "base is {base:#x}, where no memory begins that is attached to the window"
+                "base is {base:#x}, which is not the start of memory that is attached to the window"
             )),
         }
     }

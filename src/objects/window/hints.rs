@@ -1,7 +1,7 @@
-//! Hints about a window (MPI 5.0 sections 12.2.1 to 12.2.4 and 12.2.7): what the user promises of its use.
+//! Hints about a window (MPI 5.0 sections 12.2.1 to 12.2.4 and 12.2.7): what the user promises about its use.
 //!
-//! An info object of the window's own has all hints that there are for its flavor, with the values that count. A hint that
-//! has no valid value is ignored, and so is one that the standard or Weft does not know. What is told back binds the user.
+//! An info object of the window contains all hints for its flavor, with the values in use. A hint without a valid value
+//! is ignored, and so is one that the standard or Weft does not know. Hints that are returned bind the user.
 
 use super::Flavor;
 use crate::objects::allocation::{self, ALIGNMENT_KEY};
@@ -12,9 +12,9 @@ struct Hint {
     key: &'static str,
     default: &'static str,
     is_valid: fn(&str) -> bool,
-    /// Which windows have it.
+    /// The windows that have it.
     has: fn(Flavor) -> bool,
-    /// It is about how the window is made, so nothing changes it later.
+    /// Whether it is about how the window is made, so that it can't be changed later.
     fixed: bool,
 }
 
@@ -108,7 +108,7 @@ pub fn of_new(flavor: Flavor, asked: Option<&Info>) -> Info {
     hints
 }
 
-/// Takes over what can change of the hints of a window.
+/// Sets those hints of a window that can change.
 pub fn change(hints: &Info, asked: &Info) {
     adopt(hints, asked, |hint| !hint.fixed);
 }

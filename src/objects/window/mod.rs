@@ -3,11 +3,14 @@
 //! - [`Window`]: what all windows have; making them
 //! - `attached`: the memory of a dynamic window
 //! - `shared`: memory that the processes of one machine have in common
-//! - `hints`: what the user promises of a window's use
+//! - `hints`: what the user promises about a window's use
 //!
-//! A window has the processes of the communicator that it was made of and a context of its own, in which nobody else sends:
+//! A window has the processes of the communicator that it was made of and a context of its own, in which nothing else is sent:
 //! that of a communicator that the user never sees. So operations on a window are messages among its members like those
-//! of a collective, and freeing it is parting from that communicator.
+//! of a collective, and freeing it disconnects that communicator.
+//!
+//! What does not belong here: handles and arguments (`abi::window`), memory that the user allocates without a window (`allocation`), and
+//! memory files as such (`system::shared_memory`).
 
 mod attached;
 mod hints;
@@ -33,17 +36,17 @@ use shared::{Segment, Shared};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub enum Flavor {
-    /// Of memory of the user's (`MPI_Win_create`).
+    /// With memory of the user's (`MPI_Win_create`).
     Create = 311,
     /// With memory of its own (`MPI_Win_allocate`).
     Allocate = 312,
-    /// Memory comes and goes (`MPI_Win_create_dynamic`).
+    /// Memory is attached and detached (`MPI_Win_create_dynamic`).
     Dynamic = 313,
     /// With memory that all its processes share (`MPI_Win_allocate_shared`).
     Shared = 314,
 }
 
-/// `MPI_WIN_UNIFIED`: the processor's memory is coherent, so there is one copy of a window's memory for all who access it
+/// `MPI_WIN_UNIFIED`: the processor's memory is coherent, so there is one copy of a window's memory for all processes that access it
 /// (section 12.4).
 const UNIFIED: i32 = 321;
 /// `MPI_UNDEFINED`
@@ -116,7 +119,7 @@ impl Exposed {
         }
     }
 
-    /// Memory of the window's own stays when the window goes.
+    /// Keeps memory of the window's own when the window is freed.
     pub fn leave(&self) {
         match self {
             Exposed::Own(memory, _) => memory.leave(),
@@ -126,18 +129,18 @@ impl Exposed {
     }
 }
 
-/// What one process brings to a new window.
+/// The part of one process in a new window.
 #[derive(Debug)]
 pub struct Part {
     /// Its memory.
     pub exposed: Exposed,
     /// How many bytes its displacements count as one; positive.
     pub disp_unit: i64,
-    /// What the user asks for.
+    /// The hints of the user.
     pub asked: Option<Arc<Info>>,
 }
 
-/// As [`Part`], of a window whose memory is shared.
+/// As [`Part`], for a window whose memory is shared.
 #[derive(Debug)]
 pub struct SharedPart {
     /// How many bytes it wants.
@@ -175,7 +178,7 @@ pub struct Facts {
 
 /// See the module.
 pub struct Window {
-    /// The one that the user never sees.
+    /// The communicator that the user never sees.
     communicator: Arc<Communicator>,
     exposed: Exposed,
     disp_unit: i64,
@@ -189,11 +192,11 @@ pub struct Window {
 }
 
 impl Window {
-    /// Makes a window of all processes of an intracommunicator, each of which brings its part, or the reason why it has none:
-    /// then nobody gets a window, and nobody waits for somebody who has none.
+    /// Makes a window of all processes of an intracommunicator, each of which passes its part, or the reason why it has none:
+    /// then no process gets a window, and none waits for one that has none.
     ///
     /// # Errors
-    /// That of this process's part; where another's failed, `MPI_ERR_OTHER`, and it says at which rank.
+    /// The error in this process's part; where another process's failed, `MPI_ERR_OTHER` with its rank.
     pub async fn create(parent: Arc<Communicator>, part: Result<Part>) -> Result<Arc<Window>> {
         let communicator = parent.hidden(part.is_ok()).await;
         let part = part?;
@@ -213,7 +216,7 @@ impl Window {
         } = part?;
         let communicator = communicator?;
         let separate = hints::may_be_separate(asked.as_deref());
-        // By the parent's messages: what belongs to a session is known as such from when there is a window on.
+        // By the parent's messages: that it belongs to a session is known only when the window exists.
         let shared = Shared::allocate(&parent, size, disp_unit, separate).await?;
         let part = Part {
             exposed: Exposed::Shared(shared),
@@ -262,7 +265,7 @@ impl Window {
     /// What is attached to it.
     ///
     /// # Errors
-    /// `MPI_ERR_RMA_FLAVOR` if it is no dynamic window.
+    /// `MPI_ERR_RMA_FLAVOR` if it is not a dynamic window.
     pub fn attached(&self) -> Result<&Attached> {
         match &self.exposed {
             Exposed::Attached(attached) => Ok(attached),
@@ -300,7 +303,7 @@ impl Window {
                 RmaFlavor,
                 "the window is one of MPI_Win_create_dynamic, whose memory has neither a beginning nor a size"
             )),
-            // Of all processes this one knows only its own. Rank 0 is the first one that has memory, if it has any.
+            // This process knows only its own memory. Rank 0 is the first one that has memory, if it has any.
             Exposed::Users(..) | Exposed::Own(..) => {
                 Ok(match rank.unwrap_or(0) == self.communicator.rank() {
                     true => Reach {
@@ -319,7 +322,7 @@ impl Window {
         &self.facts
     }
 
-    /// All hints that there are for it, with the values that count.
+    /// All its hints, with the values in use.
     pub fn hints(&self) -> &Info {
         &self.hints
     }

@@ -1,12 +1,12 @@
 //! Memory that the processes of a window share (MPI 5.0 section 12.2.3): a file without a name, which the window's first
 //! process makes and all map, each at an address of its own.
 //!
-//! The segments follow one another by rank, without a gap, so that all of them may be taken for one array; where everybody
-//! allows it (`alloc_shared_noncontig`) each begins with a page.
+//! The segments follow one another by rank, without a gap, so that all of them can be used as one array; where all
+//! processes allow it (`alloc_shared_noncontig`) each begins at a page.
 //!
-//! Pages come when they are touched, and near to whom touches them first: programs let one process ask for all of the
-//! memory, and each touch a part. So, as with all memory of such size, that there is enough is not known before; only what
-//! the machine can't have at all is refused.
+//! Pages are allocated when they are first touched, near the process that touches them first: in many programs one
+//! process asks for all of the memory, and each touches a part. So, as with all memory of such size, it is not known
+//! before whether there is enough; only what the machine can't have at all is refused.
 //!
 //! ```text
 //!   page 0: a token, by which the others know the file     page 1 on: the segments
@@ -26,7 +26,7 @@ use crate::system::shared_memory::{self, Machine, Map};
 
 const PAGE: usize = 4096;
 
-/// What a process has in the shared memory.
+/// The segment of a process in the shared memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segment {
     /// Where it begins, in bytes from the first one's beginning.
@@ -46,7 +46,7 @@ pub struct Shared {
     rank: u32,
 }
 
-/// What each process says first.
+/// What each process sends first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Wish {
     size: u64,
@@ -97,7 +97,7 @@ fn lay_out(wishes: &[Wish]) -> Result<(Box<[Segment]>, usize)> {
         let Some((offset, size)) = place else {
             return Err(err!(
                 Size,
-                "the sizes of all processes together are beyond all memory: {} bytes of one of them",
+                "the sizes of all processes together ({} bytes of one of them) are more than the address space holds",
                 wish.size
             ));
         };
@@ -110,7 +110,7 @@ fn lay_out(wishes: &[Wish]) -> Result<(Box<[Segment]>, usize)> {
     Ok((segments.into(), end))
 }
 
-/// How the others find the first process's file.
+/// How the other processes find the first one's file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Finding {
     machine: Machine,
@@ -148,13 +148,13 @@ impl Finding {
     }
 }
 
-/// In bytes, with what it can move to disk.
+/// In bytes, including swap space.
 fn memory_of_machine() -> std::io::Result<u64> {
     let info = nix::sys::sysinfo::sysinfo()?;
     Ok(info.ram_total().saturating_add(info.swap_total()))
 }
 
-/// Makes a file with room for so many bytes of segments. The error says why there is none.
+/// Makes a file with room for `bytes` bytes of segments. The error contains the reason.
 fn make(bytes: usize) -> Result<(File, Finding), String> {
     let failed = |what: &'static str| move |error| format!("{what}: {error}");
     let memory = memory_of_machine().map_err(failed("the machine does not say how much memory it has"))?;
@@ -167,7 +167,7 @@ fn make(bytes: usize) -> Result<(File, Finding), String> {
     let token = random::number().map_err(|error| error.to_string())?;
     let file = shared_memory::file((PAGE + bytes) as u64).map_err(failed("no memory file can be made"))?;
     file.write_all_at(&token.to_le_bytes(), 0)
-        .map_err(failed("no memory can be had for it"))?;
+        .map_err(failed("no memory can be allocated for it"))?;
     let finding = Finding {
         machine,
         pid: std::process::id(),
@@ -198,7 +198,7 @@ impl Shared {
     /// Memory for all processes of a communicator, of which each asks for a size in bytes. All get it or none.
     ///
     /// # Errors
-    /// `MPI_ERR_RMA_SHARED` where a process can't have it, with the reason there; `MPI_ERR_SIZE` for sizes beyond all memory.
+    /// `MPI_ERR_RMA_SHARED` where a process can't have it, with the reason there; `MPI_ERR_SIZE` for more than the address space holds.
     pub async fn allocate(
         communicator: &Arc<Communicator>,
         size: usize,
@@ -232,14 +232,14 @@ impl Shared {
             (_, None) => Err("the first process could make none".into()),
         };
         let failed = if joined.is_err() { u64::from(rank) + 1 } else { 0 };
-        // Nobody opens it any more after that: the file may be closed.
+        // No process opens it after that: the file may be closed.
         let [failed] = collective::largest(&communicator.collective(), [failed]).await?;
         match (joined, failed.checked_sub(1)) {
             (Ok(map), None) => Ok(Shared { map, segments, rank }),
             (Err(reason), _) => Err(err!(RmaShared, "no memory can be shared: {reason}")),
             (_, Some(other)) => Err(err!(
                 RmaShared,
-                "no memory can be shared: rank {other} can't take part, and says why"
+                "no memory can be shared: rank {other} can't map it; its own error says why"
             )),
         }
     }
@@ -264,7 +264,7 @@ impl Shared {
         self.map.base().as_ptr().wrapping_add(segment.offset)
     }
 
-    /// The memory stays when this goes.
+    /// Keeps the memory when this is dropped.
     pub fn leave(&self) {
         self.map.leave();
     }
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn segments_follow_one_another() {
         assert_eq!(offsets(&[10, 0, 5, 1], &[false; 4]), (vec![0, 10, 10, 15], 16));
-        // Not all allow a gap.
+        // Not all processes allow a gap.
         assert_eq!(offsets(&[10, 0, 5], &[true, true, false]), (vec![0, 10, 10], 15));
         assert_eq!(
             offsets(&[10, 0, 4096, 7], &[true; 4]),

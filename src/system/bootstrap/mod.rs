@@ -1,9 +1,9 @@
-//! How a process learns of its job: its rank, its size, and the business cards of the others.
+//! How a process learns about its job: its rank, its size, and the business cards of the others.
 //!
-//! [`connect`] picks the way by the environment: [`pmi1`] where a launcher left a descriptor in `PMI_FD`,
+//! [`connect`] chooses by the environment: [`pmi1`] where a launcher left a descriptor in `PMI_FD`,
 //! [`singleton`] otherwise.
 //!
-//! What does not belong here: what stands in a business card (`engine`).
+//! What does not belong here: the contents of a business card (`engine`).
 
 pub mod pmi1;
 mod process_sets;
@@ -37,22 +37,19 @@ pub struct Job {
     pub local_rank: u32,
     /// Number of processes on this machine.
     pub local_ranks: u32,
-    /// How many processors the launcher shares out among the ranks of this machine, where it says so: a rank that is
+    /// How many processors the launcher gives to the ranks of this machine together, where it says so: a rank that is
     /// bound sees only its own.
     pub processors: Option<u32>,
-    /// The pid namespace of the launcher, where it says so: the inode of its `/proc/self/ns/pid`.
+    /// The pid namespace of the launcher, where it says so: its [`pid_namespace`](crate::system::locality::pid_namespace).
     pub launcher_pids: Option<u64>,
-    /// Which ranks share a machine. What the launcher says: a hint, for no launcher promises it.
+    /// Which ranks share a machine. By the launcher: a hint, as no launcher guarantees it.
     pub layout: Layout,
-    /// Why `layout` says nothing, in words, where the launcher's hint was missing or could not be read.
+    /// Why `layout` is unknown, as a text, where the launcher's hint was missing or could not be read.
     pub layout_unknown: Option<String>,
     /// Names the job: the same text in all of its processes, and in no other job of the machine.
     pub id: String,
     /// The memory kinds that the user asked `mpiexec` for (`-memory-alloc-kinds`; MPI 5.0, section 11.4.3).
     pub memory_alloc_kinds: Option<String>,
-    /// The initial error handler that the user asked `mpiexec` for (`-initial-errhandler`; MPI 5.0, section 9.3):
-    /// `mpi_errors_abort`, `mpi_errors_are_fatal` or `mpi_errors_return`.
-    pub initial_errhandler: Option<String>,
     /// The process sets that the user asked `mpiexec` for (`-pset`): those that this process is in and others, each name
     /// once.
     pub process_sets: Vec<ProcessSet>,
@@ -62,7 +59,7 @@ impl Job {
     /// The rank of a process of this job.
     ///
     /// # Errors
-    /// It is none, or of another job, of which this launcher can't tell anything.
+    /// There is no such rank, or the process is of another job, about which this launcher has no information.
     pub fn rank_of(&self, name: ProcessName) -> Result<u32> {
         let ProcessName { job, rank } = name;
         match job == self.name().job {
@@ -80,7 +77,7 @@ impl Job {
         self.process(self.rank)
     }
 
-    /// The same of the process of a rank.
+    /// The same for the process of a rank.
     pub fn process(&self, rank: u32) -> ProcessName {
         ProcessName {
             job: JobId::of(&self.id),
@@ -88,9 +85,9 @@ impl Job {
         }
     }
 
-    /// How many processors all processes of the job share, if these are more; `None` also where the launcher does not say how
-    /// many there are, and for a job of several machines. All processes get the same answer, as it rests on nothing but what
-    /// the launcher says to all alike.
+    /// How many processors all processes of the job share, if there are more processes than that; `None` also where the
+    /// launcher does not say how many processors there are, and for a job of several machines. All processes get the same
+    /// result, because it depends only on what the launcher says to all alike.
     #[inline]
     pub fn shared_processors(&self) -> Option<u32> {
         self.processors
@@ -98,41 +95,43 @@ impl Job {
     }
 }
 
-/// What a launcher makes of a process that says that it may exit, and then comes again, for one more session.
+/// What a launcher does after a process has told it that it may exit, if the process then comes again, for one more
+/// session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AfterFinalize {
-    /// It takes up a new connection.
+    /// It accepts a new connection.
     Returns,
-    /// It needs no word, and the connection stays.
+    /// It needs no notice, and the connection stays.
     Stays,
-    /// It is gone: from then on there are no cards and no fences, and of an abort it hears by a signal's killing this process.
-    /// Without the word, the process would count as died.
+    /// It is gone: from then on there are no cards and no fences, and it learns of an abort only if a signal kills this
+    /// process. Without the notice, the process would count as died.
     Ends,
 }
 
-/// The connection to the launcher. Nothing here blocks but [`Bootstrap::publish`], [`Bootstrap::fence`],
-/// [`Bootstrap::fetch`], [`Bootstrap::abort`] and [`Bootstrap::finalize`].
+/// The connection to the launcher. Only [`Bootstrap::publish`], [`Bootstrap::fence`], [`Bootstrap::fetch`],
+/// [`Bootstrap::abort`] and [`Bootstrap::finalize`] block.
 pub trait Bootstrap: Send {
-    /// The job as the launcher told it.
+    /// The job as the launcher described it.
     fn job(&self) -> &Job;
 
-    /// For reports: `singleton`, `pmi-1 (weft)`, `pmi-1`.
+    /// For tests: `singleton`, `pmi-1 (weft)`, `pmi-1`.
+    #[allow(dead_code)]
     fn name(&self) -> &'static str;
 
-    /// Makes this process's business card visible to the others. `incarnation` counts the times that this process
-    /// initialized MPI anew.
+    /// Makes this process's business card visible to the others. `incarnation` counts how often this process
+    /// has initialized MPI again.
     fn publish(&mut self, incarnation: u32, card: &[u8]) -> Result<()>;
 
-    /// Whether cards can be fetched only after a [`Bootstrap::fence`] of all processes (foreign PMI-1 launchers).
+    /// Whether cards can be fetched only after a [`Bootstrap::fence`] of all processes (PMI-1 launchers other than Weft's).
     fn needs_fence(&self) -> bool;
 
-    /// Says that this process has come to a fence: one is over once every process of the job has come.
+    /// Enters a fence: it is over once every process of the job has entered it.
     fn begin_fence(&mut self) -> Result<()>;
 
     /// Whether the fence is over; does not wait. The caller may make progress meanwhile.
     fn fence_is_over(&mut self) -> Result<bool>;
 
-    /// Waits until every process of the job is here.
+    /// Waits until every process of the job has entered.
     fn fence(&mut self) -> Result<()> {
         self.begin_fence()?;
         while !self.fence_is_over()? {
@@ -143,7 +142,7 @@ pub trait Bootstrap: Send {
         Ok(())
     }
 
-    /// Asks for a peer's card; `None` while it has not answered: call again later. With a launcher of ours the
+    /// Asks for a peer's card; `None` while there is no answer: call again later. With Weft's launcher the
     /// answer comes once the peer has published; other processes' requests may be under way at the same time.
     fn lookup(&mut self, incarnation: u32, peer: ProcessName) -> Result<Option<Vec<u8>>>;
 
@@ -159,7 +158,7 @@ pub trait Bootstrap: Send {
         }
     }
 
-    /// What becomes of the connection at [`Bootstrap::finalize`].
+    /// What happens to the connection at [`Bootstrap::finalize`].
     fn after_finalize(&self) -> AfterFinalize {
         AfterFinalize::Returns
     }
@@ -169,10 +168,10 @@ pub trait Bootstrap: Send {
         false
     }
 
-    /// Takes what the launcher has sent. `true`: it wants to know what this process waits for. An error: it is gone.
+    /// Receives what the launcher has sent. `true`: it asks what this process waits for. An error: it is gone.
     fn attend(&mut self) -> Result<bool>;
 
-    /// Answers what [`Bootstrap::attend`] was asked; `false`: the launcher can't be told.
+    /// Answers the question that [`Bootstrap::attend`] received; `false`: the launcher can't be reached.
     fn report(&mut self, text: &str) -> bool {
         let _ = text;
         false
@@ -181,13 +180,13 @@ pub trait Bootstrap: Send {
     /// The descriptor that becomes readable when [`Bootstrap::lookup`] may have an answer or the launcher is gone.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
-    /// Whether the launcher tells the user what [`Bootstrap::abort`] is given. Whoever aborts says it himself otherwise.
+    /// Whether the launcher prints the message of [`Bootstrap::abort`]. Otherwise the aborting process prints it.
     fn tells_why(&self) -> bool {
         false
     }
 
     /// Asks the launcher to end the job with `code`, and waits a few seconds for it to do so, or kills this process where that is the
-    /// only way to ask. Returns if nothing came of it, and the caller exits then; `false`: there is nobody to ask.
+    /// only way to ask. Returns if that had no effect, and the caller exits then; `false`: there is no launcher to ask.
     fn abort(&mut self, code: i32, message: &str) -> bool;
 
     /// Tells the launcher that this process may exit from now on. Does nothing where the launcher is gone already.
@@ -203,7 +202,7 @@ fn wait_readable(descriptor: BorrowedFd<'_>) {
     );
 }
 
-/// Connects to the launcher that the environment names; without one, this is a world of one.
+/// Connects to the launcher that the environment names; without one, this process is a singleton.
 ///
 /// An error: the environment names a launcher that can't be reached, or one that Weft can't talk to.
 pub fn connect() -> Result<Box<dyn Bootstrap>> {
@@ -212,7 +211,7 @@ pub fn connect() -> Result<Box<dyn Bootstrap>> {
         return Ok(Box::new(pmi1::Pmi1::connect(environment)?));
     }
     if let Some(warning) = singleton::other_launcher(environment) {
-        // Sessions that come and go connect anew each time.
+        // Each session that is opened after the last was closed connects again.
         static WARNED: std::sync::Once = std::sync::Once::new();
         WARNED.call_once(|| eprintln!("weft: {warning}"));
     }

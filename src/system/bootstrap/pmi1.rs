@@ -1,9 +1,16 @@
-//! The client of PMI-1, over the descriptor that the launcher left in `PMI_FD`. `docs/launcher.md` tells the lines.
+//! The client of PMI-1, over the descriptor that the launcher left in `PMI_FD`. `docs/launcher.md` describes the lines.
 //!
-//! Weft's `mpiexec` says so in its answer to `init` (`weft=1`), and then one round trip tells everything about the
-//! job; a `get` with `wait=1` is answered when its key has been put, and any number of them may be under way, for
-//! the answers name their key; what is `quiet=1` has no answer. Other launchers (Hydra of MPICH and Intel MPI, Slurm) answer each line in order and at once,
-//! show keys only after a barrier, and close the connection after `finalize` ([`AfterFinalize`]).
+//! Weft's `mpiexec` identifies itself in its answer to `init` (`weft=1`), and then one round trip brings all information
+//! about the job; a `get` with `wait=1` is answered when its key has been put, and any number of them may be under way,
+//! because the answers contain their key; a request with `quiet=1` has no answer. Other launchers (Hydra of MPICH and
+//! Intel MPI, Slurm) answer each line in order and at once, return keys only after a barrier, and close the connection
+//! after `finalize` ([`AfterFinalize`]).
+//!
+//! - [`wire`]: the lines, which `mpiexec` reads and writes too
+//! - `machines`: where the ranks are, if the launcher's mapping can't be read
+//!
+//! What does not belong here: the launcher's side (`bin/mpiexec`), a process without a launcher (`singleton`), and how process sets are
+//! written (`process_sets`).
 
 mod machines;
 #[cfg(test)]
@@ -30,7 +37,9 @@ use wire::{LINE_BYTES_MAX, Lines, Message};
 
 /// The environment variable with the kinds of `mpiexec -memory-alloc-kinds`.
 pub const ENV_MEMORY_ALLOC_KINDS: &str = "WEFT_LAUNCH_MEMORY_ALLOC_KINDS";
-/// The environment variable with the handler of `mpiexec -initial-errhandler`.
+/// The environment variable with the handler of `mpiexec -initial-errhandler` (MPI 5.0 section 9.3): `mpi_errors_abort`,
+/// `mpi_errors_are_fatal` or `mpi_errors_return`. It counts before Init and after Finalize too, so it is read where an error is
+/// handled, whether there is a connection or not.
 pub const ENV_INITIAL_ERRHANDLER: &str = "WEFT_LAUNCH_INITIAL_ERRHANDLER";
 /// The environment variable with the process sets of `mpiexec -pset`.
 pub const ENV_PROCESS_SETS: &str = "WEFT_LAUNCH_PROCESS_SETS";
@@ -39,11 +48,11 @@ pub const ENV_JOB: &str = "WEFT_LAUNCH_JOB";
 
 /// The environment variable with the number of processors that the ranks of one machine share.
 pub const ENV_PROCESSORS: &str = "WEFT_LAUNCH_PROCESSORS";
-/// The environment variable with the launcher's pid namespace (the inode of its `/proc/self/ns/pid`).
+/// The environment variable with the launcher's pid namespace ([`pid_namespace`](crate::system::locality::pid_namespace)).
 pub const ENV_PIDS: &str = "WEFT_LAUNCH_PIDS";
 
-/// The longest request that every launcher takes whole, in bytes and with its line feed. Slurm reads so much at once, and takes what
-/// follows for the next request; whatever it says of the longest value.
+/// The longest request that every launcher reads whole, in bytes and with its line feed. Slurm reads this much at once,
+/// and takes what follows for the next request, whatever maximum it reports for values.
 const FOREIGN_LINE_BYTES_MAX: usize = 1024;
 
 /// How long [`Bootstrap::abort`] waits for the launcher to end this process, in milliseconds.
@@ -55,23 +64,23 @@ pub struct Pmi1 {
     lines: Lines,
     /// The launcher is Weft's `mpiexec`.
     weft: bool,
-    /// The launcher is Slurm's `srun`: it goes by a process's status alone, and hears nothing more after `finalize`.
+    /// The launcher is Slurm's `srun`: it looks only at a process's status, and receives nothing more after `finalize`.
     slurm: bool,
     job: Job,
     kvsname: String,
     keylen_max: usize,
     vallen_max: usize,
-    /// Cards asked for and not yet handed out.
+    /// Cards asked for and not yet returned to the caller.
     lookups: FxHashMap<CardName, Lookup>,
     /// Keys still to be asked for, where the launcher takes one `get` at a time.
     queue: VecDeque<(CardName, u32)>,
     /// The `get` without an answer, where answers do not name their key.
     outstanding: Option<(CardName, u32)>,
-    /// The last fence begun is over.
+    /// Whether the last fence begun is over.
     fence_over: bool,
-    /// The launcher asked what this process waits for.
+    /// Whether the launcher has asked what this process waits for.
     report_wanted: bool,
-    /// The launcher, which is not Weft's, has heard `finalize` and closed its end.
+    /// Whether the launcher, which is not Weft's, has received `finalize` and closed its end.
     over: bool,
 }
 
@@ -82,7 +91,7 @@ struct CardName {
 }
 
 impl CardName {
-    /// The key of a part of the card. A card too long for one value is put in several parts.
+    /// The key of a part of the card. A card that is too long for one value is put in several parts.
     fn key(self, part: u32) -> String {
         format!("weft-card-{}-{}-{part}", self.incarnation, self.rank)
     }
@@ -105,13 +114,13 @@ impl CardName {
 #[derive(Default, Debug)]
 struct Lookup {
     hex: String,
-    /// The part that is waited for.
+    /// The part that is to come next.
     next: u32,
     result: Option<Result<Vec<u8>>>,
 }
 
 impl Pmi1 {
-    /// Connects by what `environment` says: `PMI_FD`, `PMI_RANK`, `PMI_SIZE`.
+    /// Connects by what is in `environment`: `PMI_FD`, `PMI_RANK`, `PMI_SIZE`.
     pub fn connect(environment: impl Fn(&str) -> Option<String>) -> Result<Pmi1> {
         let number = |name: &str| -> Result<u32> {
             let text = environment(name)
@@ -119,7 +128,7 @@ impl Pmi1 {
             text.parse().map_err(|_| {
                 err!(
                     Other,
-                    "the environment variable {name} is '{text}': a number from the launcher expected"
+                    "the environment variable {name} is '{text}': a number from the launcher is expected"
                 )
             })
         };
@@ -127,7 +136,7 @@ impl Pmi1 {
         if rank >= size {
             return Err(err!(
                 Other,
-                "the launcher set PMI_RANK={rank} and PMI_SIZE={size}: rank below size expected"
+                "the launcher set PMI_RANK={rank} and PMI_SIZE={size}: a rank below the size is expected"
             ));
         }
         let fd = RawFd::try_from(fd)
@@ -137,7 +146,7 @@ impl Pmi1 {
                 err!(
                     Other,
                     "the launcher's connection, descriptor {fd} of PMI_FD, is not open in this process: was it started \
-                     by a program that closes descriptors? Unset PMI_FD for a world of one."
+                     by a program that closes descriptors? Unset PMI_FD to run as a singleton."
                 )
             })?;
         // Programs that this process starts are not ranks.
@@ -173,11 +182,10 @@ impl Pmi1 {
         // Another launcher's job inside a step of Slurm has a name of its own.
         let step = environment("SLURM_JOB_ID").zip(environment("SLURM_STEP_ID"));
         pmi.slurm = step.is_some_and(|(job, step)| pmi.kvsname == format!("{job}.{step}"));
-        let node = pmi.job.layout.node_of(rank);
-        let locals = (0..size).filter(|&other| pmi.job.layout.node_of(other) == node);
-        pmi.job.local_ranks = locals.clone().count() as u32;
-        pmi.job.local_rank = locals.take_while(|&other| other < rank).count() as u32;
-        pmi.job.local_only = pmi.job.local_ranks == size;
+        let locals = pmi.job.layout.locals_of(rank, size);
+        pmi.job.local_ranks = locals.count;
+        pmi.job.local_rank = locals.before;
+        pmi.job.local_only = locals.count == size;
         pmi.job.id.clone_from(&pmi.kvsname);
         if pmi.weft {
             die_with_launcher(answer.number("launcher_pid")?)?;
@@ -197,7 +205,6 @@ impl Pmi1 {
         self.job.universe_size = Some(answer.number("universe_size")?);
         self.job.layout = Layout::parse(answer.get("mapping")?)?;
         self.job.memory_alloc_kinds = environment(ENV_MEMORY_ALLOC_KINDS);
-        self.job.initial_errhandler = environment(ENV_INITIAL_ERRHANDLER);
         self.job.process_sets = match environment(ENV_PROCESS_SETS) {
             Some(text) => ProcessSet::decode(&text, self.job.size)?,
             None => Vec::new(),
@@ -249,7 +256,7 @@ impl Pmi1 {
             .flatten())
     }
 
-    /// Sends a request and waits for its answer, which must be `expected` and tell success.
+    /// Sends a request and waits for its answer, which must be `expected` and report success.
     fn request(&mut self, request: &str, expected: &str) -> Result<Message> {
         self.send(request)?;
         let answer = self.next_answer(expected)?;
@@ -266,8 +273,8 @@ impl Pmi1 {
         }
     }
 
-    /// Sends a request of whose answer nothing is of interest but that all is well. Weft's launcher is asked for none: on a busy
-    /// machine each wait for it can cost a time slice of every other rank's.
+    /// Sends a request whose answer matters only if it reports an error. Weft's launcher sends none: on a busy machine
+    /// each wait for an answer can cost a time slice of every other rank.
     fn tell(&mut self, request: &str, answer: &str) -> Result<()> {
         if self.weft {
             return self.send(&format!("{request} quiet=1\n"));
@@ -299,9 +306,9 @@ impl Pmi1 {
         }
     }
 
-    /// Hands an answer to the lookup that asked for it; `false` if it is none. Weft's launcher answers when the card is there, which may be
-    /// when nobody waits for it any more: the connection before this one asked (it ended with the last session), or the lookup was
-    /// asked for twice for that reason. Such an answer is ignored.
+    /// Passes an answer to the lookup that asked for it; `false` if it is not an answer to a lookup. Weft's launcher
+    /// answers when the card is there, which may be when nothing waits for it any more: the connection before this one
+    /// had asked (it ended with the last session), or the lookup was repeated for that reason. Such an answer is ignored.
     fn take_card_answer(&mut self, answer: &Message) -> Result<bool> {
         let asked = match self.outstanding.take() {
             Some(asked) => Some(asked),
@@ -328,7 +335,7 @@ impl Pmi1 {
         Ok(true)
     }
 
-    /// Sends what `get`s can be sent now.
+    /// Sends the `get`s that can be sent now.
     fn ask_next(&mut self) -> Result<()> {
         while self.weft || self.outstanding.is_none() {
             let Some((name, part)) = self.queue.pop_front() else {
@@ -346,7 +353,7 @@ impl Pmi1 {
         Ok(())
     }
 
-    /// Takes the answers that are here, without waiting for more.
+    /// Handles the answers that are here, without waiting for more.
     fn take_answers(&mut self) -> Result<()> {
         loop {
             while let Some(line) = self.lines.next_line()? {
@@ -358,7 +365,7 @@ impl Pmi1 {
                 } else if answer.command() != "get_result" || !self.take_card_answer(&answer)? {
                     return Err(err!(
                         Other,
-                        "the launcher sent '{}', which nobody asked for",
+                        "the launcher sent '{}', which was not asked for",
                         answer.command()
                     ));
                 }
@@ -383,7 +390,7 @@ impl Pmi1 {
             match send(self.fd, rest, MsgFlags::MSG_NOSIGNAL) {
                 Ok(sent) => rest = &rest[sent..],
                 Err(Errno::EINTR) => {}
-                // The launcher's end is nonblocking for everybody if it made this one so.
+                // Where the launcher made this end nonblocking, it is so for all processes that share it.
                 Err(Errno::EAGAIN) => self.wait(PollFlags::POLLOUT, PollTimeout::NONE)?,
                 Err(errno) => return Err(io_error(errno)),
             }
@@ -391,7 +398,7 @@ impl Pmi1 {
         Ok(())
     }
 
-    /// Receives once into `lines`; `false` if `flags` ask not to wait and there is nothing.
+    /// Receives once into `lines`; `false` if `flags` forbid waiting and there is nothing.
     fn receive(&mut self, flags: MsgFlags) -> Result<bool> {
         let mut buffer = [0u8; 4096];
         loop {
@@ -418,7 +425,7 @@ impl Pmi1 {
 }
 
 impl Lookup {
-    /// Takes a part of the card; `true` if it was the last.
+    /// Adds a part of the card; `true` if it was the last.
     fn take_part(&mut self, name: CardName, part: u32, answer: &Message) -> Result<bool> {
         if answer.code()? != 0 {
             return Err(err!(
@@ -486,11 +493,11 @@ impl Bootstrap for Pmi1 {
         if parts > PARTS_MAX as usize {
             return Err(err!(
                 Intern,
-                "an business card of {} bytes is too long for the launcher",
+                "a business card of {} bytes is too long for the launcher",
                 card.len()
             ));
         }
-        // The first part goes last: who sees it can have them all.
+        // The first part is put last: a process that gets it can get them all.
         if name.key(PARTS_MAX).len() >= self.keylen_max {
             return Err(err!(
                 Other,
@@ -604,7 +611,7 @@ impl Bootstrap for Pmi1 {
         if self.send(&request).is_err() {
             return false;
         }
-        // The end comes as a signal. Where it does not, the launcher is not what it should be.
+        // The end comes as a signal. Where it does not, the launcher does not work as it should.
         let _ = poll(
             &mut [PollFd::new(borrow(self.fd), PollFlags::empty())],
             PollTimeout::from(ABORT_WAIT_MS),
@@ -616,8 +623,8 @@ impl Bootstrap for Pmi1 {
         if self.over || self.slurm {
             return Ok(());
         }
-        // Weft's launcher hears it even if this process has ended by then. Hydra wants its answer to be read, and a process that
-        // ends without having said it counts as died, whatever its status.
+        // Weft's launcher receives it even if this process has ended by then. Hydra requires that its answer is read, and a process that
+        // ends without having sent it counts as died, whatever its status.
         self.tell("cmd=finalize", "finalize_ack")?;
         self.over = !self.weft;
         Ok(())
@@ -640,9 +647,9 @@ fn die_with_launcher(launcher_pid: i32) -> Result<()> {
     }
 }
 
-/// Ends this process by SIGKILL: a launcher that has heard `finalize` takes any exit status for a good end, but not a death by
-/// a signal. Hydra looks for dead ranks only when one of their streams ends or has something to say, and those of a process
-/// are closed a moment before it can be waited for. So a child keeps them open until then.
+/// Ends this process by SIGKILL: a launcher that has received `finalize` accepts any exit status as a good end, but not a
+/// death by a signal. Hydra looks for dead ranks only when one of their streams ends or has data, and the streams of a
+/// process are closed a moment before it can be waited for. So a child process keeps them open until then.
 fn die_of_a_signal() {
     // SAFETY: takes numbers only.
     let own = unsafe { libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0) };
@@ -666,9 +673,9 @@ fn die_of_a_signal() {
     unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
 }
 
-/// The descriptor is open for the life of the process, as far as the launcher's contract goes.
+/// The descriptor is open for the life of the process, as the launcher promises.
 fn borrow(fd: RawFd) -> BorrowedFd<'static> {
-    // SAFETY: `fd` is not -1 (it was parsed as an unsigned number). Nobody can check that the program does not
+    // SAFETY: `fd` is not -1 (it was parsed as an unsigned number). It can't be checked that the program does not
     // close it; calls on it then fail with EBADF, or reach another file of the program, as with every PMI library.
     unsafe { BorrowedFd::borrow_raw(fd) }
 }

@@ -1,4 +1,4 @@
-//! The process sets that the launcher names (MPI 5.0 section 11.3.2), and how it tells of them: one text for the whole
+//! The process sets that the launcher names (MPI 5.0 section 11.3.2), and how it passes them on: one text for the whole
 //! job, in the environment of each rank.
 //!
 //! ```text
@@ -16,14 +16,14 @@ pub const NAME_MAX: usize = 1023;
 /// A set of processes with a name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProcessSet {
-    /// A URI, not of the `mpi://` names that the standard keeps for itself.
+    /// A URI, and not one of the `mpi://` names that the standard reserves.
     pub name: String,
     /// Its ranks in the job, ascending.
     pub ranks: Vec<RangeInclusive<u32>>,
 }
 
 impl ProcessSet {
-    /// The name of a set that a user calls `given`: a URI as it is, a single word as `weft://WORD`.
+    /// The name of a set that the user names `given`: a URI as it is, a single word as `weft://WORD`.
     pub fn name_of(given: &str) -> Result<String> {
         let name = match given.contains("://") {
             true => given.to_string(),
@@ -57,7 +57,7 @@ impl ProcessSet {
         Ok(name)
     }
 
-    /// The text for some sets.
+    /// The text that describes some sets.
     pub fn encode(sets: &[ProcessSet]) -> String {
         let encoded = sets.iter().map(|set| {
             let ranks = set

@@ -1,4 +1,4 @@
-//! A process that no launcher started: a world of one.
+//! A singleton: a process that no launcher started.
 
 use std::os::fd::BorrowedFd;
 
@@ -7,7 +7,7 @@ use crate::base::error::Result;
 use crate::identity::ProcessName;
 use crate::system::locality::Layout;
 
-/// The world of one.
+/// The bootstrap of a singleton.
 pub struct Singleton {
     job: Job,
     /// The last published card and its incarnation.
@@ -15,7 +15,7 @@ pub struct Singleton {
 }
 
 impl Singleton {
-    /// A world of one, whose job id is made from the process id and the clock.
+    /// A singleton, whose job id is made from the process id and the clock.
     pub fn new() -> Singleton {
         let since_epoch = std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
@@ -34,15 +34,14 @@ impl Singleton {
             layout_unknown: None,
             id: format!("singleton-{}-{since_epoch:x}", std::process::id()),
             memory_alloc_kinds: None,
-            initial_errhandler: None,
             process_sets: Vec::new(),
         };
         Singleton { job, card: None }
     }
 }
 
-/// Notices a launcher that Weft does not speak to yet, under which each process takes itself for a world of one.
-/// One process of the job gets the sentence to tell the user.
+/// Detects a launcher that Weft does not support yet, under which each process takes itself for a singleton. One process
+/// of the job gets the sentence to print for the user.
 pub fn other_launcher(environment: impl Fn(&str) -> Option<String>) -> Option<String> {
     let number = |name: &str| environment(name).and_then(|text| text.parse::<u32>().ok());
     let (launcher, size, rank) = [

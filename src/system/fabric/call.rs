@@ -1,4 +1,4 @@
-//! The one door for calls into libfabric: return values become results that name the call.
+//! The only place for calls into libfabric: it turns return values into results that name the call.
 
 use std::ffi::CStr;
 use std::fmt;
@@ -83,16 +83,16 @@ impl From<CallError> for Error {
     }
 }
 
-/// What became of an operation handed to libfabric.
+/// The outcome of handing an operation to libfabric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Posted {
     /// It was taken.
     Accepted,
-    /// `-FI_EAGAIN`: not taken; again after some progress.
+    /// `-FI_EAGAIN`: not taken; try again after some progress.
     Again,
 }
 
-/// A return value of a call that gives 0 or a negative error, or a count or a negative error.
+/// A return value of a call that returns 0 or a count, or a negative error.
 #[inline]
 pub(crate) fn check(call: &'static str, value: isize) -> Result<usize, CallError> {
     if value >= 0 {

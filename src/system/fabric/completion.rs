@@ -47,13 +47,14 @@ impl Completion {
         self.0.flags & sys::FI_RECV != 0
     }
 
-    /// Whether libfabric gives a multi-receive buffer back: no further message will be put there.
+    /// Whether libfabric releases a multi-receive buffer: no further message will be put there.
     #[inline]
     pub fn releases_buffer(&self) -> bool {
         self.0.flags & sys::FI_MULTI_RECV != 0
     }
 
-    /// What a test says has completed: a message that is at `message`, or `None`: the word alone that a buffer is given back.
+    /// A completion for tests: of a message at `message`, or, with `None`, only the notification that a buffer is
+    /// released.
     #[cfg(test)]
     pub(crate) fn of_receive(
         context: *mut c_void,
@@ -77,7 +78,7 @@ impl Completion {
 pub struct Failure {
     /// The context that the operation was posted with.
     pub context: *mut c_void,
-    /// Whether libfabric gives a multi-receive buffer back.
+    /// Whether libfabric releases a multi-receive buffer.
     pub releases_buffer: bool,
     /// Why.
     pub error: CallError,
@@ -85,7 +86,7 @@ pub struct Failure {
 
 /// What [`CompletionQueue::read`] found.
 pub enum Polled {
-    /// So many completions, at least one, are in the batch.
+    /// This many completions, at least one, are in the batch.
     Completions(usize),
     /// Nothing now.
     Nothing,
@@ -103,7 +104,7 @@ pub struct CompletionQueue {
     domain: Rc<Domain>,
 }
 
-/// Room for what one read returns.
+/// Room for the completions of one read.
 pub struct Batch {
     entries: [MaybeUninit<Completion>; BATCH],
     filled: usize,
@@ -122,7 +123,7 @@ impl Batch {
     /// Most completions of one read.
     pub const SIZE: usize = BATCH;
 
-    /// The completion at `position`; `None` from what the last read filled on.
+    /// The completion at `position`; `None` from the number that the last read filled on.
     #[inline]
     pub fn get(&self, position: usize) -> Option<Completion> {
         // SAFETY: libfabric wrote the first `filled` entries.
@@ -135,7 +136,7 @@ unsafe impl Send for Batch {}
 
 impl CompletionQueue {
     /// Opens a queue of at least `size` entries (0: the provider's default). `with_descriptor`: one that
-    /// [`CompletionQueue::arm`] can give a descriptor for.
+    /// [`CompletionQueue::arm`] can return a descriptor for.
     #[doc(alias = "fi_cq_open")]
     pub fn open(
         domain: &Rc<Domain>,
@@ -177,7 +178,7 @@ impl CompletionQueue {
         Ok(Rc::new(queue))
     }
 
-    /// Reads what there is into `batch`, making progress.
+    /// Reads the completions that there are into `batch`, and makes progress.
     #[doc(alias = "fi_cq_read")]
     #[inline]
     pub fn read(&self, batch: &mut Batch) -> Result<Polled, CallError> {

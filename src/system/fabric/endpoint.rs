@@ -1,4 +1,8 @@
 //! Reliable datagram endpoints and the operations that are posted to them.
+//!
+//! - `hooked`, `stand_in`: endpoints for tests, in place of a provider's
+//!
+//! What does not belong here: the other objects of libfabric (`objects`, `completion`), and when a message is sent (`lane::ofi`).
 
 use std::ffi::c_void;
 use std::ptr;
@@ -11,17 +15,17 @@ use super::completion::CompletionQueue;
 use super::info::Info;
 use super::objects::{AddressVector, Domain, close};
 
-/// What a receive buffer takes.
+/// How many messages a receive buffer takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Takes {
-    /// One message. Its completion, or its failure, gives the buffer back.
+    /// One message. Its completion, or its failure, releases the buffer.
     One,
-    /// Message after message, until a completion says that the buffer is given back.
+    /// Message after message, until a completion reports that the buffer is released.
     Many,
 }
 
-/// When a provider heeds how much room a buffer for many messages must have (`FI_OPT_MIN_MULTI_RECV`). What it was told at
-/// another time can't be found out by asking it: some give back what they ignore.
+/// When a provider obeys the option for how much room a buffer for many messages must have (`FI_OPT_MIN_MULTI_RECV`).
+/// Asking the provider does not show whether it obeys: some return a value that they ignore.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum When {
     /// Before the endpoint is enabled. Later it is ignored.
@@ -31,7 +35,7 @@ pub enum When {
 }
 
 impl When {
-    /// For a provider of a version of libfabric.
+    /// The right time for a provider of a version of libfabric.
     ///
     /// From 2.0 on `shm`, `efa` and `ofi_rxm` make their receive queue when the endpoint is enabled, with what was set by then;
     /// before 2.0 they write it into that queue at once, and follow a null pointer where there is none yet (libfabric's
@@ -54,9 +58,9 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Opens an endpoint whose completions all go to `queue`, and enables it. A buffer for many messages is given back
-    /// when less than `min_multi_recv` bytes are left of it: the longest message that may come. It is set `when` the provider
-    /// heeds it.
+    /// Opens an endpoint whose completions all go to `queue`, and enables it. A buffer for many messages is released
+    /// when less than `min_multi_recv` bytes are left of it: the longest message that may come. The option is set `when` the provider
+    /// obeys it.
     #[doc(alias = "fi_endpoint")]
     #[doc(alias = "fi_ep_bind")]
     #[doc(alias = "fi_enable")]
@@ -198,8 +202,8 @@ impl Endpoint {
     /// Posts a buffer for messages to come.
     ///
     /// # Safety
-    /// The buffer stays valid and is not touched but for reading messages that completed, `descriptor` belongs to it,
-    /// and `context` stays valid (8 pointers), until libfabric gives it back or the endpoint is closed.
+    /// The buffer stays valid and is not touched except to read messages that completed, `descriptor` belongs to it,
+    /// and `context` stays valid (8 pointers), until libfabric releases it or the endpoint is closed.
     #[doc(alias = "fi_recvmsg")]
     pub unsafe fn receive(
         &self,
@@ -328,8 +332,6 @@ impl Drop for Endpoint {
 }
 
 #[cfg(test)]
-#[path = "hooked.rs"]
 pub(crate) mod hooked;
 #[cfg(test)]
-#[path = "stand_in.rs"]
 mod stand_in;

@@ -1,15 +1,18 @@
-//! What libfabric leaves out at the sockets of its providers over TCP. Connections inherit it from the socket that listens.
+//! Socket options that libfabric does not set for its providers over TCP. Connections inherit them from the listening
+//! socket.
 //!
-//! **A time limit**, or an unauthenticated sender holds up a rank. Whoever connects to an endpoint of `net` or `tcp` first asks for a
-//! connection: a header, which says how many bytes follow. libfabric 1.17 reads both inside `fi_cq_read` from a blocking socket. An unauthenticated sender who sends such a header and
-//! then nothing would hold the rank there for as long as it stays connected. Sockets inherit a time limit for receiving
-//! from the listening socket that they come from, so that socket is found and given one. Connections to peers are
-//! nonblocking by the time that they carry messages: for them the limit means nothing.
+//! **A time limit**: without it, an unauthenticated sender can hold up a rank. Whoever connects to an endpoint of `net`
+//! or `tcp` first asks for a connection: a header, which contains how many bytes follow. libfabric 1.17 reads both inside
+//! `fi_cq_read` from a blocking socket. An unauthenticated sender who sends such a header and then nothing would hold the
+//! rank there for as long as it stays connected. Sockets inherit a time limit for receiving from the listening socket
+//! that they come from, so that socket is found and given one. Connections to peers are nonblocking by the time that they
+//! carry messages: the limit does not affect them.
 //!
-//! **A long receive buffer**, or a connection of `sockets` stops for ever. Its progress thread looks at a header of 24 bytes
-//! (`MSG_PEEK`), and takes it when it is whole. Until then its first bytes keep all of the kernel's buffer (`sk_buff`) that they
-//! came in, and Linux adds what comes to the one before as long as that has room: up to half a megabyte. A receive buffer begins
-//! with 128 KiB. If those few bytes take it up, Linux offers the sender no window, and the rest of the header never comes.
+//! **A long receive buffer**: without it, a connection of `sockets` can stop forever. Its progress thread peeks at a
+//! header of 24 bytes (`MSG_PEEK`), and takes it only when it is whole. Until then its first bytes keep all of the
+//! kernel's buffer (`sk_buff`) in which they came, and Linux adds later bytes to the buffer before as long as that has
+//! room: up to half a megabyte. A receive buffer begins with 128 KiB. If those few bytes use it up, Linux offers the
+//! sender no window, and the rest of the header never comes.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
@@ -19,17 +22,17 @@ use nix::sys::time::{TimeVal, TimeValLike as _};
 
 use super::sockets::open_descriptors;
 
-/// How long an unauthenticated sender may hold a rank up, in milliseconds. A peer's header and the bytes behind it are one `send`.
+/// How long an unauthenticated sender may hold a rank up, in milliseconds. A peer's header and the bytes after it are one `send`.
 const PATIENCE_MS: i64 = 200;
 
-/// The length of a long receive buffer, in bytes: some times what one `sk_buff` holds (`MAX_SKB_FRAGS`, 17 mostly, of 32 KiB).
-/// Linux gives less where `net.ipv4.tcp_rmem` says so, whose maximum is 6 MiB mostly.
+/// The length of a long receive buffer, in bytes: several times what one `sk_buff` holds (`MAX_SKB_FRAGS`, mostly 17, of 32 KiB).
+/// Linux gives less where `net.ipv4.tcp_rmem` limits it, whose maximum is mostly 6 MiB.
 const LONG: usize = 4 << 20;
 
-/// Gives the socket of this process that listens at `address`, if there is one, a time limit for what connects to it.
+/// Gives the socket of this process that listens at `address`, if there is one, a time limit for connections to it.
 /// Where the system lists no descriptors (`/proc`), nothing happens.
 pub(crate) fn limit_patience(address: SocketAddr) {
-    // Without it the rank works as well, but for intruders.
+    // Without it the rank works as well, except against unauthenticated senders.
     at_listener(address, |socket| {
         let _ = setsockopt(
             &socket,
@@ -39,15 +42,15 @@ pub(crate) fn limit_patience(address: SocketAddr) {
     });
 }
 
-/// What connects to the socket of this process that listens at `address` gets a long receive buffer.
+/// Gives connections to the socket of this process that listens at `address` a long receive buffer.
 pub(crate) fn lengthen_accepted(address: SocketAddr) {
     at_listener(address, lengthen);
 }
 
 /// Gives a socket a long receive buffer, if it has none.
 ///
-/// `SO_RCVBUF` would not do: it gives no more than `net.core.rmem_max`, 208 KiB mostly. But a buffer grows to twice of what
-/// is asked for to be read at once (Linux, from 4.17 on), and stays so.
+/// `SO_RCVBUF` is not enough: it gives no more than `net.core.rmem_max`, mostly 208 KiB. But a buffer grows to twice the number
+/// of bytes that are asked for at once (`SO_RCVLOWAT`; Linux, from 4.17 on), and keeps that size.
 pub(super) fn lengthen(socket: BorrowedFd<'_>) {
     if getsockopt(&socket, sockopt::RcvBuf).is_ok_and(|len| len >= LONG) {
         return;
@@ -117,7 +120,7 @@ mod tests {
     /// The bytes of a header, which is looked at until it is whole.
     const HEADER: usize = 24;
 
-    /// Sends short messages in one direction as fast as they are taken, and takes them one by one, as `sockets` does. Whether all
+    /// Sends short messages in one direction as fast as they are taken, and takes them one by one, as `sockets` does. Returns whether all
     /// came.
     fn all_come(mut from: &TcpStream, mut to: &TcpStream, seed: u64) -> bool {
         let mut random = fastrand::Rng::with_seed(seed);
@@ -156,7 +159,7 @@ mod tests {
         true
     }
 
-    /// Seen: without, each one of these connections stops.
+    /// As was seen: without it, each of these connections stops.
     #[test]
     fn a_part_of_a_header_does_not_take_up_a_long_buffer() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -10,10 +10,10 @@ use weft_libfabric_sys as sys;
 use super::call::{CallError, check};
 use crate::base::error::Result;
 
-/// The version of the interface that Weft is written to. libfabric 2.x behaves as 1.17 did for callers that say so.
+/// The version of the interface that Weft is written to. libfabric 2.x behaves as 1.17 did for callers that pass this.
 const API_VERSION: u32 = (1 << 16) | 17;
 
-/// The `mr_mode` bits that Weft knows how to serve; a provider that needs others (`FI_MR_RAW`, …) is not offered.
+/// The `mr_mode` bits that Weft supports; a provider that needs others (`FI_MR_RAW`, …) is not offered.
 const MR_MODES: i32 = sys::FI_MR_LOCAL
     | sys::FI_MR_VIRT_ADDR
     | sys::FI_MR_ALLOCATED
@@ -72,7 +72,7 @@ pub fn query(query: &Query<'_>) -> Result<InfoList> {
         (*(*raw).domain_attr).mr_mode = MR_MODES;
         // The engine calls from one thread at a time, so the provider need not lock.
         (*(*raw).domain_attr).threading = sys::FI_THREAD_DOMAIN;
-        // The engine polls, so threads of a provider's own would only take cores away.
+        // The engine polls, so threads of the provider would only use up cores.
         (*(*raw).domain_attr).data_progress = sys::FI_PROGRESS_MANUAL;
         (*(*raw).domain_attr).resource_mgmt = sys::FI_RM_ENABLED;
         if let Some(provider) = query.provider {
@@ -135,7 +135,7 @@ pub struct InfoRef<'a> {
 }
 
 impl InfoRef<'_> {
-    /// A copy that stands alone.
+    /// An independent copy.
     #[doc(alias = "fi_dupinfo")]
     pub fn to_owned(self) -> std::result::Result<Info, CallError> {
         let no_memory = CallError {
@@ -151,7 +151,7 @@ impl InfoRef<'_> {
     }
 }
 
-/// An entry that stands alone.
+/// An independent entry.
 pub struct Info {
     raw: NonNull<sys::fi_info>,
     library: &'static sys::Library,
@@ -197,7 +197,7 @@ impl Info {
         unsafe { (*(*self.raw.as_ptr()).domain_attr).data_progress = sys::FI_PROGRESS_AUTO };
     }
 
-    /// Names the endpoint that will be opened, in place of what the provider would call it. For providers whose addresses are
+    /// Names the endpoint that will be opened, in place of the provider's own name for it. For providers whose addresses are
     /// text (`FI_ADDR_STR`).
     ///
     /// # Errors
@@ -229,7 +229,7 @@ impl Info {
         Ok(())
     }
 
-    /// The C struct, for those who work without these wrappers; it belongs to this value.
+    /// The C struct, for code without these wrappers; it belongs to this value.
     pub fn as_raw(&self) -> *const sys::fi_info {
         self.raw.as_ptr()
     }
@@ -244,7 +244,7 @@ impl Info {
     }
 }
 
-/// What an entry says, read-only. Only [`Info`] and [`InfoRef`] make one.
+/// The contents of an entry, read-only. Only [`Info`] and [`InfoRef`] make one.
 #[repr(transparent)]
 pub struct Facts(sys::fi_info);
 
@@ -260,7 +260,7 @@ macro_rules! attribute {
 
 impl Facts {
     attribute! {
-        /// Up to this many bytes go by `fi_inject`.
+        /// Up to this many bytes can be sent by `fi_inject`.
         inject_size: usize = tx_attr.inject_size;
         /// Most segments of this process's memory in one send or remote read.
         send_iov_limit: usize = tx_attr.iov_limit;
@@ -330,7 +330,7 @@ impl Facts {
         unsafe { (*self.0.rx_attr).comp_order & sys::FI_ORDER_STRICT == sys::FI_ORDER_STRICT }
     }
 
-    /// Whether the provider asks for the `mr_mode` bit.
+    /// Whether the provider requires the `mr_mode` bit.
     fn mr_mode(&self, bit: i32) -> bool {
         // SAFETY: the attribute pointer is filled in (see `attribute`).
         unsafe { (*self.0.domain_attr).mr_mode & bit != 0 }

@@ -24,7 +24,7 @@ pub(crate) fn socket_address(bytes: &[u8]) -> Option<SocketAddr> {
 pub(crate) enum Reach {
     /// Only this machine.
     Loopback,
-    /// A bridge of containers or virtual machines, or a tunnel: exists on every machine, and leads nowhere or slowly.
+    /// A bridge of containers or virtual machines, or a tunnel: exists on every machine, and reaches no other machine, or slowly.
     Virtual,
     /// Only the same link, and it needs a scope that addresses do not carry.
     LinkLocal,
@@ -34,7 +34,7 @@ pub(crate) enum Reach {
     V4,
 }
 
-/// Judges an interface by its name and its address.
+/// Rates an interface by its name and its address.
 pub(crate) fn reach(interface: &str, address: IpAddr) -> Reach {
     const VIRTUAL: &[&str] = &[
         "docker",

@@ -1,15 +1,15 @@
 //! Safe wrappers over libfabric.
 //!
-//! Users: [`info::query`] asks what there is, [`select`] chooses a provider and an interface, and the objects
+//! Users: [`info::query`] asks what libfabric offers, [`select`] chooses a provider and an interface, and the objects
 //! ([`Fabric`], [`Domain`], [`Endpoint`], [`CompletionQueue`], [`AddressVector`], [`MemoryRegion`]) are opened from the
-//! chosen [`Info`]. Each object holds those that it stands on, so they close in the only order that libfabric allows
+//! chosen [`Info`]. Each object holds a reference to those that it depends on, so they close in the only order that libfabric allows,
 //! whatever order they are dropped in.
 //!
-//! Implementation: every C call goes through one door, [`call`], so that an error names the libfabric function that
+//! Implementation: every C call goes through [`call`], so that an error names the libfabric function that
 //! failed and gives libfabric's own reason. Posting operations is `unsafe`, because libfabric keeps pointers to
-//! buffers until they complete; whoever owns the buffers (the lane) states why that holds.
+//! buffers until they complete; the owner of the buffers (the lane) states why that is so.
 //!
-//! What does not belong here: which messages go, and when (`lane::ofi`).
+//! What does not belong here: which messages are sent, and when (`lane::ofi`).
 
 pub mod call;
 mod completion;
@@ -45,7 +45,7 @@ pub fn version() -> Result<(u32, u32)> {
     Ok((version >> 16, version & 0xffff))
 }
 
-/// Loads libfabric now, for those who want to know how long that takes.
+/// Loads libfabric now, so that its time can be measured.
 ///
 /// An error says what to install.
 pub fn load() -> Result<()> {

@@ -1,7 +1,7 @@
 //! Fabric, domain, address vector and memory region.
 //!
-//! None of them is `Send` or `Sync`: each call takes it for granted that no other thread is in one of the same domain. Whoever moves all
-//! of a domain's objects to another thread together says so (`lane::ofi`).
+//! None of them is `Send` or `Sync`: each call relies on no other thread being in a call of the same domain. Code that moves all
+//! of a domain's objects to another thread together states that (`lane::ofi`).
 
 use std::ffi::c_void;
 use std::ptr;
@@ -13,10 +13,10 @@ use super::call::{CallError, check};
 use super::endpoint::Endpoint;
 use super::info::Info;
 
-/// Closes an object. A failure has nobody to go to; in debug builds it stops, since it means a wrong order.
+/// Closes an object. A failure can't be returned; in debug builds it panics, since it means a wrong order.
 ///
 /// # Safety
-/// `fid` is open, nothing uses it after, and what stands on it is closed.
+/// `fid` is open, nothing uses it after, and what depends on it is closed.
 #[doc(alias = "fi_close")]
 pub(super) unsafe fn close(fid: *mut sys::fid) {
     // SAFETY: the caller's promise: the object is open, and nothing stands on it.
@@ -128,7 +128,7 @@ impl AddressVector {
     /// Adds an address.
     ///
     /// # Safety
-    /// `address` has the domain's address format: libfabric reads as many bytes as the format says.
+    /// `address` has the domain's address format: libfabric reads as many bytes as the format has.
     #[doc(alias = "fi_av_insert")]
     pub unsafe fn insert(&self, address: &[u8]) -> Result<sys::fi_addr_t, CallError> {
         let mut number = sys::FI_ADDR_UNSPEC;
@@ -175,7 +175,7 @@ pub enum Access {
     Receive,
     /// The target of remote reads by this process.
     ReadInto,
-    /// To be read by peers.
+    /// The source of reads by peers.
     RemoteRead,
 }
 
@@ -199,7 +199,7 @@ pub struct MemoryRegion {
 }
 
 impl MemoryRegion {
-    /// Registers `len` bytes at `address`. `requested_key` counts only where the provider does not choose keys itself.
+    /// Registers `len` bytes at `address`. `requested_key` is used only where the provider does not choose keys itself.
     ///
     /// # Safety
     /// The memory stays mapped until the region is dropped.

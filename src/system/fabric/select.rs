@@ -1,11 +1,11 @@
 //! Which provider and which interface an instance uses, and why not the others.
 //!
-//! The order: hardware first, then TCP by what it costs, then `sockets`. `WEFT_PROVIDER` names one; otherwise
-//! `FI_PROVIDER` is honoured, by libfabric itself, which then offers nothing else. For providers on IP, the address is
-//! 127.0.0.1 when all processes are on one machine, so that a machine without a network works; otherwise
-//! `WEFT_INTERFACE` says which, and by default interfaces of containers and tunnels are passed over.
+//! The order: hardware first, then TCP by its cost, then `sockets`. `WEFT_PROVIDER` names one; otherwise libfabric itself
+//! obeys `FI_PROVIDER`, and then offers nothing else. For providers on IP, the address is 127.0.0.1 when all processes
+//! are on one machine, so that a machine without a network works; otherwise `WEFT_INTERFACE` says which, and by default
+//! interfaces of containers and tunnels are passed over.
 //!
-//! libfabric is asked for providers by name wherever a name will do: asked for all, 2.x has each provider look for its
+//! libfabric is asked for providers by name wherever possible: asked for all, 2.x makes each provider look for its
 //! hardware, and the one of InfiniBand reads the kernel's symbol table for that (0.2 s, instead of 8 ms). So where the
 //! system has no fast network, only the software providers are asked for, in turn.
 
@@ -33,7 +33,7 @@ const ORDER: &[&str] = &[
     "sockets",
 ];
 
-/// The providers of [`ORDER`] that need no hardware, as libfabric of this version calls them.
+/// The providers of [`ORDER`] that need no hardware, by their names in this version of libfabric.
 fn software() -> Result<&'static [&'static str]> {
     // In 1.17, `tcp` by itself is a layer below `tcp;ofi_rxm`, and the better way is `net`.
     Ok(if super::version()? >= (1, 18) {
@@ -58,7 +58,7 @@ fn has_fast_network() -> bool {
     })
 }
 
-/// Providers that work, and are used when named: they reach only this machine, or are slower than their base.
+/// Providers that work, but are used only when named: they reach only this machine, or are slower than their base.
 const WHEN_NAMED: &[&str] = &["shm", "udp;ofi_rxd"];
 
 /// Providers whose domains are network interfaces with IP addresses.
@@ -94,7 +94,7 @@ pub struct Candidate {
     pub rejected: Option<String>,
 }
 
-/// What names the provider to use.
+/// Where the choice of a provider comes from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Choice {
     /// `WEFT_PROVIDER`.
@@ -108,7 +108,7 @@ enum Choice {
 impl Choice {
     fn of(settings: &Settings) -> Result<Choice> {
         match settings.provider.as_deref() {
-            // What 1.17 calls `net` is `tcp` from 1.18 on, so one setting does for both.
+            // What 1.17 calls `net` is `tcp` from 1.18 on, so one setting works for both.
             Some("net") if super::version()? >= (1, 18) => return Ok(Choice::Setting("tcp".into())),
             Some(name) => return Ok(Choice::Setting(name.into())),
             None => {}
@@ -123,7 +123,7 @@ impl Choice {
     /// What to ask libfabric for, in turn; `None`: for all providers.
     fn names(&self) -> Result<Vec<Option<&str>>> {
         Ok(match self {
-            // Intel's build of 2.4 finds no layered provider by its name, and has it in the list of all.
+            // Intel's build of 2.4 finds no layered provider by its name, but lists it among all.
             Choice::Setting(name) => vec![Some(name), None],
             Choice::Libfabric(_) => vec![None],
             Choice::Order if has_fast_network() => vec![None],
@@ -131,7 +131,7 @@ impl Choice {
         })
     }
 
-    /// Where `provider` stands, the lowest first; `None`: not to be used.
+    /// The position of `provider` in the order, the lowest first; `None`: not to be used.
     fn rank(&self, provider: &str) -> Option<usize> {
         let position = |names: &[&str]| names.iter().position(|name| *name == provider);
         match self {
@@ -156,7 +156,7 @@ pub fn choose(settings: &Settings, local_only: bool) -> Result<Info> {
     choose_from(settings, local_only, query)
 }
 
-/// The same, by what `ask` answers in libfabric's place.
+/// The same, with `ask` in place of libfabric.
 fn choose_from(
     settings: &Settings,
     local_only: bool,
@@ -182,7 +182,7 @@ fn choose_from(
     Err(nothing_found(&choice))
 }
 
-/// What to ask for, RMA and order, the most first. RMA is not asked for where the settings switch it off.
+/// What to ask for: RMA and order, the most first. RMA is not asked for where the settings switch it off.
 fn wishes(rma: bool) -> impl Iterator<Item = (bool, bool)> {
     [(true, true), (false, true), (true, false), (false, false)]
         .into_iter()
@@ -220,7 +220,7 @@ fn best(choice: &Choice, settings: &Settings, local_only: bool, entries: &[&Fact
             };
             Some(position)
         }
-        // Among equals the first wins, as libfabric puts what it prefers first; max_by_key would take the last.
+        // Among equals the first one is taken, as libfabric lists what it prefers first; max_by_key would take the last.
         None => of_provider
             .map(|(position, facts)| (preference(facts, local_only), position))
             .reduce(|best, next| if next.0 > best.0 { next } else { best })
@@ -229,8 +229,8 @@ fn best(choice: &Choice, settings: &Settings, local_only: bool, entries: &[&Fact
     Ok(position)
 }
 
-/// Whether `WEFT_INTERFACE`, where it is set, names something of this machine: what the kernel knows, or a device of libfabric's, which is
-/// asked for no other names.
+/// Whether `WEFT_INTERFACE`, where it is set, names something of this machine: an interface that the kernel knows, or a
+/// device of libfabric's. libfabric is asked only for names that the kernel does not know.
 pub fn check_interface(settings: &Settings, local_only: bool) -> Result<()> {
     let Some(wanted) = &settings.interface else {
         return Ok(());
@@ -265,7 +265,7 @@ fn preference(facts: &Facts, local_only: bool) -> (bool, Option<Reach>) {
         return (false, None);
     };
     let reach = reach(&facts.domain_name(), address);
-    // On one machine 127.0.0.1 is always there, and no firewall stands in front of it.
+    // On one machine 127.0.0.1 is always there, and no firewall blocks it.
     (
         local_only && reach == Reach::Loopback && address.is_ipv4(),
         Some(reach),
@@ -318,7 +318,7 @@ fn nothing_found(choice: &Choice) -> crate::Error {
     match choice {
         Choice::Setting(name) => {
             let room = match name.as_str() {
-                // Its own check, of which it says nothing.
+                // libfabric's own check, which it does not report.
                 "shm" => {
                     "; it leaves shm out where /dev/shm has no room for an endpoint of every processor, and that takes \
                           up to 32 MiB each"
@@ -327,7 +327,7 @@ fn nothing_found(choice: &Choice) -> crate::Error {
             };
             err!(
                 Arg,
-                "the setting WEFT_PROVIDER has the value '{name}', which is no provider that can be used here: \
+                "the setting WEFT_PROVIDER has the value '{name}', which is not a provider that can be used here: \
                  {offered}{filter}{room}"
             )
         }
@@ -336,7 +336,7 @@ fn nothing_found(choice: &Choice) -> crate::Error {
 }
 
 /// Everything that libfabric offers, in its order, each with the reason why it is not the one that [`choose`] takes.
-/// It asks for more than a start does, and can take some milliseconds.
+/// It asks for more than the start of a process does, and can take some milliseconds.
 pub fn survey(settings: &Settings, local_only: bool) -> Result<Vec<Candidate>> {
     let choice = Choice::of(settings)?;
     let chosen = choose(settings, local_only);
@@ -446,7 +446,7 @@ mod tests {
         assert!(chosen.provider().starts_with("tcp"), "{}", chosen.provider());
     }
 
-    /// Names that libfabric does not know under this version would cost the job its best provider.
+    /// With a name that this version of libfabric does not know, a job would not find its best provider.
     #[test]
     fn asked_by_name_and_asked_for_all_the_choice_is_the_same() {
         let settings = settings(&[]);
@@ -474,7 +474,7 @@ mod tests {
         );
     }
 
-    /// `udp;ofi_rxd` of 1.17 loses messages: where it is all that there is, a job gets an error rather than that.
+    /// `udp;ofi_rxd` of 1.17 loses messages: where there is no other, a job gets an error.
     #[test]
     fn udp_rxd_is_used_only_when_named() {
         let alone = |wanted: &Query<'_>| {
@@ -504,7 +504,7 @@ mod tests {
         assert!(!error.message.contains('\n'), "{error}");
     }
 
-    /// As Intel's build of libfabric 2.4 does it (PyPI's `impi-rt` brings it): asked for `tcp;ofi_rxm` by name, `fi_getinfo` says
+    /// The behaviour of Intel's build of libfabric 2.4 (in PyPI's `impi-rt`): asked for `tcp;ofi_rxm` by name, `fi_getinfo` returns
     /// -FI_ENODATA; asked for all providers, it lists it.
     #[test]
     fn a_layered_provider_is_used_that_libfabric_does_not_find_by_name() {

@@ -1,9 +1,10 @@
-//! A TCP provider's own sockets: to sleep on, or to give them long receive buffers (`guard`). A completion queue that can be slept on (`FI_WAIT_FD`) costs two system calls
-//! for every other message, so a lane whose waits spin first has none. Once it has long been quiet, it sleeps on the
-//! sockets below instead: those of this process that have the endpoint's address at one end, or a peer's at the other.
+//! A TCP provider's own sockets: to sleep on, or to give them long receive buffers (`guard`). A completion queue with a
+//! descriptor to sleep on (`FI_WAIT_FD`) costs two system calls for every other message, so a lane whose waits spin first
+//! has none. Once it has long been quiet, it sleeps on the sockets below instead: those of this process that have the
+//! endpoint's address at one end, or a peer's at the other.
 //!
-//! What libfabric has taken out of a socket and not delivered yet is not seen there, nor are its timers: so nobody may sleep
-//! on this for long, nor at all while something is on its way out.
+//! Data that libfabric has read from a socket and not delivered yet can't be seen there, nor can its timers: so a sleep
+//! on the sockets must be short, and is not allowed while anything is being sent.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -16,11 +17,11 @@ use rustc_hash::FxHashSet;
 
 use super::guard;
 
-/// Sockets are looked for again when so many times as long has passed as it took the last time, for peers may have connected.
+/// Sockets are searched for again after this many times the duration of the last search, as peers may have connected.
 const SEARCH_SHARE: u32 = 1000;
 
-/// After so many sleeps in a row that ended at once and for nothing, the sockets tell nothing: something that libfabric leaves
-/// for later lies in one of them.
+/// After this many sleeps in a row that ended at once and without a result, the sockets are no use: one of them contains
+/// something that libfabric leaves for later.
 const FRUITLESS_MAX: u32 = 4;
 
 /// The sockets of one endpoint.
@@ -28,17 +29,17 @@ pub(crate) struct Sockets {
     own: SocketAddr,
     peers: FxHashSet<SocketAddr>,
     epoll: Epoll,
-    /// Connections that are in `epoll`; a closed one takes itself out.
+    /// Connections that are in `epoll`; a closed one is removed by the kernel.
     connections: Vec<RawFd>,
-    /// Whether the socket that listens is in `epoll`.
+    /// Whether the listening socket is in `epoll`.
     listens: bool,
-    /// When they were looked for, and how long that took.
+    /// When they were last searched for, and how long that took.
     searched: Option<(Instant, Duration)>,
     fruitless: u32,
 }
 
 impl Sockets {
-    /// Of the endpoint of this address. `None`: the system has no way to sleep on many descriptors at once.
+    /// The sockets of the endpoint of this address. `None`: the system has no way to sleep on many descriptors at once.
     pub fn new(own: SocketAddr) -> Option<Sockets> {
         Some(Sockets {
             own,
@@ -51,17 +52,17 @@ impl Sockets {
         })
     }
 
-    /// There is one more peer, whose endpoint has this address.
+    /// Adds a peer whose endpoint has this address.
     pub fn add(&mut self, peer: SocketAddr) {
         self.peers.insert(peer);
         self.searched = None;
     }
 
-    /// A descriptor that becomes readable when one of the sockets does. `None`: something is on its way out, or it makes no
+    /// A descriptor that becomes readable when one of the sockets does. `None`: something is being sent, or it makes no
     /// sense to sleep on them now.
     pub fn arm(&mut self) -> Option<RawFd> {
         self.search_if_due();
-        // Who can't be connected to would not see who comes.
+        // Without the listening socket, new connections would not wake the process.
         if !self.listens || !self.all_has_left() {
             return None;
         }
@@ -69,7 +70,7 @@ impl Sockets {
         (self.fruitless <= FRUITLESS_MAX).then(|| self.epoll.0.as_raw_fd())
     }
 
-    /// How many connections there are, if in any socket something lies that nobody has read.
+    /// The number of connections, if any socket contains data that has not been read.
     #[cold]
     pub fn unread(&mut self) -> Option<usize> {
         self.search_if_due();
@@ -94,7 +95,7 @@ impl Sockets {
         poll(&mut epolled, PollTimeout::ZERO).is_ok_and(|count| count > 0)
     }
 
-    /// Whether it was due.
+    /// Whether the search was due.
     fn search_if_due(&mut self) -> bool {
         let again = |(at, took): (Instant, Duration)| at.elapsed() >= took * SEARCH_SHARE;
         let due = self.searched.is_none_or(again);
@@ -104,9 +105,9 @@ impl Sockets {
         due
     }
 
-    /// Whether each connection could take more: then libfabric keeps nothing back.
+    /// Whether each connection could take more: then libfabric holds nothing back.
     fn all_has_left(&self) -> bool {
-        // SAFETY: used for this step only. Should libfabric have closed one, poll says so, or it is another file by now,
+        // SAFETY: used for this step only. Should libfabric have closed one, poll reports it, or it is another file by now,
         // and then the worst is a shorter sleep.
         let borrow = |&number: &RawFd| unsafe { BorrowedFd::borrow_raw(number) };
         let polled = |number| PollFd::new(borrow(number), PollFlags::POLLOUT);
@@ -135,7 +136,7 @@ impl Sockets {
             if own != self.own && !peer.is_some_and(|peer| self.peers.contains(&peer)) {
                 continue;
             }
-            // One that is in there already stays.
+            // One that is already in it stays.
             let _ = self
                 .epoll
                 .add(descriptor, EpollEvent::new(EpollFlags::EPOLLIN, 0));
@@ -192,11 +193,11 @@ mod tests {
         let mut ours = TcpStream::connect(peer.local_addr().unwrap()).unwrap();
         let (mut theirs, _) = peer.accept().unwrap();
         let _strange = TcpStream::connect(other.local_addr().unwrap()).unwrap();
-        let (mut intruder, _) = other.accept().unwrap();
+        let (mut unauthenticated, _) = other.accept().unwrap();
 
         let descriptor = sockets.arm().expect("connections that are quiet");
         assert!(!readable(descriptor, 0));
-        intruder.write_all(b"?").unwrap();
+        unauthenticated.write_all(b"?").unwrap();
         assert!(!readable(descriptor, 50), "that is none of ours");
         for (from, to) in [(&mut far, &mut near), (&mut theirs, &mut ours)] {
             from.write_all(b"!").unwrap();
@@ -204,7 +205,7 @@ mod tests {
             to.read_exact(&mut [0]).unwrap();
             assert!(!readable(descriptor, 0));
         }
-        // A connection to come wakes, too.
+        // A new connection also wakes the process.
         let _late = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         assert!(readable(descriptor, 5000));
     }

@@ -1,7 +1,9 @@
-//! The hardware of this machine as hwloc tells it: which kinds of it there are, how many of each, and which of them a
-//! process is confined to.
+//! The hardware of this machine as hwloc reports it: its kinds, how many there are of each, and to which of them a
+//! process is confined.
 //!
-//! Discovery takes milliseconds, on large machines many, so nobody asks for it who does not need it.
+//! Discovery takes milliseconds, on large machines many, so it is done only where it is needed.
+
+use std::sync::OnceLock;
 
 use super::hwloc;
 use super::processors::Processors;
@@ -9,9 +11,9 @@ use super::processors::Processors;
 /// A kind of hardware. The order is that of size: where one kind can be part of another it comes after it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum HardwareKind {
-    /// All that shares memory.
+    /// Everything that shares memory.
     Machine,
-    /// What goes into a socket.
+    /// The package in a socket.
     Package,
     /// A part of a package.
     Die,
@@ -49,7 +51,7 @@ impl HardwareKind {
         HardwareKind::Thread,
     ];
 
-    /// Its name as a URI: hwloc's word behind `hwloc://` (MPI 5.0, section 9.1.2).
+    /// Its name as a URI: hwloc's name after `hwloc://` (MPI 5.0, section 9.1.2).
     pub fn uri(self) -> &'static str {
         match self {
             HardwareKind::Machine => "hwloc://Machine",
@@ -66,7 +68,7 @@ impl HardwareKind {
         }
     }
 
-    /// The kind of a name: a URI, or hwloc's word alone, as MPI 4.0 showed it.
+    /// The kind of a name: a URI, or hwloc's name alone, as in MPI 4.0.
     pub fn of_name(name: &str) -> Option<HardwareKind> {
         HardwareKind::ALL.into_iter().find(|kind| {
             let uri = kind.uri();
@@ -75,7 +77,7 @@ impl HardwareKind {
     }
 }
 
-/// The machine: of each kind that it has, the processors of each instance.
+/// The machine: for each kind that it has, the processors of each instance.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Topology {
     kinds: Vec<(HardwareKind, Vec<Processors>)>,
@@ -85,12 +87,19 @@ impl Topology {
     /// Asks hwloc.
     ///
     /// # Errors
-    /// hwloc is not there, or finds nothing out: in one line.
+    /// hwloc is not installed, or finds nothing: as one line.
     pub fn discover() -> Result<Topology, String> {
         hwloc::discover()
     }
 
-    /// Made of these instances. Kinds without any are left out; a machine is added where none is given.
+    /// The machine of this process, discovered once, when it is first needed: all instances of a process are on the same
+    /// one. Without hwloc nothing is known about its parts.
+    pub fn of_this_machine() -> &'static Topology {
+        static TOPOLOGY: OnceLock<Topology> = OnceLock::new();
+        TOPOLOGY.get_or_init(|| Topology::discover().unwrap_or_else(|_| Topology::of([])))
+    }
+
+    /// A machine with these instances. Kinds without any are left out; a machine is added where none is given.
     pub fn of(instances: impl IntoIterator<Item = (HardwareKind, Vec<Processors>)>) -> Topology {
         let mut kinds: Vec<_> = instances.into_iter().filter(|(_, all)| !all.is_empty()).collect();
         if !kinds.iter().any(|(kind, _)| *kind == HardwareKind::Machine) {
@@ -111,8 +120,8 @@ impl Topology {
         found.map_or(&[], |(_, all)| all)
     }
 
-    /// The one instance of a kind that a process uses which may run on these processors; `None`: there are several such,
-    /// or none. All processes of a machine use the same one.
+    /// The one instance of a kind that a process uses which may run on these processors; `None`: there are none or
+    /// several. All processes of a machine get the same result.
     pub fn confined(&self, kind: HardwareKind, to: &Processors) -> Option<usize> {
         if kind == HardwareKind::Machine {
             return Some(0);

@@ -1,5 +1,5 @@
-//! Asking hwloc 2, which is loaded for that. No program is linked against it: loading it, and what it is linked against
-//! itself, would cost each process of each job a part of a millisecond at its start, and most never ask.
+//! Asking hwloc 2, which is loaded only for that. No program is linked against it: loading it and its own libraries would
+//! cost each process of each job a part of a millisecond at its start, and most never use it.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -9,10 +9,10 @@ use weft_libfabric_sys::hwloc as sys;
 
 use super::{HardwareKind, Processors, Topology};
 
-/// Processors with higher numbers are not believed in; a set without end has them all.
+/// Processors with higher numbers are taken for an error; a set without end contains all of them.
 const PROCESSORS_MAX: usize = 1 << 16;
 
-/// A kind as hwloc has it.
+/// A kind as hwloc numbers it.
 fn number(kind: HardwareKind) -> sys::hwloc_obj_type_t {
     match kind {
         HardwareKind::Machine => sys::HWLOC_OBJ_MACHINE,
@@ -43,7 +43,7 @@ struct Loaded {
 
 impl Drop for Loaded {
     fn drop(&mut self) {
-        // SAFETY: it was initialized, and nothing of it is kept.
+        // SAFETY: it was initialized, and no pointer into it is kept.
         unsafe { self.hwloc.hwloc_topology_destroy(self.raw) };
     }
 }
@@ -58,7 +58,7 @@ impl Loaded {
         // SAFETY: as above.
         let count = unsafe { self.hwloc.hwloc_get_nbobjs_by_depth(self.raw, depth) };
         let objects = (0..count).map(|at| {
-            // SAFETY: as above, and there are so many objects of this depth; null if not.
+            // SAFETY: as above, and there are that many objects of this depth; null if not.
             let object = unsafe { self.hwloc.hwloc_get_obj_by_depth(self.raw, depth, at) };
             if object.is_null() {
                 return Processors::default();
@@ -88,7 +88,7 @@ impl Loaded {
 /// hwloc, which stays loaded for the life of the process.
 fn load() -> Result<&'static sys::Symbols, String> {
     static LOADED: OnceLock<Result<sys::Symbols, String>> = OnceLock::new();
-    // SAFETY: hwloc's constructors, and those of what it is linked against, ask for nothing but a process; the functions have these
+    // SAFETY: hwloc's constructors, and those of its libraries, have no preconditions; the functions have these
     // types in all versions of this name.
     let loaded =
         LOADED.get_or_init(|| unsafe { sys::Symbols::new(sys::NAME) }.map_err(|error| error.to_string()));

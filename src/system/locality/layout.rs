@@ -1,10 +1,10 @@
-//! Which ranks share a machine, as `PMI_process_mapping` tells it.
+//! Which ranks share a machine, as `PMI_process_mapping` describes it.
 //!
-//! The text is `(vector,PART,…)`: part after part of ranks, and from the start again if there are more ranks. A part is
+//! The text is `(vector,PART,…)`: the parts describe ranks in order, and are repeated if there are more ranks. A part is
 //!
-//! - `(first node,nodes,ranks per node)`, which is all that Slurm and older Hydras say;
+//! - `(first node,nodes,ranks per node)`, the only form of Slurm and older Hydras;
 //! - `NODE`: one rank on that node;
-//! - `[(…),…]xTIMES`: what is in the brackets, so many times. (The latter two are Hydra's of MPICH 5.0.)
+//! - `[(…),…]xTIMES`: the parts in the brackets, repeated TIMES times. (The latter two are from Hydra of MPICH 5.0.)
 //!
 //! It comes from the launcher and is checked.
 
@@ -13,12 +13,21 @@ use std::collections::HashMap;
 use crate::base::error::Result;
 use crate::err;
 
-/// Places ranks on nodes.
+/// The nodes of ranks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     parts: Vec<Part>,
     /// Ranks placed by one pass over the parts.
     span: u64,
+}
+
+/// The ranks of one machine, as one of them sees them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Locals {
+    /// How many there are, itself included.
+    pub count: u32,
+    /// How many of them are lower than itself.
+    pub before: u32,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,7 +51,7 @@ impl Part {
         }
     }
 
-    /// Ranks placed by one of its times.
+    /// Ranks placed by one repetition.
     fn span_once(&self) -> Option<u64> {
         let mut spans = self.blocks.iter().map(|block| block.span());
         spans.try_fold(0u64, |sum, span| sum.checked_add(span))
@@ -69,7 +78,7 @@ impl Layout {
         })
     }
 
-    /// By the names of the machines that the ranks, of which there is one, are on. A rank without a name is alone on its node.
+    /// By the names of the machines of the ranks; there is at least one rank. A rank without a name is alone on its node.
     pub fn of_machines(machines: &[Option<String>]) -> Layout {
         let mut known: HashMap<&str, u32> = HashMap::new();
         let parts: Vec<Part> = (0..)
@@ -118,7 +127,7 @@ impl Layout {
         }
     }
 
-    /// The node of `rank` where each machine is taken for so many (`WEFT_FAKE_NODES`; 0 and 1: it is one).
+    /// The node of `rank` where each machine counts as several nodes (`WEFT_FAKE_NODES`; 0 and 1: as one).
     pub fn pretended_node_of(&self, rank: u32, nodes: u64) -> u64 {
         u64::from(self.node_of(rank)) * nodes.max(1) + u64::from(pretended_node(rank, nodes))
     }
@@ -143,14 +152,24 @@ impl Layout {
         }
         0
     }
+
+    /// Those of `size` ranks that share a machine with `rank`, which is one of them.
+    pub fn locals_of(&self, rank: u32, size: u32) -> Locals {
+        let node = self.node_of(rank);
+        let locals = (0..size).filter(|&other| self.node_of(other) == node);
+        Locals {
+            count: locals.clone().count() as u32,
+            before: locals.take_while(|&other| other < rank).count() as u32,
+        }
+    }
 }
 
-/// Which of the nodes that a machine is taken for has this rank.
+/// Which of the pretended nodes of its machine this rank is on.
 pub fn pretended_node(rank: u32, nodes: u64) -> u32 {
     (u64::from(rank) % nodes.max(1)) as u32
 }
 
-/// The parts of `(vector,…)`; `None`: that is not what it is.
+/// The parts of `(vector,…)`; `None`: the text has another form.
 fn parse_parts(text: &str) -> Option<Vec<Part>> {
     let mut rest = text.strip_prefix("(vector")?.strip_suffix(')')?;
     let mut parts = Vec::new();
@@ -180,7 +199,7 @@ fn parse_parts(text: &str) -> Option<Vec<Part>> {
     Some(parts)
 }
 
-/// Takes `(first node,nodes,ranks per node)` or `NODE`.
+/// Parses `(first node,nodes,ranks per node)` or `NODE`.
 fn take_block(rest: &mut &str) -> Option<Block> {
     let Some(inside) = rest.strip_prefix('(') else {
         let first_node = take_number(rest)?;
@@ -227,7 +246,20 @@ mod tests {
         assert_eq!(nodes("(vector,(0,3,1))", 7), [0, 1, 2, 0, 1, 2, 0]);
     }
 
-    /// As MPICH 5.0.2 says it of 1, 4, 6 and 7 ranks on 3 hosts, and of 5 on hosts of 2, 1 and 3 slots.
+    #[test]
+    fn ranks_of_one_machine_are_counted() {
+        let layout = Layout::parse("(vector,(0,2,2),(0,1,1))").expect("a layout");
+        let locals = |size| (0..size).map(move |rank| (size, rank));
+        let counted: Vec<(u32, u32)> = (locals(5).chain(locals(3)))
+            .map(|(size, rank)| layout.locals_of(rank, size))
+            .map(|locals| (locals.count, locals.before))
+            .collect();
+        let of_five = [(3, 0), (3, 1), (2, 0), (2, 1), (3, 2)];
+        assert_eq!(counted[..5], of_five);
+        assert_eq!(counted[5..], [(2, 0), (2, 1), (1, 0)]);
+    }
+
+    /// From MPICH 5.0.2, for 1, 4, 6 and 7 ranks on 3 hosts, and for 5 on hosts of 2, 1 and 3 slots.
     #[test]
     fn hydra_says_single_ranks_and_repetitions_shorter() {
         assert_eq!(nodes("(vector,0)", 1), [0]);

@@ -1,17 +1,20 @@
 //! Where processes are, and what hardware they have.
 //!
 //! - [`Layout`]: which ranks share a machine, as the launcher says
-//! - [`Topology`]: the hardware of this machine, as hwloc tells it
+//! - [`pid_namespace`]: which of those of a machine know each other by their process ids
+//! - [`Topology`]: the hardware of this machine, as hwloc reports it
 //! - [`Processors`]: a set of processors; [`Processors::of_this_process`] are those that this process may use
-//! - `hwloc`: asking hwloc, which is loaded only when somebody wants to know
+//! - `hwloc`: asking hwloc, which is loaded only when it is needed
 //!
-//! What does not belong here: dividing communicators by it (`objects::management`), and binding ranks (`bin/mpiexec`).
+//! What does not belong here: dividing communicators by hardware (`objects::management`), and binding ranks (`bin/mpiexec`).
 
 mod hardware;
 mod hwloc;
 mod layout;
+mod namespace;
 mod processors;
 
 pub use hardware::{HardwareKind, Topology};
-pub use layout::{Layout, pretended_node};
+pub use layout::{Layout, Locals, pretended_node};
+pub use namespace::{PID_NAMESPACE, pid_namespace};
 pub use processors::Processors;

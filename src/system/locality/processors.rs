@@ -13,8 +13,8 @@ pub struct Processors {
 }
 
 impl Processors {
-    /// Those on which this process may run: any of its threads, for each has its own say. Empty where the system does not
-    /// tell.
+    /// Those on which this process may run: any of its threads, as each has its own set. Empty where the system does not
+    /// report it.
     pub fn of_this_process() -> Processors {
         let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten();
         let numbers = threads.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -26,8 +26,8 @@ impl Processors {
         all
     }
 
-    /// Those on which a thread may run; 0 is the calling one, and a process's number is that of its first. Empty where the
-    /// system does not tell.
+    /// Those on which a thread may run; 0 is the calling thread, and a process id stands for its first thread. Empty where the
+    /// system does not report it.
     pub fn of_thread(number: i32) -> Processors {
         Processors::from(&sched_getaffinity(Pid::from_raw(number)).unwrap_or_default())
     }

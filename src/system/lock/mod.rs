@@ -1,16 +1,19 @@
-//! A mutex that costs the thread that uses it first next to nothing, as long as no other thread uses it.
+//! A mutex that costs nearly nothing as long as only one thread uses it.
 //!
-//! Locking and unlocking an ordinary mutex is two locked instructions, some 40 cycles, and a short message passes several.
-//! Yet nearly all processes call MPI from one thread only, whatever thread level they asked for. The level does not tell: a
-//! session may ask for another one than the World Model, and may be opened by any thread at any time. So the lock sees for
-//! itself.
+//! Locking and unlocking an ordinary mutex takes two locked instructions, some 40 cycles, and a short message needs
+//! several mutexes. Yet nearly all processes call MPI from one thread only, whatever thread level they asked for. The
+//! level does not decide it: a session may ask for another level than the World Model, and may be opened by any thread at
+//! any time. So the lock itself detects how many threads use it.
 //!
-//! The first thread that locks it *owns* it. Only that one touches the flag `held`: plain stores, no locked
-//! instruction. The first other thread takes the ownership away, for good, and from then on the lock is an ordinary mutex
-//! (`parking_lot`'s). For that moment the two need an order: the owner stores `held` and then looks at `shared`, the other
-//! stores `shared` and then looks at `held`, so that one of them at least sees the other. The fence between store and load that this
-//! asks for is only the other's affair, who makes the owner's processor go through one too ([`membarrier`]). Where the
-//! system has no such thing nobody becomes an owner.
+//! The first thread that locks it *owns* it. Only that thread writes the flag `held`: plain stores, no locked
+//! instruction. The first other thread takes the ownership away, permanently, and from then on the lock is an ordinary
+//! mutex (`parking_lot`'s). At that moment the two need an order: the owner stores `held` and then reads `shared`, the
+//! other stores `shared` and then reads `held`, so that at least one of them sees the other. This needs a fence between
+//! store and load on both sides, and the other thread does both: it makes the owner's processor execute one too
+//! ([`membarrier`]). Where the system does not support that, no thread becomes an owner.
+//!
+//! What does not belong here: the fence (`membarrier`), looking at something without a lock (`rcu`), and which locks there are and in what
+//! order they are taken (whoever uses them).
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 
@@ -26,7 +29,7 @@ use terms::{Terms, enter, take_over};
 
 /// See the module.
 pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
-/// Of a [`Mutex`] that is locked.
+/// A [`Mutex`] that is locked.
 pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
 
 /// Whether more threads than one have locked it, or may have; `false` only in the thread that owns it.
@@ -45,16 +48,16 @@ pub struct RawMutex {
     held: AtomicBool,
     /// Whether another thread has come.
     shared: AtomicBool,
-    /// For all but the owner.
+    /// The mutex for all threads but the owner.
     inner: parking_lot::RawMutex,
 }
 
-/// Nobody has locked it yet.
+/// No thread has locked it yet.
 const NOBODY: usize = 0;
-/// More than one thread have: the inner mutex alone counts.
+/// More than one thread has locked it: only the inner mutex counts.
 const ALL: usize = 1;
 
-/// A number that no other living thread has, and neither [`NOBODY`] nor [`ALL`].
+/// A number that no other living thread has, and which is neither [`NOBODY`] nor [`ALL`].
 #[inline(always)]
 pub fn this_thread() -> usize {
     #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
@@ -101,7 +104,7 @@ impl Terms for RawMutex {
 
     fn fence_of_other(&self) {
         if !membarrier::fence_all() {
-            // Once in the life of a lock.
+            // Happens once in the life of a lock.
             std::thread::sleep(membarrier::WRITTEN_OUT);
         }
     }
@@ -132,11 +135,11 @@ impl RawMutex {
     /// Whether this thread holds it as its owner.
     #[inline(always)]
     fn is_held_by_owner(&self) -> bool {
-        // Another thread may see `held` set for a moment by an owner that will find it shared.
+        // Another thread may see `held` set for a moment by an owner that will then find the lock shared.
         self.held.load(Ordering::Relaxed) && self.owner.load(Ordering::Relaxed) == this_thread()
     }
 
-    /// Once the inner mutex is locked: sees to it that this is enough, or makes the first thread the owner.
+    /// Once the inner mutex is locked: makes sure that no owner is inside, or makes the first thread the owner.
     #[inline]
     fn settle(&self, wait: bool) -> bool {
         self.owner.load(Ordering::Relaxed) == ALL || self.settle_first(wait)
@@ -158,7 +161,7 @@ impl RawMutex {
                 self.set_shared();
                 self.fence_of_other();
                 if self.is_held() {
-                    // SAFETY: locked by the caller. The next one goes on from here.
+                    // SAFETY: locked by the caller. The next holder goes on from here.
                     unsafe { self.inner.unlock() };
                     return false;
                 }
@@ -190,7 +193,7 @@ fn locked_twice() -> ! {
 // all others apart from each other, and the first of them passes `take_over` before anyone else gets to `inner`: after that,
 // the owner is out, what it did inside is visible (`held`: release, acquire), and it comes in by `inner` only.
 unsafe impl RawMutexTrait for RawMutex {
-    #[allow(clippy::declare_interior_mutable_const)] // The trait's way to make one.
+    #[allow(clippy::declare_interior_mutable_const)] // How the trait makes one.
     const INIT: RawMutex = RawMutex {
         owner: AtomicUsize::new(NOBODY),
         held: AtomicBool::new(false),
@@ -198,7 +201,7 @@ unsafe impl RawMutexTrait for RawMutex {
         inner: parking_lot::RawMutex::INIT,
     };
 
-    /// Who owns it is a matter of threads.
+    /// The ownership depends on the thread.
     type GuardMarker = GuardNoSend;
 
     #[inline(always)]
@@ -230,7 +233,7 @@ unsafe impl RawMutexTrait for RawMutex {
     }
 }
 
-// SAFETY: as above; the functions hand the lock on as `unlock` and `lock` do.
+// SAFETY: as above; the functions pass the lock on as `unlock` and `lock` do.
 unsafe impl RawMutexFairTrait for RawMutex {
     unsafe fn unlock_fair(&self) {
         if self.is_held_by_owner() {
@@ -260,7 +263,7 @@ mod tests {
 
     use super::*;
 
-    /// What one thread owns and others take away, in every phase: nothing is lost.
+    /// A lock that one thread owns and others take over, in every phase: no update is lost.
     #[test]
     fn threads_exclude_each_other() {
         const ROUNDS: u64 = if cfg!(miri) { 20 } else { 2_000 };

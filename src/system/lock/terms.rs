@@ -1,24 +1,24 @@
-//! How a lock goes from the thread that owns it to all. Apart from the lock, so that loom can run the same code (`models/`).
+//! How a lock passes from the thread that owns it to all threads. Separate from the lock, so that loom can run the same code (`models/`).
 
-/// The words by which the owner and the first other thread come to terms.
+/// The words through which the owner and the first other thread synchronize.
 pub trait Terms {
-    /// Whether the owner is inside or about to be (acquire).
+    /// Loads whether the owner is inside or about to be (acquire).
     fn is_held(&self) -> bool;
-    /// By the owner (release).
+    /// Stores that; by the owner (release).
     fn set_held(&self, on: bool);
-    /// Whether the ownership was taken away (relaxed).
+    /// Loads whether the ownership was taken away (relaxed).
     fn is_shared(&self) -> bool;
-    /// By the other (relaxed).
+    /// Stores that; by the other thread (relaxed).
     fn set_shared(&self);
-    /// Stands between the owner's `held` and its look at `shared`.
+    /// The fence between the owner's store of `held` and its load of `shared`.
     fn fence_of_owner(&self);
-    /// Stands between the other's `shared` and its look at `held`.
+    /// The fence between the other's store of `shared` and its load of `held`.
     fn fence_of_other(&self);
-    /// Lets the owner get on; called for the n-th time.
+    /// Lets the owner run; called for the n-th time.
     fn wait(&self, nth: u32);
 }
 
-/// By the owner. `false`: it is one no more, and goes where all go.
+/// By the owner. `false`: it is no longer the owner, and locks as all others do.
 #[inline(always)]
 pub fn enter(terms: &impl Terms) -> bool {
     terms.set_held(true);
@@ -30,7 +30,7 @@ pub fn enter(terms: &impl Terms) -> bool {
     false
 }
 
-/// By another thread, which keeps further ones out: after it the owner is not inside, and can't enter any more.
+/// By another thread, which keeps further ones out: when this returns, the owner is not inside, and can't enter as owner any more.
 pub fn take_over(terms: &impl Terms) {
     terms.set_shared();
     terms.fence_of_other();

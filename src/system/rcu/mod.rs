@@ -1,18 +1,21 @@
-//! What many threads look at without a lock, and one replaces now and then: read-copy-update in user space.
+//! Objects that many threads read without a lock, and that are replaced from time to time: read-copy-update in user space.
 //!
-//! A reader looks inside a *read section* ([`enter`]): a count of its thread's, which goes up and down by plain stores. Whoever
-//! replaces an object ([`Published::replace`]) waits for a *grace period* ([`Replaced::reclaim`]), after which all sections that may
-//! have seen the old object have ended. The fence that the two need is the affair of the one that replaces, who makes all
-//! threads of the process go through one ([`membarrier`]).
+//! A reader accesses objects inside a *read section* ([`enter`]): a counter of its thread, changed by plain stores. A
+//! thread that replaces an object ([`Published::replace`]) waits for a *grace period* ([`Replaced::reclaim`]), after
+//! which all sections that may have seen the old object have ended. The fences that both sides need are all made by the
+//! replacing thread, which makes all threads of the process execute one ([`membarrier`]).
 //!
-//! Nearly all processes call MPI from one thread only. The count of the first thread that comes is at a fixed place, which
-//! saves it the way to its thread-local memory; and as long as there is no other, a grace period costs nothing.
+//! Nearly all processes call MPI from one thread only. The counter of the first reader is at a fixed address, so it need
+//! not access its thread-local memory; and as long as there is no other reader, a grace period costs nothing.
 //!
-//! `crossbeam-epoch` and `arc-swap` do the same with a locked instruction for each look, as much as all else that a short message's
-//! lookup costs.
+//! `crossbeam-epoch` and `arc-swap` do the same with a locked instruction for each access, as much as all else that
+//! looking up the communicator of a short message costs.
 //!
-//! A section is short: no waiting, no call of a user's function, and no grace period inside. The engine may be locked inside, but
-//! nobody waits for a grace period while they hold the engine.
+//! A section is short: no waiting, no call of a user's function, and no grace period inside. The engine may be locked
+//! inside, but a thread never waits for a grace period while it holds the engine.
+//!
+//! What does not belong here: what is published (the tables of handles in `abi::common`, the instance of a process in `instance`), locks
+//! (`lock`), and the fence (`membarrier`).
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -30,12 +33,12 @@ mod protocol;
 
 use protocol::{Sides, is_inside, until_all_left};
 
-/// Which sections a thread is inside: [`protocol`] says how.
+/// The sections that a thread is inside: see [`protocol`].
 struct Reader {
     count: AtomicUsize,
 }
 
-/// The first thread of the process that looked; 0: nobody yet, or there is no `membarrier`.
+/// The first thread of the process that was a reader; 0: none yet, or there is no `membarrier`.
 static FIRST: AtomicUsize = AtomicUsize::new(0);
 static FIRST_READER: Reader = Reader::new();
 /// How many other readers there have been.
@@ -47,7 +50,7 @@ static READERS: Mutex<Readers> = Mutex::new(Readers {
 /// Threads that wait for a grace period.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
-/// All but the first. They stay: threads that end leave theirs to later ones.
+/// All readers but the first. They stay: later threads reuse those of threads that have ended.
 struct Readers {
     all: Vec<&'static Reader>,
     free: Vec<&'static Reader>,
@@ -58,7 +61,7 @@ thread_local! {
     static LEAVING: Leaving = const { Leaving };
 }
 
-/// Gives the reader of a thread back at its end.
+/// Frees the reader of a thread at its end.
 struct Leaving;
 
 impl Drop for Leaving {
@@ -84,7 +87,7 @@ impl Reader {
         is_inside(self.count.load(Ordering::Relaxed))
     }
 
-    /// That of the calling thread.
+    /// The reader of the calling thread.
     fn mine() -> &'static Reader {
         match is_first() {
             true => &FIRST_READER,
@@ -94,7 +97,7 @@ impl Reader {
 
     #[cold]
     fn register() -> &'static Reader {
-        // Where there is no `membarrier`, nobody is first: all pass a fence.
+        // Where there is no `membarrier`, no thread is the first: all execute a fence.
         if membarrier::is_offered()
             && FIRST
                 .compare_exchange(0, this_thread(), Ordering::Relaxed, Ordering::Relaxed)
@@ -110,10 +113,10 @@ impl Reader {
         });
         OTHERS.store(readers.all.len(), Ordering::Relaxed);
         drop(readers);
-        // Before any look: see `is_only_reader`.
+        // Before the first read: see `is_only_reader`.
         fence(Ordering::SeqCst);
         READER.set(Some(reader));
-        // Where it has run already, the thread is about to end and its reader stays behind: `READER` has no end of its own.
+        // Where the destructor has run already, the thread is about to end and its reader stays: `READER` itself has no destructor.
         let _ = LEAVING.try_with(|_| ());
         reader
     }
@@ -126,7 +129,7 @@ fn is_first() -> bool {
 
 /// The two sides of [`protocol`] as they are in a process.
 struct Process {
-    /// Whether somebody has become the first, which only is where there is `membarrier`.
+    /// Whether a thread has become the first, which needs `membarrier`.
     has_first: bool,
 }
 
@@ -177,7 +180,7 @@ impl Sides for Process {
     }
 }
 
-/// As long as it lives, what its thread has found stays. Of one thread.
+/// As long as it lives, the objects that its thread has found stay valid. It belongs to one thread.
 pub struct Section {
     reader: &'static Reader,
     of_one_thread: PhantomData<*const ()>,
@@ -222,14 +225,14 @@ pub fn is_waited_for() -> bool {
     WAITING.load(Ordering::Relaxed) != 0
 }
 
-/// Whether no thread but this one has ever looked: then no section but its own can have seen what it has replaced by now.
+/// Whether no other thread has ever been a reader: then only sections of this thread can have seen what it has replaced.
 fn is_only_reader() -> bool {
-    // Either the store before this is seen by another thread's first look, or that one's registration here.
+    // Either another thread's first read sees the store before this, or this load sees that thread's registration.
     fence(Ordering::SeqCst);
     OTHERS.load(Ordering::Relaxed) == 0 && is_first()
 }
 
-/// Waits until all sections have ended that began before.
+/// Waits until all sections that began before have ended.
 fn wait_for_grace_period() {
     let mine = Reader::mine();
     assert!(
@@ -241,7 +244,7 @@ fn wait_for_grace_period() {
     }
     WAITING.fetch_add(1, Ordering::Relaxed);
     until_all_left(&Process::now(), || {
-        // Who comes later sees what was replaced.
+        // A reader that comes later sees the new object.
         let mut readers = READERS.lock().all.clone();
         readers.push(&FIRST_READER);
         readers
@@ -249,7 +252,7 @@ fn wait_for_grace_period() {
     WAITING.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// An object that all threads can look at, or none.
+/// An object that all threads can read, or none.
 pub struct Published<T> {
     /// From `Arc::into_raw`.
     object: AtomicPtr<T>,
@@ -283,7 +286,7 @@ impl<T> Published<T> {
         self.hold().map(|held| held.share())
     }
 
-    /// Puts another object, or none, there. Readers may still look at the old one.
+    /// Replaces the object by another one, or none. Readers may still use the old one.
     #[must_use]
     pub fn replace(&self, object: Option<Arc<T>>) -> Option<Replaced<T>> {
         let object = object.map_or(ptr::null_mut(), |object| Arc::into_raw(object).cast_mut());
@@ -299,13 +302,13 @@ impl<T> Drop for Published<T> {
     fn drop(&mut self) {
         let object = *self.object.get_mut();
         if !object.is_null() {
-            // SAFETY: the reference that this owns; whoever held the object borrowed this.
+            // SAFETY: the reference that this owns; holders of the object have borrowed this.
             drop(unsafe { Arc::from_raw(object) });
         }
     }
 }
 
-/// An object that readers may still look at. Dropped without [`Replaced::reclaim`] it stays for good.
+/// An object that readers may still use. If this is dropped without [`Replaced::reclaim`], the object is never freed.
 pub struct Replaced<T> {
     /// From `Arc::into_raw`.
     object: *mut T,
@@ -325,14 +328,14 @@ impl<T> Replaced<T> {
         }
     }
 
-    /// The object, which no reader looks at any more.
+    /// The object, which no reader uses any more.
     pub fn reclaim(self) -> Arc<T> {
         wait_for_grace_period();
         // SAFETY: from `Arc::into_raw`, and this takes the reference along.
         unsafe { Arc::from_raw(self.object) }
     }
 
-    /// The same for many.
+    /// The same for several objects.
     pub fn reclaim_all(replaced: Vec<Replaced<T>>) -> Vec<Arc<T>> {
         if replaced.is_empty() {
             return Vec::new();
@@ -345,7 +348,7 @@ impl<T> Replaced<T> {
             .collect()
     }
 
-    /// Whether [`Replaced::reclaim`] has nobody to wait for.
+    /// Whether [`Replaced::reclaim`] has no reader to wait for.
     pub fn is_unseen() -> bool {
         is_only_reader() && !FIRST_READER.is_inside()
     }
@@ -390,7 +393,7 @@ mod tests {
 
     use super::*;
 
-    /// Tells whether it is used after its end.
+    /// Detects whether it is used after its end.
     struct Canary {
         alive: AtomicBool,
     }

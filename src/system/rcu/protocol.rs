@@ -1,29 +1,29 @@
-//! How readers and whoever replaces an object see each other. Apart from the rest, so that loom can run the same code
+//! How readers and a thread that replaces an object synchronize. Separate from the rest, so that loom can run the same code
 //! (`models/`).
 
-/// Of a reader's count: how many sections its thread is inside. The rest is the number of the outermost one.
+/// The bits of a reader's counter for how many sections its thread is inside. The rest is the number of the outermost one.
 const DEPTH_BITS: u32 = usize::BITS / 2;
 const DEPTH: usize = (1 << DEPTH_BITS) - 1;
 
-/// Whether a thread with this count is inside a section.
+/// Whether a thread with this counter is inside a section.
 pub const fn is_inside(count: usize) -> bool {
     count & DEPTH != 0
 }
 
-/// What the two sides do, and where.
+/// The operations of the two sides.
 pub trait Sides {
-    /// Of one thread.
+    /// The reader of one thread.
     type Reader: Copy;
 
     /// By the reader's thread (release).
     fn set_count(&self, reader: Self::Reader, count: usize);
     /// See [`is_inside`] (acquire).
     fn count(&self, reader: Self::Reader) -> usize;
-    /// Stands between a reader's `set_count` and its first look at an object.
+    /// The fence between a reader's `set_count` and its first access to an object.
     fn fence_of_reader(&self);
-    /// Stands between the replacing of an object and the look at the readers.
+    /// The fence between the replacement of an object and the check of the readers.
     fn fence_of_writer(&self);
-    /// Lets readers get on; called for the n-th time.
+    /// Lets readers run; called for the n-th time.
     fn wait(&self, nth: u32);
 }
 
@@ -53,8 +53,8 @@ pub fn leave<S: Sides>(sides: &S, reader: S::Reader) {
     sides.set_count(reader, sides.count(reader) - 1);
 }
 
-/// After an object was replaced: ends once nobody can look at the old one. Each reader has then been outside all sections at one
-/// moment, and who comes in later finds the new one.
+/// After an object was replaced: returns once no reader can use the old one. Each reader has then been outside all
+/// sections at one moment, and one that enters later finds the new object.
 pub fn until_all_left<S: Sides>(sides: &S, readers: impl FnOnce() -> Vec<S::Reader>) {
     sides.fence_of_writer();
     for reader in readers() {

@@ -2,7 +2,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::plan::{Ending, Kind, Message, Mode, Plan};
+use super::plan::{Ending, Message, Mode, Plan, PlannedFate};
 
 /// What is known of one message. All ranks look at it, so that one that would wait in vain can give up.
 #[derive(Clone, Copy, Default, Debug)]
@@ -111,19 +111,19 @@ impl Model {
             self.seen.insert(Rare::CancelledInBuffer);
         }
         match kind {
-            Kind::Waited { .. } => assert!(!cancelled, "nobody has cancelled it"),
-            Kind::Withdrawn { .. } => assert!(cancelled, "nobody can have received it"),
-            Kind::Cancelled { .. } => {
+            PlannedFate::Waited { .. } => assert!(!cancelled, "nobody has cancelled it"),
+            PlannedFate::CancelledUnreceived { .. } => assert!(cancelled, "nobody can have received it"),
+            PlannedFate::Cancelled { .. } => {
                 self.seen.insert(match cancelled {
                     true => Rare::Cancelled,
                     false => Rare::CancelledInVain,
                 });
             }
-            Kind::GivenUp { .. } if cancelled => {
+            PlannedFate::GivenUp { .. } if cancelled => {
                 self.seen.insert(Rare::GivenUp);
             }
-            Kind::GivenUp { .. } => {}
-            Kind::Freed | Kind::Vain => panic!("nobody waits for it"),
+            PlannedFate::GivenUp { .. } => {}
+            PlannedFate::Freed | PlannedFate::Vain => panic!("nobody waits for it"),
         }
     }
 
@@ -142,7 +142,7 @@ impl Model {
             ..
         } = self.plan.messages[message];
         assert!(
-            !matches!(kind, Kind::Withdrawn { .. } | Kind::Vain),
+            !matches!(kind, PlannedFate::CancelledUnreceived { .. } | PlannedFate::Vain),
             "no receive was for it"
         );
         if self.entered[domain][from as usize] {
@@ -175,13 +175,15 @@ impl Model {
     pub fn is_settled(&self, message: usize) -> bool {
         let fate = &self.fates[message];
         match self.plan.messages[message].kind {
-            Kind::Waited { .. } => fate.ended == Some(false) && fate.received == 1,
-            Kind::Freed => fate.received == 1,
-            Kind::Cancelled { .. } | Kind::GivenUp { .. } => fate
+            PlannedFate::Waited { .. } => fate.ended == Some(false) && fate.received == 1,
+            PlannedFate::Freed => fate.received == 1,
+            PlannedFate::Cancelled { .. } | PlannedFate::GivenUp { .. } => fate
                 .ended
                 .is_some_and(|cancelled| cancelled != (fate.received == 1)),
-            Kind::Withdrawn { freed, .. } => (freed || fate.ended == Some(true)) && fate.received == 0,
-            Kind::Vain => fate.received == 0,
+            PlannedFate::CancelledUnreceived { freed, .. } => {
+                (freed || fate.ended == Some(true)) && fate.received == 0
+            }
+            PlannedFate::Vain => fate.received == 0,
         }
     }
 

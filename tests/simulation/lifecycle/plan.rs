@@ -79,7 +79,7 @@ pub struct Emptying {
 
 /// What happens to a message; the slots are those before whose end it happens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum PlannedFate {
     /// Sent and waited for.
     Waited { wait: usize },
     /// Sent, and the request is freed.
@@ -87,7 +87,7 @@ pub enum Kind {
     /// Sent, and cancelled; a receive takes it or learns that it is gone.
     Cancelled { cancel: usize },
     /// Sent, and cancelled; there is no receive. `freed`: nobody waits for the end of the cancel but finalize.
-    Withdrawn { cancel: usize, freed: bool },
+    CancelledUnreceived { cancel: usize, freed: bool },
     /// The receive is cancelled; if it is taken back, so is the send.
     GivenUp { wait: usize },
     /// A receive without a send, which is cancelled.
@@ -111,7 +111,7 @@ pub struct Message {
     pub tag: i32,
     pub bytes: usize,
     pub mode: Mode,
-    pub kind: Kind,
+    pub kind: PlannedFate,
     /// The slot of the send.
     pub send: usize,
     /// The slot of the receive.
@@ -125,9 +125,11 @@ impl Message {
     /// The slot before whose end all is done that its send waits for.
     fn leaves(&self) -> usize {
         match self.kind {
-            Kind::Waited { .. } | Kind::Freed | Kind::Vain => self.send.max(self.receive),
-            Kind::GivenUp { wait } => wait,
-            Kind::Cancelled { cancel } | Kind::Withdrawn { cancel, .. } => cancel,
+            PlannedFate::Waited { .. } | PlannedFate::Freed | PlannedFate::Vain => {
+                self.send.max(self.receive)
+            }
+            PlannedFate::GivenUp { wait } => wait,
+            PlannedFate::Cancelled { cancel } | PlannedFate::CancelledUnreceived { cancel, .. } => cancel,
         }
     }
 }
@@ -285,22 +287,22 @@ impl Plan {
             }
             let mut send = pick(rng, free_from, domain.made, send_until);
             let mut kind = match rng.u32(..if domain.wild { 6 } else { 10 }) {
-                0 | 1 => Kind::Waited { wait: 0 },
-                2 | 3 => Kind::Freed,
-                4 | 5 => Kind::Cancelled { cancel: 0 },
-                6 | 7 => Kind::Withdrawn {
+                0 | 1 => PlannedFate::Waited { wait: 0 },
+                2 | 3 => PlannedFate::Freed,
+                4 | 5 => PlannedFate::Cancelled { cancel: 0 },
+                6 | 7 => PlannedFate::CancelledUnreceived {
                     cancel: 0,
                     freed: rng.u32(..3) == 0,
                 },
-                8 => Kind::GivenUp { wait: 0 },
-                _ => Kind::Vain,
+                8 => PlannedFate::GivenUp { wait: 0 },
+                _ => PlannedFate::Vain,
             };
             // Who waits for a receive comes to that slot no earlier than the receiver.
             let can_wait = (receive.max(send)..=ends_from).any(|slot| free_from[slot]);
-            let waits = matches!(kind, Kind::Waited { .. } | Kind::GivenUp { .. });
+            let waits = matches!(kind, PlannedFate::Waited { .. } | PlannedFate::GivenUp { .. });
             if waits && !can_wait {
                 if domain.wild {
-                    kind = Kind::Freed;
+                    kind = PlannedFate::Freed;
                 } else {
                     receive = domain.made;
                     send = domain.made;
@@ -308,19 +310,21 @@ impl Plan {
             }
             let mut settled = send;
             match &mut kind {
-                Kind::Waited { wait } | Kind::GivenUp { wait } => {
+                PlannedFate::Waited { wait } | PlannedFate::GivenUp { wait } => {
                     *wait = pick(rng, free_from, receive.max(send), ends_from);
                 }
-                Kind::Cancelled { cancel } => {
+                PlannedFate::Cancelled { cancel } => {
                     *cancel = pick(rng, free_from, send, ends_from.min(ends_to));
                     settled = *cancel;
                 }
-                Kind::Withdrawn { cancel, .. } => *cancel = pick(rng, free_from, send, ends_from),
-                Kind::Freed | Kind::Vain => {}
+                PlannedFate::CancelledUnreceived { cancel, .. } => {
+                    *cancel = pick(rng, free_from, send, ends_from)
+                }
+                PlannedFate::Freed | PlannedFate::Vain => {}
             }
             // Whoever waits for a receive must not do so before the message's fate can be settled.
             let received = match kind {
-                Kind::GivenUp { .. } => receive,
+                PlannedFate::GivenUp { .. } => receive,
                 _ => pick(rng, free_to, receive.max(settled).min(ends_to), ends_to),
             };
             self.messages.push(Message {

@@ -18,7 +18,7 @@ use weft::objects::session::{ProcessSet, Session};
 use weft::sim::{Buffer, Rank, join_all, skewed};
 
 use super::model::{Model, Rare};
-use super::plan::{Emptying, Ending, Kind, Message, Mode};
+use super::plan::{Emptying, Ending, Message, Mode, PlannedFate};
 use super::rooms::{Leaving, Rooms, room_for};
 
 /// What the actors of a rank share.
@@ -65,18 +65,18 @@ pub async fn program(rank: Rank, mut rng: Rng, model: Rc<RefCell<Model>>) {
     let mut parts: Vec<Part> = Vec::new();
     let messages = model.borrow().plan.messages.clone();
     for (at, &message) in messages.iter().enumerate() {
-        if message.from == me && message.kind != Kind::Vain {
+        if message.from == me && message.kind != PlannedFate::Vain {
             let ends = match message.kind {
-                Kind::Waited { wait } | Kind::GivenUp { wait } => wait,
-                Kind::Cancelled { cancel } | Kind::Withdrawn { cancel, .. } => cancel,
-                Kind::Freed | Kind::Vain => message.send,
+                PlannedFate::Waited { wait } | PlannedFate::GivenUp { wait } => wait,
+                PlannedFate::Cancelled { cancel } | PlannedFate::CancelledUnreceived { cancel, .. } => cancel,
+                PlannedFate::Freed | PlannedFate::Vain => message.send,
             };
             actor.owe(message.send);
             actor.owe(ends);
             parts.push(Box::pin(actor.clone().sends(rng.fork(), at, message, ends)));
         }
-        let deregistered = matches!(message.kind, Kind::Withdrawn { .. });
-        if message.to == me && !deregistered && !model.borrow().plan.domains[message.domain].wild {
+        let unreceived = matches!(message.kind, PlannedFate::CancelledUnreceived { .. });
+        if message.to == me && !unreceived && !model.borrow().plan.domains[message.domain].wild {
             actor.owe(message.receive);
             actor.owe(message.received);
             parts.push(Box::pin(actor.clone().receives(rng.fork(), at, message)));
@@ -185,7 +185,7 @@ impl Actor {
             .rank_of(PeerIndex::new(message.to))
             .expect("a member");
         self.model.borrow_mut().sent(at);
-        let (memory, wanted) = (buffer.memory(), message.kind != Kind::Freed || rng.bool());
+        let (memory, wanted) = (buffer.memory(), message.kind != PlannedFate::Freed || rng.bool());
         let (request, buffer) = match message.mode {
             Mode::Buffered => {
                 let room = self.room(&communicator, message.domain);
@@ -207,7 +207,7 @@ impl Actor {
             return self.done(ends);
         };
         match message.kind {
-            Kind::Freed => {
+            PlannedFate::Freed => {
                 if rng.bool() {
                     self.rank.turn().await;
                 }
@@ -215,7 +215,7 @@ impl Actor {
                 self.own.lent.borrow_mut()[message.domain].extend(buffer);
                 return self.done(ends);
             }
-            Kind::Cancelled { cancel } | Kind::Withdrawn { cancel, .. } => {
+            PlannedFate::Cancelled { cancel } | PlannedFate::CancelledUnreceived { cancel, .. } => {
                 self.rank.until(|| self.own.slot.get() >= cancel).await;
                 self.dawdles(rng).await;
                 self.model.borrow_mut().cancels(at);
@@ -225,13 +225,13 @@ impl Actor {
                     self.rank.turn().await;
                     self.cancel(request);
                 }
-                if let Kind::Withdrawn { freed: true, .. } = message.kind {
+                if let PlannedFate::CancelledUnreceived { freed: true, .. } = message.kind {
                     self.rank.instance().engine().release(request);
                     self.own.lent.borrow_mut()[message.domain].extend(buffer);
                     return self.done(ends);
                 }
             }
-            Kind::GivenUp { .. } => {
+            PlannedFate::GivenUp { .. } => {
                 let fate = || self.model.borrow().fates[at];
                 self.rank.until(|| fate().unwanted || fate().received != 0).await;
                 // Though it may have ended.
@@ -239,7 +239,7 @@ impl Actor {
                     self.cancel(request);
                 }
             }
-            Kind::Waited { .. } | Kind::Vain => {}
+            PlannedFate::Waited { .. } | PlannedFate::Vain => {}
         }
         let outcome = self.rank.wait(request).await;
         assert_eq!(outcome.error, None);
@@ -264,7 +264,7 @@ impl Actor {
         let outcome = match received.expect("nobody dies") {
             Received::Now(outcome) => outcome,
             Received::Later(request) => {
-                if matches!(message.kind, Kind::GivenUp { .. } | Kind::Vain) {
+                if matches!(message.kind, PlannedFate::GivenUp { .. } | PlannedFate::Vain) {
                     self.dawdles(rng).await;
                     self.cancel(request);
                 }
@@ -276,9 +276,9 @@ impl Actor {
         let mut model = self.model.borrow_mut();
         if outcome.cancelled {
             match message.kind {
-                Kind::GivenUp { .. } => model.fates[at].unwanted = true,
-                Kind::Cancelled { .. } => assert_eq!(model.fates[at].ended, Some(true)),
-                kind => assert_eq!(kind, Kind::Vain),
+                PlannedFate::GivenUp { .. } => model.fates[at].unwanted = true,
+                PlannedFate::Cancelled { .. } => assert_eq!(model.fates[at].ended, Some(true)),
+                kind => assert_eq!(kind, PlannedFate::Vain),
             }
         } else {
             assert_eq!((outcome.source, outcome.tag), (source as i32, message.tag));
@@ -497,7 +497,7 @@ impl Actor {
             return session.clone();
         }
         let instance = self.rank.instance();
-        let session = Session::new(instance.clone(), Errhandler::Return, Arc::default());
+        let session = Session::new(instance.clone(), Errhandler::Return, None).expect("nothing is asked for");
         let plan = self.model.borrow().plan.sessions[self.me() as usize][number].clone();
         // The World Model's end empties the process's buffer, and waits for no receive that comes later.
         if plan.has_room || !self.own.world_has_ended.get() {
@@ -572,8 +572,9 @@ impl Actor {
     async fn disconnects(&self, domain: usize) {
         let communicator = self.own.communicators.borrow()[domain].clone().expect("open");
         self.closes(domain, Vec::new(), async {
-            let parted = Communicator::disconnect_all(self.rank.instance(), vec![communicator.clone()]).await;
-            parted.expect("nobody dies");
+            let disconnected =
+                Communicator::disconnect_all(self.rank.instance(), vec![communicator.clone()]).await;
+            disconnected.expect("nobody dies");
         })
         .await;
         if communicator.group().session() != 0 {

@@ -78,7 +78,7 @@ impl Job {
     }
 
     pub(super) fn exited(&mut self, rank: usize, end: End) {
-        // What it said before its end counts.
+        // What it sent before its end counts.
         self.receive_pmi(rank);
         for number in 0..2 {
             self.drain_stream(rank, number);
@@ -95,8 +95,8 @@ impl Job {
         self.after_exit();
     }
 
-    /// Decides whether a call of `MPI_Abort` is why the job ends. A rank whose transport has lost another one calls it, too,
-    /// and may come before the kernel tells us of that one's end. So whoever has ended, or is about to, is judged first.
+    /// Decides whether a call of `MPI_Abort` is why the job ends. A rank whose transport has lost another rank calls it, too,
+    /// and may do so before the kernel reports that rank's end. So a rank that has ended, or is about to, is judged first.
     pub(super) fn judge_abort(&mut self) {
         if self.abort.is_none() {
             return;
@@ -113,8 +113,8 @@ impl Job {
         }
     }
 
-    /// Whether a rank's end is to be expected at any moment, other than of its own will: what it had open is closed before
-    /// its parent can wait for it.
+    /// Whether a rank's end is to be expected at any moment, and not by its own decision: its files and sockets are
+    /// closed before its parent can wait for it.
     fn is_on_its_way_out(&self, rank: usize) -> bool {
         let rank = &self.ranks[rank];
         if rank.end.is_some() || rank.aborts {
@@ -135,10 +135,10 @@ impl Job {
                     self.status = Some(end.status());
                 }
             }
-            // Its call says why.
+            // Its call of `MPI_Abort` has the reason.
             _ if self.ranks[rank].aborts => {}
             End::Signal(libc::SIGPIPE) if self.sinks.iter().any(Sink::is_broken) => {
-                // The user closed the output; there is nothing to tell.
+                // The user closed the output; there is nothing to report.
                 self.status.get_or_insert(end.status());
                 self.ask_to_end();
             }
@@ -218,7 +218,7 @@ impl Job {
         )
     }
 
-    /// Ends the job with one line that says why; whoever comes later is silent.
+    /// Ends the job with one line that has the reason; later reasons are not printed.
     pub(super) fn fail(&mut self, message: String, status: u8) {
         self.asked = None;
         if self.ending != Ending::No {
@@ -252,13 +252,13 @@ impl Job {
     }
 }
 
-/// Whether the kernel has begun to take a process apart, though `waitpid` may not tell of it yet.
+/// Whether the kernel has begun to end a process, though `waitpid` may not report it yet.
 fn is_exiting(pid: i32) -> bool {
     /// `PF_EXITING` of the kernel's flags (proc_pid_stat(5)). The process's first thread has it before anything of the
     /// process is closed.
     const EXITING: u32 = 4;
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // Behind the name, which may have any characters: state, five numbers, the flags.
+    // After the name, which may have any characters: state, five numbers, the flags.
     let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let flags = rest.split_ascii_whitespace().nth(6);
     flags
@@ -275,7 +275,7 @@ mod tests {
         assert!(!is_exiting(std::process::id() as i32));
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let start = Instant::now();
-        // Nobody has waited for it: it is still there.
+        // It has not been waited for, so it still exists.
         while !is_exiting(child.id() as i32) {
             assert!(start.elapsed().as_secs() < 20);
             std::thread::yield_now();

@@ -40,9 +40,9 @@ impl Job {
         }
     }
 
-    /// Reads what a process that ended has left.
+    /// Reads the remaining output of a process that has ended.
     pub(super) fn drain_stream(&mut self, rank: usize, number: usize) {
-        // A process that it left behind may go on writing, so this has an end: a pipe's worth and some.
+        // A process that it left behind may go on writing, so there is a limit: a little more than a pipe holds.
         for _ in 0..32 {
             let sink = self.sink_of(number);
             let Some(stream) = &mut self.ranks[rank].streams[number] else {
@@ -69,7 +69,7 @@ impl Job {
                     "standard {which} can't be written: {}; some is lost",
                     system_words(&error)
                 ));
-                // Whoever else can be told, is told.
+                // The message goes to the other sink if possible.
                 return self.flush_sinks();
             }
             let waits = progress == Progress::More;
@@ -103,7 +103,7 @@ impl Job {
         }
     }
 
-    /// Nobody reads the sink any more: ranks that write get SIGPIPE, as if they wrote to it themselves.
+    /// The sink has no reader any more: ranks that write get SIGPIPE, as if they wrote to it themselves.
     pub(super) fn drop_streams(&mut self, sink: usize) {
         let last = self.sinks.len() - 1;
         for rank in &mut self.ranks {

@@ -1,4 +1,4 @@
-//! One job from its first process to its last: one loop over everything that can happen.
+//! One job from its first process to its last: one loop over all events.
 
 mod ending;
 mod forward;
@@ -37,16 +37,16 @@ use terminal::Terminal;
 
 /// How long ranks have to end after they were asked to, before they are killed.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long a wrapper (`sh -c`) has to end by itself after the MPI program in it died, for its exit status says more.
+/// How long a wrapper (`sh -c`) has to end by itself after the MPI program in it died, because its exit status says more.
 const WRAPPER_GRACE: Duration = Duration::from_millis(200);
 /// How long output and orphans are waited for after the last rank's end.
 const LAST_WAIT: Duration = Duration::from_secs(2);
-/// The most bytes that wait to be sent to one rank. A client asks for one thing at a time, Weft's for a card per peer.
+/// The most bytes that wait to be sent to one rank. A client asks for one thing at a time, Weft's client for a card per peer.
 const REPLIES_MAX: usize = 1 << 30;
-/// How long a process that is on its way out may take to get there, while a rank's call of `MPI_Abort` waits for that.
+/// How long a process that is ending may take, while a rank's call of `MPI_Abort` waits for that.
 const EXIT_TIME: Duration = Duration::from_secs(2);
 
-/// Signals that are handed on to the ranks.
+/// Signals that are passed on to the ranks.
 const FORWARDED: [Signal; 8] = [
     Signal::SIGINT,
     Signal::SIGTERM,
@@ -111,9 +111,9 @@ struct Rank {
     partial_queued: [bool; 2],
     /// The MPI process, where it is not the rank's own process but somewhere below it.
     inner: Option<Inner>,
-    /// It has called `MPI_Abort`: its end says nothing more.
+    /// It has called `MPI_Abort`: its end adds no information.
     aborts: bool,
-    /// When the wrapper's time to end by itself is up.
+    /// When the wrapper's time to end by itself is over.
     wrapper_deadline: Option<Instant>,
 }
 
@@ -124,12 +124,12 @@ struct Inner {
     descriptor: OwnedFd,
 }
 
-/// A rank has called `MPI_Abort`. It may have done so because it has lost another one, whose end tells more.
+/// A rank has called `MPI_Abort`. It may have done so because it has lost another rank, whose end is the real reason.
 struct Abort {
-    /// What to say.
+    /// The message.
     message: String,
     status: u8,
-    /// When to believe it, whoever may be on the way out.
+    /// When it counts, even if other ranks are ending.
     believe_at: Instant,
 }
 
@@ -152,7 +152,7 @@ pub struct Job {
     server: Server,
     ranks: Vec<Rank>,
     by_pid: HashMap<Pid, usize>,
-    /// All that were seen, for what they leave.
+    /// All processes that were seen, to remove the files that they leave.
     processes: Processes,
     running: usize,
     /// One sink, or two: of standard output and standard error.
@@ -160,7 +160,7 @@ pub struct Job {
     /// Whether a sink waits until it can be written; its streams are not read while it is full.
     sink_waits: Vec<bool>,
     sink_full: Vec<bool>,
-    /// When to hand on the beginning of a line.
+    /// When to forward the beginning of a line.
     partials: VecDeque<(Instant, usize, usize)>,
     terminal: Option<Terminal>,
     ending: Ending,
@@ -178,7 +178,7 @@ pub struct Job {
     /// When to stop waiting for orphans and output; set at the last rank's end.
     last_wait: Option<Instant>,
     verbose: bool,
-    /// Where each rank is bound is told.
+    /// Whether to print where each rank is bound.
     picture: Option<Picture>,
 }
 
@@ -333,7 +333,7 @@ impl Job {
         self.after_exit();
     }
 
-    /// Says where a rank is bound, if that was asked for: where it really is, not where it should be.
+    /// Prints where a rank is bound, if that was asked for: where it really is, not where it should be.
     fn report_binding(&mut self, rank: usize, pid: Pid, meant: Option<&CpuSet>) {
         if let Some(picture) = &self.picture {
             let meant = meant.map(Processors::from);

@@ -107,14 +107,14 @@ impl Job {
                 let words = message.replace(char::is_control, " ");
                 let who = self.describe(rank);
                 let call = format!("MPI_Abort with code {code}");
-                // The words of the call itself, or of an error that ended the rank.
+                // The message of the call itself, or of an error that ended the rank.
                 let message = match words.strip_prefix(&call) {
                     _ if words.is_empty() => format!("{who} called {call}; ending the job"),
                     Some(place) => format!("{who} called {call}{place}; ending the job"),
                     None => format!("{who}: {words}; ending the job"),
                 };
                 self.ranks[rank].aborts = true;
-                // It counts when all else that has happened by now has been looked at.
+                // It counts when all other events until now have been handled.
                 self.abort.get_or_insert(Abort {
                     message,
                     status: abort_status(code),

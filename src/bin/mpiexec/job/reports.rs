@@ -1,4 +1,4 @@
-//! What ranks wait for, told before the time limit or a signal ends the job.
+//! Reports of what ranks wait for, printed before the time limit or a signal ends the job.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,11 +9,11 @@ use super::{Ending, GRACE, Job};
 use crate::outcome::{STATUS_TIMEOUT, rank_list};
 use crate::server::{Effect, Phase};
 
-/// For how long ranks may say what they wait for. One that computes does not hear the question.
+/// How long ranks may take to report what they wait for. One that computes does not receive the question.
 const TIME: Duration = Duration::from_millis(500);
-/// The most lines that are told of what ranks wait for.
+/// The most lines that are printed.
 const LINES_MAX: usize = 24;
-/// The most lines that one rank may say.
+/// The most lines of one rank.
 const LINES_OF_RANK: usize = 8;
 
 /// Why the job is about to end.
@@ -29,7 +29,7 @@ pub enum Reason {
 pub struct Asked {
     reason: Reason,
     until: Instant,
-    /// What each of them said.
+    /// The report of each of them.
     reports: Vec<Option<String>>,
 }
 
@@ -41,7 +41,7 @@ impl Asked {
 }
 
 impl Job {
-    /// Asks every rank that is in MPI what it waits for; the job ends when all have said it, or a while later.
+    /// Asks every rank that is in MPI what it waits for; the job ends when all have answered, or after a time limit.
     pub(super) fn ask_for_reports(&mut self, reason: Reason) {
         let now = Instant::now();
         self.asked = Some(Asked {
@@ -93,7 +93,7 @@ impl Job {
                     rank_list(&running),
                     if running.len() == 1 { "was" } else { "were" },
                 );
-                // This status says more than that of a rank before.
+                // This status is more exact than that of an earlier rank.
                 self.status = Some(STATUS_TIMEOUT);
                 self.fail(message, STATUS_TIMEOUT);
             }
@@ -119,7 +119,7 @@ impl Job {
     }
 }
 
-/// The reports, those that are alike together; each line with a line feed before it.
+/// The reports, equal ones together; each line with a line feed before it.
 fn lines(reports: &[Option<String>], silent: &[usize]) -> String {
     let mut alike: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (rank, report) in reports.iter().enumerate() {

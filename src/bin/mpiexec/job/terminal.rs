@@ -11,7 +11,7 @@ use nix::unistd::{getpgrp, tcgetpgrp};
 
 use super::{Job, Source};
 
-/// How often to look whether a launcher in the background came to the foreground: a shell's `fg` tells only a stopped one.
+/// How often to check whether a launcher in the background came to the foreground: a shell's `fg` notifies only a stopped one.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// The launcher's standard input.
@@ -20,7 +20,7 @@ pub struct Terminal {
     into: Option<OwnedFd>,
     bytes: VecDeque<u8>,
     watched: bool,
-    /// When to look whether it can be read.
+    /// When to check whether it can be read.
     look_at: Option<Instant>,
     ended: bool,
 }

@@ -1,7 +1,10 @@
 //! IEEE binary128 in software: Fortran's `REAL*16`, and C's `long double` on all targets but x86-64.
 //!
 //! Stable Rust has no such type, so LLVM's own arithmetic of constants (`rustc_apfloat`) is used: exact, then rounded to nearest, ties to
-//! even, on every target alike. `cases.tsv` has what gcc's `__float128` makes of the same operands.
+//! even, on every target alike. `cases.tsv` has the results of gcc's `__float128` for the same operands.
+//!
+//! What does not belong here: which operations there are and their loops (`kernels`, `location`), the x87's format (`longdouble`), and
+//! conversion to and from `external32` (`data::datatype`).
 
 use rustc_apfloat::Float;
 use rustc_apfloat::ieee::Quad;

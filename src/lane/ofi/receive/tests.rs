@@ -1,5 +1,5 @@
-//! Against a provider that does on demand what real ones do rarely: it ends messages in any order, gives buffers back with a
-//! message or by itself, and loses messages half way.
+//! Tests against a provider that does on demand what real ones do rarely: it ends messages in any order, releases buffers with a
+//! message or in a notification of its own, and loses incomplete messages.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ struct Half {
     buffer: PostedReceive,
     offset: usize,
     len: usize,
-    /// Its buffer is given back with it.
+    /// Its buffer is released with it.
     last: bool,
 }
 
@@ -29,11 +29,11 @@ struct Provider {
     /// How many were ever posted.
     postings: usize,
     halves: Vec<Half>,
-    /// Buffers of which the word that they are given back is still to come.
+    /// Buffers for which the notification of their release is still to come.
     owed: Vec<PostedReceive>,
     /// Buffers in which a message was lost, whose rest may still be written.
     haunted: Vec<PostedReceive>,
-    /// What it says to the next buffers; 0 when there is nothing here.
+    /// What it returns for the next buffers; 0 when there is nothing here.
     answers: VecDeque<isize>,
     /// What may never be.
     wrong: Vec<String>,
@@ -132,7 +132,7 @@ impl Pair {
         self.buffers.buffers.iter().map(|buffer| buffer.state).collect()
     }
 
-    /// A message has arrived whole; the word that its buffer is given back rides on it, or comes after it by itself.
+    /// A message has arrived whole; the notification that its buffer is released comes with it, or later by itself.
     fn end(&mut self, at: usize, by_itself: bool) {
         let half = self.provider.borrow_mut().halves.remove(at);
         self.number = self.number.wrapping_add(1);
@@ -153,7 +153,7 @@ impl Pair {
         if half.last && by_itself && half.buffer.takes == Takes::Many {
             self.provider.borrow_mut().owed.push(half.buffer);
         }
-        // The word comes by itself when all messages of the buffer have ended.
+        // The notification comes by itself when all messages of the buffer have ended.
         let of_it = |other: PostedReceive| other.base == half.buffer.base;
         let mut provider = self.provider.borrow_mut();
         if provider.halves.iter().any(|half| of_it(half.buffer))
@@ -176,7 +176,7 @@ impl Pair {
         }
     }
 
-    /// A message is lost. `told`: with the word that its buffer is given back, where it was the last.
+    /// A message is lost. `told`: with the notification that its buffer is released, where it was the last.
     fn lose(&mut self, at: usize, told: bool) {
         let half = self.provider.borrow_mut().halves.remove(at);
         let index = self.buffers.index(half.buffer.context).unwrap();
@@ -238,7 +238,7 @@ fn a_word_by_itself_gives_a_buffer_back_at_once() {
 #[test]
 fn a_message_in_a_later_buffer_tells_that_those_before_are_full() {
     let mut pair = Pair::new(3);
-    // Halves of messages hold all of the first two buffers, and nobody says so.
+    // Incomplete messages hold all of the first two buffers, and libfabric does not report it.
     for _ in 0..9 {
         pair.begin(MESSAGE);
     }
@@ -326,7 +326,7 @@ fn the_last_message_of_a_buffer_in_which_one_was_lost_does_not_free_it() {
         pair.begin(MESSAGE);
     }
     pair.lose(0, false);
-    // Whether the rest of what was lost still comes, nobody knows: the buffer is short of its bytes.
+    // It is not known whether the rest of the lost message still comes: the buffer is short of its bytes.
     pair.end(2, false);
     pair.end(0, false);
     pair.end(0, false);

@@ -1,21 +1,21 @@
-//! Where the ranks are, if the launcher's mapping can't be read: each tells the others which machine it is on, by the launcher's
-//! keys. It takes a request for each rank of the job, so a mapping is better.
+//! Which rank is on which machine, if the launcher's mapping can't be read: each rank publishes its machine through the
+//! launcher's keys. This takes a request for each rank of the job, so a mapping is better.
 
 use super::Pmi1;
 use crate::base::error::Result;
 use crate::system::locality::Layout;
 use crate::system::shared_memory::Machine;
 
-/// The key of what a rank says.
+/// The key of a rank's machine.
 fn key(rank: u32) -> String {
     format!("weft-machine-{rank}")
 }
 
-/// What a rank says where it can't tell.
+/// The value of a rank that does not know its machine.
 const UNKNOWN: &str = "unknown";
 
 impl Pmi1 {
-    /// Tells the others where this process is, and hears it of them. All ranks do so, or none, as they all read the same mapping.
+    /// Publishes this process's machine, and reads that of the others. All ranks do so, or none, as they all read the same mapping.
     pub(super) fn exchange_machines(&mut self) -> Result<Layout> {
         let here = match Machine::here() {
             Ok(machine) => format!("{:x}-{:x}", machine.boot, machine.pids),

@@ -1,7 +1,7 @@
 //! Lines of PMI-1: `cmd=NAME key=value …`, ended by a line feed. Client and server share this.
 //!
-//! A line comes from another process and is input: what is too long, not text, or has no `=` is an error and never
-//! a panic. Values contain no blanks; what may contain them travels in hexadecimal ([`to_hex`]).
+//! A line comes from another process and is untrusted input: a line that is too long, not text, or without `=` is an
+//! error and never a panic. Values contain no spaces; those that may contain them are sent in hexadecimal ([`to_hex`]).
 
 use crate::base::error::{Error, Result};
 use crate::err;
@@ -21,7 +21,7 @@ impl Message {
         if line.len() > LINE_BYTES_MAX {
             return Err(err!(
                 Other,
-                "a PMI line has {} bytes: at most {LINE_BYTES_MAX} expected",
+                "a PMI line has {} bytes: at most {LINE_BYTES_MAX} are expected",
                 line.len()
             ));
         }
@@ -44,12 +44,12 @@ impl Message {
         }
     }
 
-    /// What the line asks for or answers.
+    /// The command that the line requests or answers.
     pub fn command(&self) -> &str {
         self.fields.first().map_or("", |(_, value)| value.as_str())
     }
 
-    /// Whether the line opens a command of several lines (`mcmd=`).
+    /// Whether the line begins a command of several lines (`mcmd=`).
     pub fn is_multiline(&self) -> bool {
         self.fields.first().is_some_and(|(key, _)| key == "mcmd")
     }
@@ -74,20 +74,20 @@ impl Message {
         self.find("rc").map_or(Ok(0), |_| self.number("rc"))
     }
 
-    /// The value of `key` as a number; an error that names it if it is missing or no such number.
+    /// The value of `key` as a number; an error that names it if it is missing or not such a number.
     pub fn number<T: std::str::FromStr>(&self, key: &str) -> Result<T> {
         let text = self.get(key)?;
         text.parse().map_err(|_| {
             err!(
                 Other,
-                "the PMI command '{}' has {key}={text}: a number expected",
+                "the PMI command '{}' has {key}={text}: a number is expected",
                 self.command()
             )
         })
     }
 }
 
-/// Whether `text` can stand as a key or a value in a line.
+/// Whether `text` can be a key or a value in a line.
 pub fn is_word(text: &str) -> bool {
     !text.chars().any(|c| c.is_control() || c.is_ascii_whitespace())
 }
@@ -96,7 +96,7 @@ pub fn is_word(text: &str) -> bool {
 #[derive(Default, Debug)]
 pub struct Lines {
     bytes: Vec<u8>,
-    /// Up to here `bytes` was searched for a line feed.
+    /// How far `bytes` was searched for a line feed.
     searched: usize,
 }
 
@@ -199,7 +199,7 @@ mod tests {
         }
     }
 
-    /// A command of so many bytes, good but for that.
+    /// A command of that many bytes, good but for that.
     fn command_of(bytes: usize) -> Vec<u8> {
         let mut line = b"cmd=".to_vec();
         line.resize(bytes, b'x');

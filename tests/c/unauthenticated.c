@@ -4,7 +4,7 @@
  *     ready RANK
  *
  * They wait for a file `go` before the first message, then rank 0 prints `traffic`, and they go on until there is a
- * file `stop`. tests/programs/unauthenticated.rs is the intruder. */
+ * file `stop`. tests/programs/unauthenticated.rs is the unauthenticated sender. */
 #include "check.h"
 
 #include <dirent.h>
@@ -66,7 +66,7 @@ static void exchange(uint32_t round)
         fill(out, (size_t)bytes, (uint32_t)me + round * 10);
         MPI_Sendrecv(out, bytes, MPI_BYTE, to, 3, in, MOST, MPI_BYTE, from, 3, MPI_COMM_WORLD, &status);
         STATUS(status, from, 3, bytes);
-        FILLED(in, (size_t)bytes, (uint32_t)from + round * 10, "a message between friends");
+        FILLED(in, (size_t)bytes, (uint32_t)from + round * 10, "a message between ranks");
     }
 }
 
@@ -92,5 +92,5 @@ int main(int argc, char **argv)
     }
     for (int more = 0; more < 20; more++)
         exchange(round++);
-    return end("intruder");
+    return end("unauthenticated");
 }

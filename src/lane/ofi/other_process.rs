@@ -1,9 +1,9 @@
 //! For tests: a lane in a process of its own, which may have another libfabric than this one. `shm` of libfabric 2.x can't talk
 //! within one process (2.5 crashes in `fi_cq_read` when two endpoints of a process exchange a message above 192 bytes), so there
-//! each of the two lanes of a conformance test is in another one.
+//! each of the two lanes of a conformance test is in a process of its own.
 //!
-//! Each call of [`Lane`] is a request over a socket, and its answer. The other process is this test program once more, which
-//! runs nothing but [`serve`]; it ends when its socket does.
+//! Each call of [`Lane`] is a request over a socket, and its answer. The other process runs the same test program, which
+//! runs only [`serve`]; it ends when its socket is closed.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -20,14 +20,14 @@ use crate::lane::conformance::{self, Log};
 /// How long the other process may take for an answer, and to close its lane.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 
-/// Says to [`serve`] over which provider.
+/// Names the provider for [`serve`].
 const PROVIDER: &str = "WEFT_TEST_LANE_PROVIDER";
 
 #[test]
 #[ignore = "is what the processes of other tests run"]
 fn serve() {
     let provider = std::env::var(PROVIDER).expect("another test starts this one");
-    // SAFETY: standard input is the socket that `Apart::open` gave this process, and nobody else here uses it.
+    // SAFETY: standard input is the socket that `OtherProcess::open` gave this process, and nobody else here uses it.
     let mut socket = UnixStream::from(unsafe { OwnedFd::from_raw_fd(0) });
     let settings = Settings::read(|name| (name == "WEFT_PROVIDER").then(|| provider.clone())).unwrap();
     let lane = OfiLane::open(&settings, true, false, &Ledger::default()).unwrap();
@@ -43,14 +43,14 @@ fn serve() {
     }
 }
 
-/// What can be asked for.
+/// The kinds of requests.
 const ABOUT: u64 = 0;
 const CONNECT: u64 = 1;
 const SEND: u64 = 2;
 const SEND_PACKED: u64 = 3;
 const POLL: u64 = 4;
-const EXPOSE: u64 = 5;
-const WITHDRAW: u64 = 6;
+const REGISTER: u64 = 5;
+const DEREGISTER: u64 = 6;
 const READ: u64 = 7;
 const COUNT_ALL: u64 = 8;
 
@@ -58,7 +58,7 @@ const COUNT_ALL: u64 = 8;
 struct Served {
     lane: OfiLane,
     log: Log,
-    /// What was sent from where it is, and what is registered: kept to the end.
+    /// Payloads that were sent in place, and registered memory: kept to the end.
     memory: Vec<Vec<u8>>,
     /// By token, of reads.
     targets: HashMap<u64, Vec<Vec<u8>>>,
@@ -90,7 +90,7 @@ impl Served {
                 let (peer, header, token) = (request.peer(), request.bytes(), request.number());
                 let payload = request.bytes().to_vec();
                 // SAFETY: a payload that is not copied is kept, and the lane closed before it.
-                let sent = unsafe { self.lane.send(peer, header, &payload, token) };
+                let sent = unsafe { self.lane.send(peer, header, Piece::of(&payload), token) };
                 if sent == Ok(Sent::Pending) {
                     self.memory.push(payload);
                 }
@@ -102,15 +102,15 @@ impl Served {
                 answer.sent(self.lane.send_packed(peer, header, payload.len(), fill));
             }
             POLL => self.poll(&mut answer),
-            EXPOSE => {
+            REGISTER => {
                 self.memory.push(request.bytes().to_vec());
-                let registered = self.memory.last().expect("it was pipelined a line ago");
+                let registered = self.memory.last().expect("it was added a line ago");
                 // SAFETY: the memory is kept, and the lane closed before it.
                 let (region, key) = unsafe { self.lane.register(&[Piece::of(registered)]) }.unwrap();
                 answer.number(region.0);
                 answer.bytes(&key.0);
             }
-            WITHDRAW => self.lane.deregister(Region(request.number())),
+            DEREGISTER => self.lane.deregister(Region(request.number())),
             READ => {
                 let (peer, key) = (request.peer(), RemoteKey(request.bytes().to_vec()));
                 let (offset, token) = (request.number(), request.number());
@@ -162,12 +162,12 @@ impl Served {
 }
 
 /// A lane in another process.
-struct Apart {
+struct OtherProcess {
     process: Child,
     socket: UnixStream,
     name: String,
     address: Vec<u8>,
-    /// Of its libfabric, the first number.
+    /// The major version of its libfabric.
     version: u64,
     limits: Limits,
     drained: bool,
@@ -175,23 +175,25 @@ struct Apart {
     targets: HashMap<u64, Vec<Piece>>,
 }
 
-// SAFETY: the pieces are the test's, of no thread in particular.
-unsafe impl Send for Apart {}
-
-impl Apart {
-    /// Over a provider of the libfabric in a folder, or of the one that this process would load.
-    fn open(provider: &str, library: Option<&Path>) -> Apart {
+impl OtherProcess {
+    /// Opens one over a provider of the libfabric in a folder, or of the one that this process would load.
+    fn open(provider: &str, library: Option<&Path>) -> OtherProcess {
         let (socket, theirs) = UnixStream::pair().unwrap();
         socket.set_read_timeout(Some(ANSWER_MAX)).unwrap();
         let process = Command::new(std::env::current_exe().unwrap())
             .envs(library.map(|folder| ("LD_LIBRARY_PATH", folder)))
-            .args(["--exact", "--ignored", "--nocapture", "lane::ofi::apart::serve"])
+            .args([
+                "--exact",
+                "--ignored",
+                "--nocapture",
+                "lane::ofi::other_process::serve",
+            ])
             .env(PROVIDER, provider)
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let mut apart = Apart {
+        let mut other = OtherProcess {
             process,
             socket,
             name: String::new(),
@@ -201,16 +203,16 @@ impl Apart {
             drained: true,
             targets: HashMap::new(),
         };
-        apart.ask(ABOUT, |_| {}, |_, _| ());
-        apart
+        other.ask(ABOUT, |_| {}, |_, _| ());
+        other
     }
 
-    /// Asks for something, and has `read` understand the answer.
+    /// Sends a request; `read` reads the answer.
     fn ask<T>(
         &mut self,
         what: u64,
         say: impl FnOnce(&mut Answer),
-        read: impl FnOnce(&mut Apart, &mut Words<'_>) -> T,
+        read: impl FnOnce(&mut OtherProcess, &mut Words<'_>) -> T,
     ) -> T {
         let mut request = Answer::default();
         request.number(what);
@@ -248,7 +250,7 @@ impl Apart {
     }
 }
 
-impl Drop for Apart {
+impl Drop for OtherProcess {
     fn drop(&mut self) {
         let _ = self.socket.shutdown(std::net::Shutdown::Both);
         let start = Instant::now();
@@ -275,7 +277,7 @@ fn scatter(mut bytes: &[u8], pieces: &[Piece]) {
     }
 }
 
-impl Lane for Apart {
+impl Lane for OtherProcess {
     fn name(&self) -> String {
         self.name.clone()
     }
@@ -296,12 +298,14 @@ impl Lane for Apart {
         self.ask(CONNECT, say, |_, words| words.result())
     }
 
-    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: &[u8], token: u64) -> Result<Sent> {
+    unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: Piece, token: u64) -> Result<Sent> {
+        // SAFETY: the caller says that the payload is readable.
+        let payload = unsafe { payload.bytes() }.to_vec();
         let say = |request: &mut Answer| {
             request.number(peer.number().into());
             request.bytes(header);
             request.number(token);
-            request.bytes(payload);
+            request.bytes(&payload);
         };
         self.ask(SEND, say, |_, words| words.sent())
     }
@@ -327,14 +331,14 @@ impl Lane for Apart {
         self.ask(
             POLL,
             |_| {},
-            |apart, words| {
+            |other, words| {
                 let any = words.number() != 0;
                 for _ in 0..words.number() {
                     sink.message(words.bytes());
                 }
                 for _ in 0..words.number() {
                     let (token, bytes) = (words.number(), words.bytes());
-                    if let Some(targets) = apart.targets.remove(&token) {
+                    if let Some(targets) = other.targets.remove(&token) {
                         scatter(bytes, &targets);
                     }
                     sink.completed(token, words.result());
@@ -349,19 +353,19 @@ impl Lane for Apart {
     }
 
     unsafe fn register(&mut self, pieces: &[Piece]) -> Result<(Region, RemoteKey)> {
-        let &[Piece { address, len }] = pieces else {
+        let &[piece] = pieces else {
             return Err(err!(Intern, "one piece at a time"));
         };
         // SAFETY: the caller keeps it valid; the other process gets a copy.
-        let bytes = unsafe { std::slice::from_raw_parts(address, len) };
-        let read = |_: &mut Apart, words: &mut Words<'_>| {
+        let bytes = unsafe { piece.bytes() }.to_vec();
+        let read = |_: &mut OtherProcess, words: &mut Words<'_>| {
             (Region(words.number()), RemoteKey(words.bytes().to_vec()))
         };
-        Ok(self.ask(EXPOSE, |request| request.bytes(bytes), read))
+        Ok(self.ask(REGISTER, |request| request.bytes(&bytes), read))
     }
 
     fn deregister(&mut self, region: Region) {
-        self.ask(WITHDRAW, |request| request.number(region.0), |_, _| ());
+        self.ask(DEREGISTER, |request| request.number(region.0), |_, _| ());
     }
 
     unsafe fn read(
@@ -382,11 +386,11 @@ impl Lane for Apart {
                 request.number(piece.len as u64);
             }
         };
-        self.ask(READ, say, |apart, words| {
+        self.ask(READ, say, |other, words| {
             let sent = words.sent()?;
             match sent {
                 Sent::Done => scatter(words.bytes(), into),
-                Sent::Pending => drop(apart.targets.insert(token, into.to_vec())),
+                Sent::Pending => drop(other.targets.insert(token, into.to_vec())),
                 Sent::Again => {}
             }
             Ok(sent)
@@ -410,7 +414,7 @@ impl Lane for Apart {
     }
 }
 
-/// A request or an answer, being written: numbers, and bytes with their number in front.
+/// A request or an answer, being written: numbers, and bytes after their number.
 #[derive(Default)]
 struct Answer(Vec<u8>);
 
@@ -501,13 +505,13 @@ fn receive(socket: &mut UnixStream) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// On the libfabric 2.x of the MPICH in the folder `WEFT_TEST_PEERS`, if that is said.
+/// Over the libfabric 2.x of the MPICH in the folder `WEFT_TEST_PEERS`, if that is set.
 #[test]
 fn shm_conforms_across_processes() {
     let peers = std::env::var_os("WEFT_TEST_PEERS").filter(|path| !path.is_empty());
     let library = peers.map(|path| Path::new(&path).join("lib/mpich"));
     let open = || {
-        let lane = Apart::open("shm", library.as_deref());
+        let lane = OtherProcess::open("shm", library.as_deref());
         assert!(
             library.is_none() || lane.version >= 2,
             "{library:?}: {}",

@@ -1,6 +1,7 @@
-//! An endpoint that stands in for those of providers whose hardware or library is not here, as far as `FI_OPT_MIN_MULTI_RECV` goes.
-//! It does what their sources say: prov/util/src/util_srx.c (`util_adjust_multi_recv`), prov/shm/src/smr_ep.c,
-//! prov/efa/src/rdm/efa_rdm_ep_fiops.c, prov/sm2/src/sm2_ep.c, before and after libfabric's pull request 10618.
+//! An endpoint that simulates those of providers whose hardware or library is not here, as far as `FI_OPT_MIN_MULTI_RECV`
+//! is concerned. It behaves as their sources do: prov/util/src/util_srx.c (`util_adjust_multi_recv`),
+//! prov/shm/src/smr_ep.c, prov/efa/src/rdm/efa_rdm_ep_fiops.c, prov/sm2/src/sm2_ep.c, before and after libfabric's pull
+//! request 10618.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -12,9 +13,9 @@ use crate::system::fabric::{AddressVector, CompletionQueue, Domain, Fabric};
 /// What a provider does with the option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Provider {
-    /// Keeps it where each message looks.
+    /// Stores it where it is read for each message.
     AnyTime,
-    /// Writes it into the receive queue, which there is only once the endpoint is enabled.
+    /// Writes it into the receive queue, which exists only once the endpoint is enabled.
     IntoQueue,
     /// Keeps it for making the receive queue, when the endpoint is enabled.
     ForQueue,
@@ -22,15 +23,15 @@ enum Provider {
 
 #[repr(C)]
 struct StandIn {
-    /// What libfabric's calls see. It comes first, so that its address is the whole's.
+    /// The part that libfabric's calls use. It comes first, so that its address is that of the whole.
     ep: sys::fid_ep,
     fid_ops: sys::fi_ops,
     ep_ops: sys::fi_ops_ep,
     msg_ops: sys::fi_ops_msg,
     provider: Provider,
-    /// What the endpoint was told.
+    /// The value that was set.
     told: usize,
-    /// What the receive queue goes by, once there is one.
+    /// The value that the receive queue uses, once there is one.
     in_force: Option<usize>,
     /// Whether a null pointer was followed.
     crashed: bool,
@@ -114,7 +115,7 @@ unsafe extern "C" fn receive(ep: *mut sys::fid_ep, message: *const sys::fi_msg, 
     0
 }
 
-/// What these providers take where they are told nothing: `shm` 4 KiB, `efa` 8.8 KB or so.
+/// What these providers use where nothing is set: `shm` 4 KiB, `efa` 8.8 KB or so.
 const DEFAULT: usize = 4096;
 
 thread_local! {
@@ -160,7 +161,7 @@ unsafe extern "C" fn endpoint(
     0
 }
 
-/// Whether all messages of mixed lengths find room in their buffers, as `when` says it; `None`: the provider crashed.
+/// Whether all messages of mixed lengths find room in their buffers, if the option is set at `when`; `None`: the provider crashed.
 fn all_find_room(provider: Provider, when: When, message: usize) -> Option<bool> {
     NEXT.set(provider);
     // Fabric, domain, queue and addresses are real ones.

@@ -1,4 +1,4 @@
-//! An endpoint whose posted receives go to a test, and not to libfabric: for what no provider does on demand.
+//! An endpoint whose posted receives go to a test, and not to libfabric: for cases that no provider produces on demand.
 
 use std::cell::RefCell;
 
@@ -15,7 +15,7 @@ pub(crate) struct PostedReceive {
     pub context: *mut c_void,
 }
 
-/// What a test says to a posted buffer: 0, or minus an error number as libfabric has it.
+/// What a test returns for a posted buffer: 0, or a negative error number, as libfabric does.
 type Hook = Box<dyn FnMut(PostedReceive) -> isize>;
 
 thread_local! {
@@ -38,7 +38,7 @@ unsafe extern "C" fn receive(_: *mut sys::fid_ep, message: *const sys::fi_msg, f
     HOOK.with_borrow_mut(|hook| hook.as_mut().expect("a hook on this thread")(posted))
 }
 
-/// An endpoint of a real provider. What this thread posts to it for receiving goes to `hook`.
+/// An endpoint of a real provider. Receive buffers that this thread posts to it go to `hook`.
 pub(crate) fn endpoint(hook: impl FnMut(PostedReceive) -> isize + 'static) -> (Rc<Endpoint>, Rc<Domain>) {
     let asked = Query {
         provider: Some("sockets"),

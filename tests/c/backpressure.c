@@ -1,4 +1,4 @@
-/* Far more than a receiver may keep (WEFT_UNEXPECTED_MAX) is sent to it before it receives any of it: it keeps only so
+/* Far more than a receiver may keep (WEFT_UNEXPECTED_MAX) is sent to it before it receives any of it: it keeps only that
  * much, the rest stays with the senders, and all of it arrives in order. The senders' empty message comes last, so once it is there
  * all else has come that will. */
 #include "check.h"
@@ -57,5 +57,5 @@ int main(int argc, char **argv)
         free(requests);
         free(all);
     }
-    return end("pressed");
+    return end("backpressure");
 }

@@ -1,8 +1,9 @@
-//! Send and receive buffers that overlap, which no collective operation allows (`MPI_IN_PLACE` says that one buffer serves for both).
+//! Send and receive buffers that overlap, which no collective operation allows (with `MPI_IN_PLACE` one buffer is used
+//! for both).
 //!
-//! A process sees that of its own two buffers only. Were it to return at once, the others, who know nothing of it, would wait for its
-//! messages. So it takes part with a copy of what it sends, everybody's result is the right one, and its own call or request ends with
-//! `MPI_ERR_BUFFER`.
+//! A process sees this only for its own two buffers. If it returned at once, the others, which know nothing of it, would
+//! wait for its messages. So it takes part with a copy of what it sends: every process gets the right result, and its own
+//! call or request ends with `MPI_ERR_BUFFER`.
 
 use std::sync::Arc;
 
@@ -14,14 +15,14 @@ use crate::data::memory::Memory;
 use crate::data::pieces::Piece;
 use crate::err;
 
-/// Of a block that is not one run of bytes, so many runs at most are looked at: a type that leaves out what another one holds, as the
-/// columns of a matrix do, is told from one that does not by the first of them.
+/// For a block that is not one run of bytes, at most this many runs are checked: the first of them show whether a type
+/// covers the gaps of another one or leaves them free, as the columns of a matrix do.
 const RUNS: usize = 64;
 
 /// The copy that is sent instead, and the error at the end.
 pub struct Refused {
     error: Error,
-    /// What is short lies in it, so it must not move.
+    /// Short copies are stored in it, so it must not move.
     _copy: Box<Scratch>,
 }
 
@@ -35,9 +36,9 @@ pub fn refuse(refused: Option<Refused>, result: Result<()>) -> Result<()> {
 
 /// A buffer of some blocks.
 pub trait Blocked: Sized {
-    /// All of it, in as few pieces as it has.
+    /// All of its memory, in as few pieces as possible.
     fn each(&self, see: &mut dyn FnMut(Memory));
-    /// The same bytes, one behind another from an address on.
+    /// The same bytes, stored consecutively from an address on.
     fn packed(&self, at: Address) -> Self;
 }
 
@@ -93,7 +94,7 @@ impl Blocked for WBuffer {
     }
 }
 
-/// Where blocks of so many bytes begin that lie one behind another.
+/// Where consecutive blocks of these lengths begin.
 fn starts(lengths: &[u64]) -> Arc<[i64]> {
     let mut end = 0;
     let start = |&length: &u64| {
@@ -104,7 +105,7 @@ fn starts(lengths: &[u64]) -> Arc<[i64]> {
     lengths.iter().map(start).collect()
 }
 
-/// What this process sends, apart from where it receives.
+/// What this process sends, made separate from where it receives: a copy if they overlap.
 ///
 /// # Errors
 /// `MPI_ERR_NO_MEM` where there is no memory for a copy.
@@ -186,11 +187,11 @@ fn refused(copy: Box<Scratch>) -> Refused {
 
 /// Whether two memories, each of several pieces, have a byte in common.
 fn overlap(one: impl Fn(&mut dyn FnMut(Memory)), other: impl Fn(&mut dyn FnMut(Memory))) -> bool {
-    let (a, b) = (hull(&one), hull(&other));
+    let (a, b) = (span_of(&one), span_of(&other));
     if a.end <= b.start || b.end <= a.start {
         return false;
     }
-    if a.flat && b.flat {
+    if a.contiguous && b.contiguous {
         return true;
     }
     let (a, b) = (runs(&one), runs(&other));
@@ -207,30 +208,31 @@ fn overlap(one: impl Fn(&mut dyn FnMut(Memory)), other: impl Fn(&mut dyn FnMut(M
     false
 }
 
-/// From the lowest byte to the highest; empty: there is none. `flat`: all between belong to it.
-struct Hull {
+/// From the lowest byte to the highest; empty: there is none. `contiguous`: all bytes between belong to it.
+struct Span {
     start: usize,
     end: usize,
-    flat: bool,
+    contiguous: bool,
 }
 
-fn hull(of: impl Fn(&mut dyn FnMut(Memory))) -> Hull {
-    let mut hull = Hull {
+fn span_of(of: impl Fn(&mut dyn FnMut(Memory))) -> Span {
+    let mut whole = Span {
         start: usize::MAX,
         end: 0,
-        flat: true,
+        contiguous: true,
     };
     let mut pieces = 0;
     of(&mut |memory| {
         let (start, end) = match &memory {
             _ if memory.is_empty() => return,
-            Memory::Contiguous { address, len } => (address.addr(), address.addr().saturating_add(*len)),
+            Memory::Contiguous(run) => (run.address.addr(), run.address.addr().saturating_add(run.len)),
             Memory::Typed {
                 address,
                 count,
                 datatype,
+                ..
             } => {
-                hull.flat = false;
+                whole.contiguous = false;
                 match span(datatype, *count) {
                     Some((low, len)) => {
                         let start = address.addr().wrapping_add_signed(low as isize);
@@ -242,14 +244,14 @@ fn hull(of: impl Fn(&mut dyn FnMut(Memory))) -> Hull {
             Memory::Part { .. } => return,
         };
         pieces += 1;
-        hull.start = hull.start.min(start);
-        hull.end = hull.end.max(end);
+        whole.start = whole.start.min(start);
+        whole.end = whole.end.max(end);
     });
-    hull.flat &= pieces <= 1;
-    hull
+    whole.contiguous &= pieces <= 1;
+    whole
 }
 
-/// The runs of bytes that hold the data, in ascending order and apart.
+/// The runs of bytes that hold the data, in ascending order and without overlap.
 fn runs(of: impl Fn(&mut dyn FnMut(Memory))) -> Vec<(usize, usize)> {
     let mut runs = Vec::new();
     of(&mut |memory| {
@@ -305,7 +307,7 @@ mod tests {
         }
     }
 
-    /// Columns of one matrix are apart, and so are blocks between blocks.
+    /// Columns of one matrix do not overlap, nor do blocks between blocks.
     #[test]
     fn what_lies_between_is_apart() {
         let column = Datatype::vector(4, 1, 3, Datatype::int64()).expect("valid");
@@ -315,7 +317,7 @@ mod tests {
         assert!(!overlaps(&second, &first));
         assert!(overlaps(&first, &at((1 << 16) + 24, 1, 1, &column)));
         assert!(overlaps(&first, &first));
-        // What is one run lies in a gap of the other.
+        // A single run lies in a gap of the other.
         let gap = at((1 << 16) + 8, 16, 1, Datatype::byte());
         assert!(!overlaps(&first, &gap) && !overlaps(&gap, &first));
         let gap = at((1 << 16) + 8, 17, 1, Datatype::byte());
