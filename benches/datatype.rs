@@ -47,7 +47,7 @@ impl Loops {
         let address = unsafe { libc::dlsym(self.0, c_name.as_ptr().cast::<c_char>()) };
         assert!(!address.is_null(), "there is no {name}");
         assert_eq!(size_of::<F>(), size_of::<*mut c_void>());
-        // SAFETY: the caller's promise.
+        // SAFETY: as long as a pointer, and the address of an `F`, as the caller says.
         unsafe { std::mem::transmute_copy(&address) }
     }
 }

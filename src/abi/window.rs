@@ -14,11 +14,10 @@ use crate::abi::communicator::{give_info, supported_memory_kinds};
 use crate::base::error::{Error, Result};
 use crate::err;
 use crate::objects::allocation::Allocation;
-use crate::objects::collective;
 use crate::objects::communicator::Communicator;
 use crate::objects::info::Info;
 use crate::objects::memory_kinds;
-use crate::objects::window::{Attached, Exposed, Part, SharedPart, Window};
+use crate::objects::window::{Attached, Exposed, Part, SharedPart, Users, Window};
 
 mpi! {
     /// Section 12.2.1.
@@ -27,9 +26,9 @@ mpi! {
         let part = || {
             let size = region(base, size)?;
             // SAFETY: the user keeps the memory of a window valid until it is freed (section 12.2.1).
-            let address = unsafe { collective::Address::new(base.cast()) };
+            let memory = unsafe { Users::new(base.cast(), size) };
             Ok(Part {
-                exposed: Exposed::Users(address, size),
+                exposed: Exposed::Users(memory),
                 disp_unit: unit(disp_unit)?,
                 asked: objects::optional_info(info)?,
             })

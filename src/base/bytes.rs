@@ -210,7 +210,7 @@ pub unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
 #[inline(always)]
 unsafe fn ends<T>(from: *const u8, to: *mut u8, len: usize) {
     let behind = len - size_of::<T>();
-    // SAFETY: the caller's runs are valid and do not overlap.
+    // SAFETY: each access lies within the caller's `len` bytes, and both are read before anything is written.
     unsafe {
         let first = from.cast::<T>().read_unaligned();
         let last = from.add(behind).cast::<T>().read_unaligned();
@@ -225,7 +225,7 @@ unsafe fn ends<T>(from: *const u8, to: *mut u8, len: usize) {
 /// `from` is valid for reading, and `to` for writing, `len` bytes.
 #[inline(always)]
 pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller's runs are valid and do not overlap.
+    // SAFETY: the caller's ranges are valid; both ways allow them to overlap.
     unsafe {
         if len <= SHORT {
             copy_short(from, to, len);
@@ -246,9 +246,9 @@ const LONG: usize = 2 << 10;
 /// undefined afterwards.
 #[inline(always)]
 pub unsafe fn copy_apart(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller's runs are valid and do not overlap.
+    // SAFETY: the caller's ranges are valid; both ways allow them to overlap.
     unsafe {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
         if len >= LONG {
             return copy_long(from, to, len);
         }
@@ -259,7 +259,8 @@ pub unsafe fn copy_apart(from: *const u8, to: *mut u8, len: usize) {
 /// The loop of the long copies: 64 bytes at each `at`, by this store, up to the first `at` that is not below `end`. It is
 /// in assembly, because the compiler would turn a simple loop into a call of `memcpy`, and, where it does not optimize,
 /// would turn intrinsics into a loop that is many times slower.
-#[cfg(target_arch = "x86_64")]
+/// Miri has no assembly.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 macro_rules! copy_lines {
     ($store:literal, $from:expr, $to:expr, $at:expr, $end:expr) => {
         std::arch::asm!(
@@ -292,7 +293,7 @@ macro_rules! copy_lines {
 ///
 /// # Safety
 /// As for that function, with `len` no less than a line of 64 bytes.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(never)]
 unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) {
     let last = len - 64;
@@ -316,11 +317,11 @@ unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) {
 /// `from` is valid for reading, and `to`, a multiple of 16, for writing, `len` bytes. The ranges do not overlap.
 pub unsafe fn copy_streaming(from: *const u8, to: *mut u8, len: usize) {
     debug_assert!((to as usize).is_multiple_of(16));
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     let streamed = len & !63;
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let streamed = 0;
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     if streamed > 0 {
         // SAFETY: reads and writes 64 bytes at each multiple of 64 below `streamed`, so no more than `len` bytes of either; `to` is
         // aligned as `movntps` wants it; every x86-64 has these instructions. Streaming stores are not ordered by what orders

@@ -2,7 +2,7 @@
 //! peer or the transport can wake it.
 
 use std::future::Future;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -205,7 +205,7 @@ impl Instance {
                     let launcher = self
                         .bootstrap
                         .try_lock()
-                        .and_then(|bootstrap| bootstrap.descriptor());
+                        .and_then(|bootstrap| Some(bootstrap.descriptor()?.as_raw_fd()));
                     descriptors.extend(launcher);
                     let longest = if by_clock { NAP_MAX } else { self.policy.sleep };
                     let nap = match idle.naps {

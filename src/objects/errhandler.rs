@@ -19,14 +19,34 @@ pub enum Errhandler {
 
 /// A function of the user's. It lives as long as a handle or an object uses it.
 pub struct UserHandler {
-    /// The function's address, which the bindings know how to call.
-    pub function: usize,
+    function: usize,
     /// The kind of object for which it was made.
     pub object: Object,
     /// The binding's handle, while the user holds references to it.
     pub handle: AtomicUsize,
     /// How many references the user holds.
     pub references: AtomicU32,
+}
+
+impl UserHandler {
+    /// For objects of a kind.
+    ///
+    /// # Safety
+    /// `function` is the address of an error handler function of the user's for such objects (MPI 5.0 section 9.3), in the form that the
+    /// binding calls. As long as the result exists, it may be called from any thread, with the handle of such an object and a code.
+    pub unsafe fn new(function: usize, object: Object) -> UserHandler {
+        UserHandler {
+            function,
+            object,
+            handle: AtomicUsize::new(0),
+            references: AtomicU32::new(0),
+        }
+    }
+
+    /// The function's address, which the bindings know how to call.
+    pub fn function(&self) -> usize {
+        self.function
+    }
 }
 
 /// Kinds of objects that have error handlers.

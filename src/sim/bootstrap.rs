@@ -1,6 +1,6 @@
 //! A launcher whose answers come late, and which may end when the process has told it that it may exit.
 
-use std::os::fd::RawFd;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -170,7 +170,7 @@ impl Bootstrap for Launcher {
         Ok(self.cards.of(peer.rank).expect("all have published"))
     }
 
-    fn descriptor(&self) -> Option<RawFd> {
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 

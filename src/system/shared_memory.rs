@@ -110,7 +110,7 @@ pub struct Map {
 // SAFETY: the memory is shared between processes, and so also between threads; all accesses follow
 // rules of their own.
 unsafe impl Send for Map {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Map {}
 
 impl Map {
@@ -146,12 +146,17 @@ impl Map {
         self.base
     }
 
+    /// Whether `bytes` from an offset on, which may be any number, are within the mapping.
+    pub fn has(&self, at: usize, bytes: usize) -> bool {
+        at.checked_add(bytes).is_some_and(|end| end <= self.len)
+    }
+
     /// The four bytes at an offset that is a multiple of four.
     ///
     /// # Panics
     /// If it is not, or they are not within the mapping.
     pub fn u32(&self, at: usize) -> &AtomicU32 {
-        assert!(at.is_multiple_of(4) && at + 4 <= self.len);
+        assert!(at.is_multiple_of(4) && self.has(at, 4), "within the mapping");
         // SAFETY: aligned (pages are, and `at` is), within the mapping, which lives as long as `self`, and accessed as an
         // atomic by all.
         unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(at).cast()) }
@@ -162,7 +167,7 @@ impl Map {
     /// # Panics
     /// If it is not, or they are not within the mapping.
     pub fn u64(&self, at: usize) -> &AtomicU64 {
-        assert!(at.is_multiple_of(8) && at + 8 <= self.len);
+        assert!(at.is_multiple_of(8) && self.has(at, 8), "within the mapping");
         // SAFETY: as in `u32`.
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(at).cast()) }
     }
@@ -202,6 +207,22 @@ mod tests {
         assert_eq!(other.u64(8).load(Ordering::Relaxed), 77);
         other.u32(4092).store(5, Ordering::Relaxed);
         assert_eq!(one.u32(8188).load(Ordering::Relaxed), 5);
+    }
+
+    /// An offset whose end is no number is not taken for a small one.
+    #[test]
+    fn what_is_outside_a_mapping_is_not_given_out() {
+        let file = file(4096).expect("a file");
+        let map = Map::new(&file, 0, 4096).expect("a mapping");
+        for at in [4096, 4094, usize::MAX - 3, usize::MAX - 7] {
+            let within = |look: &dyn Fn()| {
+                let panic =
+                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(look)).expect_err("outside");
+                *panic.downcast::<&str>().expect("this assertion's words")
+            };
+            assert_eq!(within(&|| _ = map.u32(at)), "within the mapping", "{at}");
+            assert_eq!(within(&|| _ = map.u64(at)), "within the mapping", "{at}");
+        }
     }
 
     #[test]

@@ -190,7 +190,7 @@ pub fn fi_allocinfo(library: &Library) -> *mut fi_info {
 /// The region is open.
 #[inline]
 pub unsafe fn fi_mr_desc(mr: *mut fid_mr) -> *mut c_void {
-    // SAFETY: the caller's contract.
+    // SAFETY: the region is open, as the caller says, so there is its struct.
     unsafe { (*mr).mem_desc }
 }
 
@@ -200,7 +200,7 @@ pub unsafe fn fi_mr_desc(mr: *mut fid_mr) -> *mut c_void {
 /// The region is open (and enabled, where `FI_MR_ENDPOINT` is asked for).
 #[inline]
 pub unsafe fn fi_mr_key(mr: *mut fid_mr) -> u64 {
-    // SAFETY: the caller's contract.
+    // SAFETY: the region is open, as the caller says, so there is its struct.
     unsafe { (*mr).key }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use weft::data::datatype::Datatype;
 use weft::data::op::{Lender, Op, UserFunction};
-use weft::objects::collective::{Address, Buffer};
+use weft::objects::collective::{Buffer, Operands, VBuffer};
 
 /// A 2 × 2 matrix.
 pub type Element = [u32; 4];
@@ -121,15 +121,32 @@ impl Area {
         }
     }
 
-    pub fn address(&mut self) -> Address {
-        let at = self.origin as usize;
-        // SAFETY: tests keep an area until the operation has ended.
-        unsafe { Address::new(self.bytes[at..].as_mut_ptr()) }
+    pub fn address(&mut self) -> *mut u8 {
+        self.bytes[self.origin as usize..].as_mut_ptr()
     }
 
     /// As an argument with this count.
     pub fn buffer(&mut self, count: u64) -> Buffer {
-        Buffer::new(self.address(), count, self.layout.datatype.clone())
+        self.blocks(count, 1)
+    }
+
+    /// As an argument with a block of this count for each of some ranks.
+    pub fn blocks(&mut self, count: u64, ranks: u32) -> Buffer {
+        // SAFETY: tests keep an area until the operation has ended, and ask for no more than it has.
+        unsafe { Buffer::new(self.address(), count, ranks, self.layout.datatype.clone()) }
+    }
+
+    /// As an argument with these counts and displacements.
+    pub fn uneven(&mut self, counts: &[u64], displs: &[i64]) -> VBuffer {
+        // SAFETY: as for `blocks`.
+        unsafe {
+            VBuffer::new(
+                self.address(),
+                counts.into(),
+                displs.into(),
+                self.layout.datatype.clone(),
+            )
+        }
     }
 
     /// Compares every byte.
@@ -145,6 +162,19 @@ impl Area {
             );
         }
     }
+}
+
+/// What a reduction is handed: `count` elements of `send`, or of `receive` in place, for a result of `result` elements.
+pub fn operands(
+    send: Option<&mut Area>,
+    receive: Option<&mut Area>,
+    (count, result): (u64, u64),
+    (layout, op): (&Layout, &Arc<Op>),
+) -> Operands {
+    let send = send.map(|area| area.address().cast_const());
+    let receive = receive.map(Area::address);
+    // SAFETY: tests keep an area until the operation has ended, and ask for no more than it has.
+    unsafe { Operands::new(send, receive, count, result, layout.datatype.clone(), op.clone()) }
 }
 
 /// Combines elements as a user's function, which is told the layout by the datatype's handle.
@@ -199,14 +229,12 @@ unsafe extern "C" fn combine_sum(
 /// [`product`] or [`sum`], and whether it commutes.
 pub fn operation(commutes: bool) -> (Arc<Op>, fn(Element, Element) -> Element) {
     if commutes {
-        (
-            Op::user(UserFunction::Int(combine_sum), true, Lender::NOBODY),
-            sum,
-        )
+        // SAFETY: the function combines elements of every `Layout`, and tests have no others.
+        let op = unsafe { Op::user(UserFunction::Int(combine_sum), true, Lender::NOBODY) };
+        (op, sum)
     } else {
-        (
-            Op::user(UserFunction::Int(combine_product), false, Lender::NOBODY),
-            product,
-        )
+        // SAFETY: as for `combine_sum`.
+        let op = unsafe { Op::user(UserFunction::Int(combine_product), false, Lender::NOBODY) };
+        (op, product)
     }
 }

@@ -2,8 +2,9 @@
 
 use weft::Class;
 use weft::data::datatype::Datatype;
+use weft::data::op::Op;
 use weft::engine::request::Outcome;
-use weft::objects::collective::{self, Address, Buffer};
+use weft::objects::collective::{self, Buffer, Operands};
 use weft::sim::{Options, Simulation, check};
 
 use crate::SIZES;
@@ -11,10 +12,18 @@ use crate::SIZES;
 /// The ABI's number of `MPI_BXOR`.
 const BXOR: usize = 42;
 
-fn bytes(bytes: &mut [u8], count: u64) -> Buffer {
+fn bytes(bytes: &mut [u8], count: u64, blocks: u32) -> Buffer {
+    assert!(count * u64::from(blocks) <= bytes.len() as u64);
     // SAFETY: the callers keep the bytes until the operation has ended.
-    let address = unsafe { Address::new(bytes.as_mut_ptr()) };
-    Buffer::new(address, count, Datatype::byte().clone())
+    unsafe { Buffer::new(bytes.as_mut_ptr(), count, blocks, Datatype::byte().clone()) }
+}
+
+/// The bits of all ranks' bytes combined by exclusive or, in place.
+fn exclusive_or(bytes: &mut [u8], count: u64, result: u64) -> Operands {
+    assert!(count.max(result) <= bytes.len() as u64);
+    let (datatype, op) = (Datatype::byte().clone(), Op::predefined(BXOR).unwrap().clone());
+    // SAFETY: the callers keep the bytes until the operation has ended.
+    unsafe { Operands::new(None, Some(bytes.as_mut_ptr()), count, result, datatype, op) }
 }
 
 /// A rank that expects less than it gets has an error, everybody's call returns, and nothing lies beyond its buffer.
@@ -30,29 +39,21 @@ fn too_long() {
             let short = me == size - 1;
             let count = if short { 40 } else { 60 };
             let mut message = vec![me as u8 + 1; 64];
-            let bcast = collective::bcast(&rank.world().collective(), 0, bytes(&mut message, count)).await;
+            let bcast = collective::bcast(&rank.world().collective(), 0, bytes(&mut message, count, 1)).await;
             assert!(!short || message[40..].iter().all(|&byte| byte == me as u8 + 1));
             let mut own = vec![7; 64];
             let mut all = vec![0; 64 * size as usize];
             let allgather = collective::allgather(
                 &rank.world().collective(),
-                Some(bytes(&mut own, 1)),
-                bytes(&mut all, u64::from(!short)),
+                Some(bytes(&mut own, 1, 1)),
+                bytes(&mut all, u64::from(!short), size),
             )
             .await;
             assert!(!short || all.iter().all(|&byte| byte == 0));
             let mut elements = [3; 8];
-            // SAFETY: the elements outlive the operation.
-            let address = unsafe { Address::new(elements.as_mut_ptr()) };
-            let reduce = collective::allreduce(
-                &rank.world().collective(),
-                None,
-                address,
-                if short { 2 } else { 4 },
-                Datatype::byte().clone(),
-                weft::data::op::Op::predefined(BXOR).unwrap().clone(),
-            )
-            .await;
+            let count = if short { 2 } else { 4 };
+            let given = exclusive_or(&mut elements, count, count);
+            let reduce = collective::allreduce(&rank.world().collective(), given).await;
             assert!(elements[4..].iter().all(|&byte| byte == 3));
             [bcast, allgather, reduce]
         });
@@ -61,6 +62,36 @@ fn too_long() {
             let error = result.expect_err("it got more than it expected");
             assert_eq!(error.class, Class::Truncate, "call {at}: {error}");
         }
+    });
+}
+
+/// What does not fit into the memory that an operation was handed is an error before anything is sent.
+#[test]
+fn beyond_what_was_handed() {
+    Simulation::new(1, 2, Options::random(1)).run(|rank| async move {
+        let world = rank.world();
+        let (operand, mut room) = ([1u8; 8], [0u8; 8]);
+        let mut given = |count, result| {
+            let (datatype, op) = (Datatype::byte().clone(), Op::predefined(BXOR).unwrap().clone());
+            let (send, receive) = (Some(operand.as_ptr()), Some(room.as_mut_ptr()));
+            // SAFETY: both are longer, and outlive the operations.
+            unsafe { Operands::new(send, receive, count, result, datatype, op) }
+        };
+        let results = [
+            collective::allreduce(&world.collective(), given(4, 3)).await,
+            collective::reduce(&world.collective(), rank.me().number(), given(4, 3)).await,
+            collective::scan(&world.collective(), given(4, 3)).await,
+            collective::exscan(&world.collective(), given(4, 3)).await,
+            collective::reduce_scatter_block(&world.collective(), given(4, 3)).await,
+            collective::reduce_scatter(&world.collective(), given(4, 3), [2, 3].into()).await,
+            collective::reduce_scatter(&world.collective(), given(4, 1), [2, 2].into()).await,
+            collective::reduce_scatter(&world.collective(), given(4, 3), [2, u64::MAX].into()).await,
+        ];
+        for (at, result) in results.into_iter().enumerate() {
+            let error = result.expect_err("it does not fit");
+            assert_eq!(error.class, Class::Count, "call {at}: {error}");
+        }
+        assert_eq!(room, [0; 8]);
     });
 }
 
@@ -103,18 +134,15 @@ fn several_at_once() {
             let mut sums: Vec<[u8; 3]> = (0..5).map(|at| [me as u8, at, 1]).collect();
             let mut requests = Vec::new();
             for (at, (message, sum)) in (0..).zip(broadcasts.iter_mut().zip(&mut sums)) {
-                let (operation, buffer) = (world.collective(), bytes(message, 700));
+                let (operation, buffer) = (world.collective(), bytes(message, 700, 1));
                 requests.push(rank.instance().spawn(Box::pin(async move {
                     collective::bcast(&operation, at % size, buffer).await?;
                     Ok(Outcome::EMPTY)
                 })));
                 let operation = world.collective();
-                // SAFETY: the sum outlives the operation.
-                let address = unsafe { Address::new(sum.as_mut_ptr()) };
-                let datatype = Datatype::byte().clone();
-                let op = weft::data::op::Op::predefined(BXOR).unwrap().clone();
+                let given = exclusive_or(sum, 3, 3);
                 requests.push(rank.instance().spawn(Box::pin(async move {
-                    collective::allreduce(&operation, None, address, 3, datatype, op).await?;
+                    collective::allreduce(&operation, given).await?;
                     Ok(Outcome::EMPTY)
                 })));
             }

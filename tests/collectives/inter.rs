@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use weft::objects::collective::{self, Buffer, Root, VBuffer, WBuffer};
+use weft::objects::collective::{self, Root, VBuffer, WBuffer};
 use weft::objects::communicator::Communicator;
 use weft::objects::management::Bridge;
 use weft::sim::Rank;
 
-use crate::data::{Area, Element, LAYOUTS, Layout, element, operation};
+use crate::data::{Area, Element, LAYOUTS, Layout, element, operands, operation};
 use crate::{Case, call_on, cases, long_cases, rooted_cases};
 
 /// An intercommunicator, as one process sees it.
@@ -90,8 +90,8 @@ fn places(counts: &[u64]) -> (Vec<i64>, i64) {
     (displs, end)
 }
 
-/// Blocks in places, each with the elements that `of` gives of its rank; and the arguments that describe them.
-fn blocks(layout: &Layout, counts: &[u64], of: impl Fn(usize, u64) -> Option<Element>) -> (Area, VBuffer) {
+/// Blocks in places, each with the elements that `of` gives of its rank.
+fn blocks(layout: &Layout, counts: &[u64], of: impl Fn(usize, u64) -> Option<Element>) -> Area {
     let (displs, end) = places(counts);
     let mut area = Area::new(layout, 0..end + 1);
     for (rank, &count) in counts.iter().enumerate() {
@@ -101,13 +101,27 @@ fn blocks(layout: &Layout, counts: &[u64], of: impl Fn(usize, u64) -> Option<Ele
             }
         }
     }
-    let described = VBuffer {
-        address: area.address(),
-        counts: counts.into(),
-        displs: displs.into(),
-        datatype: layout.datatype.clone(),
-    };
-    (area, described)
+    area
+}
+
+/// The arguments that describe blocks in places.
+fn in_extents(area: &mut Area, counts: &[u64]) -> VBuffer {
+    area.uneven(counts, &places(counts).0)
+}
+
+/// The same with displacements in bytes.
+fn in_bytes(area: &mut Area, layout: &Layout, counts: &[u64]) -> WBuffer {
+    let datatype = &layout.datatype;
+    let displs = places(counts).0.into_iter();
+    // SAFETY: as for `Area::blocks`.
+    unsafe {
+        WBuffer::new(
+            area.address(),
+            counts.into(),
+            displs.map(|displ| displ * datatype.extent()).collect(),
+            counts.iter().map(|_| datatype.clone()).collect(),
+        )
+    }
 }
 
 /// Blocks of `count` elements one behind another.
@@ -119,10 +133,6 @@ fn even(layout: &Layout, ranks: usize, count: u64, of: impl Fn(usize, u64) -> El
         }
     }
     area
-}
-
-fn described(area: &mut Area, count: u64, layout: &Layout) -> Buffer {
-    Buffer::new(area.address(), count, layout.datatype.clone())
 }
 
 async fn rooted_case(rank: Rank, case: Case) {
@@ -164,8 +174,8 @@ async fn rooted_case(rank: Rank, case: Case) {
         element(pair.there[rank], index)
     });
     let mut all = Area::new(&all_layout, 0..(count * ranks as u64) as i64);
-    let send = (!at_root).then(|| described(&mut own, count, &own_layout));
-    let receive = at_root.then(|| described(&mut all, count, &all_layout));
+    let send = (!at_root).then(|| own.buffer(count));
+    let receive = at_root.then(|| all.blocks(count, ranks as u32));
     call_on(
         &rank,
         &case,
@@ -186,8 +196,8 @@ async fn rooted_case(rank: Rank, case: Case) {
     for index in 0..count {
         expected.put(index as i64, element(case.root, pair.rank as u64 * count + index));
     }
-    let send = at_root.then(|| described(&mut all, count, &all_layout));
-    let receive = (!at_root).then(|| described(&mut own, count, &own_layout));
+    let send = at_root.then(|| all.blocks(count, ranks as u32));
+    let receive = (!at_root).then(|| own.buffer(count));
     call_on(
         &rank,
         &case,
@@ -207,12 +217,12 @@ async fn rooted_case(rank: Rank, case: Case) {
         .collect();
     let mine = some(&case, pair.me, case.root);
     let mut own = Area::of(&own_layout, pair.me, mine);
-    let (expected, _) = blocks(&all_layout, &counts, |rank, index| {
+    let expected = blocks(&all_layout, &counts, |rank, index| {
         Some(element(pair.there[rank], index))
     });
-    let (all, receive) = blocks(&all_layout, &counts, |_, _| None);
+    let mut all = blocks(&all_layout, &counts, |_, _| None);
     let send = (!at_root).then(|| own.buffer(mine));
-    let receive = at_root.then_some(receive);
+    let receive = at_root.then(|| in_extents(&mut all, &counts));
     call_on(
         &rank,
         &case,
@@ -225,12 +235,12 @@ async fn rooted_case(rank: Rank, case: Case) {
         all.check(&expected, &what);
     }
 
-    let (all, send) = blocks(&all_layout, &counts, |rank, index| {
+    let mut all = blocks(&all_layout, &counts, |rank, index| {
         Some(element(pair.there[rank], index))
     });
     let mut own = Area::new(&own_layout, 0..mine as i64);
     let expected = Area::of(&own_layout, pair.me, mine);
-    let send = at_root.then_some(send);
+    let send = at_root.then(|| in_extents(&mut all, &counts));
     let receive = (!at_root).then(|| own.buffer(mine));
     call_on(
         &rank,
@@ -279,7 +289,7 @@ async fn all_case(rank: Rank, case: Case) {
     });
     let mut all = Area::new(&receive_layout, 0..(count * ranks as u64) as i64);
     let send = Some(own.buffer(out));
-    let receive = described(&mut all, count, &receive_layout);
+    let receive = all.blocks(count, ranks as u32);
     call_on(
         &rank,
         &case,
@@ -295,8 +305,9 @@ async fn all_case(rank: Rank, case: Case) {
     let mine = some(&case, pair.me, 0);
     let mut own = Area::of(&send_layout, pair.me, mine);
     let of = |rank: usize, index| Some(element(pair.there[rank], index));
-    let (expected, _) = blocks(&receive_layout, &counts, of);
-    let (all, receive) = blocks(&receive_layout, &counts, |_, _| None);
+    let expected = blocks(&receive_layout, &counts, of);
+    let mut all = blocks(&receive_layout, &counts, |_, _| None);
+    let receive = in_extents(&mut all, &counts);
     let send = Some(own.buffer(mine));
     call_on(
         &rank,
@@ -315,8 +326,8 @@ async fn all_case(rank: Rank, case: Case) {
         element(pair.there[rank], u64::from(pair.me) << 20 | index)
     });
     let mut all = Area::new(&receive_layout, 0..(count * ranks as u64) as i64);
-    let send = Some(described(&mut send_area, out, &send_layout));
-    let receive = described(&mut all, count, &receive_layout);
+    let send = Some(send_area.blocks(out, ranks as u32));
+    let receive = all.blocks(count, ranks as u32);
     call_on(
         &rank,
         &case,
@@ -336,18 +347,24 @@ async fn all_case(rank: Rank, case: Case) {
     for by_bytes in [false, true] {
         let to = |rank: usize, index| Some(element(pair.me, u64::from(pair.there[rank]) << 20 | index));
         let from = |rank: usize, index| Some(element(pair.there[rank], u64::from(pair.me) << 20 | index));
-        let (outgoing, send) = blocks(&send_layout, &out, to);
-        let (all, receive) = blocks(&receive_layout, &counts, |_, _| None);
-        let (expected, _) = blocks(&receive_layout, &counts, from);
+        let mut outgoing = blocks(&send_layout, &out, to);
+        let mut all = blocks(&receive_layout, &counts, |_, _| None);
+        let vectors = [in_extents(&mut outgoing, &out), in_extents(&mut all, &counts)];
+        let bytes = [
+            in_bytes(&mut outgoing, &send_layout, &out),
+            in_bytes(&mut all, &receive_layout, &counts),
+        ];
+        let expected = blocks(&receive_layout, &counts, from);
         call_on(
             &rank,
             &case,
             pair.inter.collective(),
             move |operation| async move {
                 if by_bytes {
-                    let [send, receive] = [send, receive].map(in_bytes);
+                    let [send, receive] = bytes;
                     collective::alltoallw(&operation, Some(send), receive).await
                 } else {
+                    let [send, receive] = vectors;
                     collective::alltoallv(&operation, Some(send), receive).await
                 }
             },
@@ -356,16 +373,6 @@ async fn all_case(rank: Rank, case: Case) {
         .unwrap();
         drop(outgoing);
         all.check(&expected, &what);
-    }
-}
-
-fn in_bytes(buffer: VBuffer) -> WBuffer {
-    let extent = buffer.datatype.extent();
-    WBuffer {
-        address: buffer.address,
-        displs: buffer.displs.iter().map(|displ| displ * extent).collect(),
-        datatypes: buffer.counts.iter().map(|_| buffer.datatype.clone()).collect(),
-        counts: buffer.counts,
     }
 }
 
@@ -404,15 +411,12 @@ async fn reducing_case(rank: Rank, case: Case) {
     let mut own = Area::of(&layout, pair.me, count);
     let before = own.clone();
     let mut all = Area::new(&layout, 0..count as i64);
-    let (send, receive) = (own.address(), all.address());
-    let (datatype, operator) = (layout.datatype.clone(), op.clone());
+    let given = operands(Some(&mut own), Some(&mut all), (count, count), (&layout, &op));
     call_on(
         &rank,
         &case,
         pair.inter.collective(),
-        move |operation| async move {
-            collective::allreduce(&operation, Some(send), receive, count, datatype, operator).await
-        },
+        move |operation| async move { collective::allreduce(&operation, given).await },
     )
     .await
     .unwrap();
@@ -422,11 +426,10 @@ async fn reducing_case(rank: Rank, case: Case) {
     if let Some(root) = pair.root(case.root) {
         let at_root = root == Root::Here;
         let mut all = Area::new(&layout, 0..count as i64);
-        let (send, receive) = (own.address(), all.address());
-        let (send, receive) = ((!at_root).then_some(send), at_root.then_some(receive));
-        let (datatype, operator) = (layout.datatype.clone(), op.clone());
+        let (send, receive) = ((!at_root).then_some(&mut own), at_root.then_some(&mut all));
+        let given = operands(send, receive, (count, count), (&layout, &op));
         call_on(&rank, &case, operation, move |operation| async move {
-            collective::reduce(&operation, root, send, receive, count, datatype, operator).await
+            collective::reduce(&operation, root, given).await
         })
         .await
         .unwrap();
@@ -453,8 +456,7 @@ async fn reducing_case(rank: Rank, case: Case) {
             false => (counts[..pair.rank].iter().sum(), counts[pair.rank]),
         };
         let mut all = Area::new(&layout, 0..mine as i64);
-        let (send, receive) = (own.address(), all.address());
-        let (datatype, operator) = (layout.datatype.clone(), op.clone());
+        let given = operands(Some(&mut own), Some(&mut all), (total, mine), (&layout, &op));
         let counts: Arc<[u64]> = counts.clone().into();
         call_on(
             &rank,
@@ -462,28 +464,8 @@ async fn reducing_case(rank: Rank, case: Case) {
             pair.inter.collective(),
             move |operation| async move {
                 match even {
-                    true => {
-                        collective::reduce_scatter_block(
-                            &operation,
-                            Some(send),
-                            receive,
-                            block,
-                            datatype,
-                            operator,
-                        )
-                        .await
-                    }
-                    false => {
-                        collective::reduce_scatter(
-                            &operation,
-                            Some(send),
-                            receive,
-                            counts,
-                            datatype,
-                            operator,
-                        )
-                        .await
-                    }
+                    true => collective::reduce_scatter_block(&operation, given).await,
+                    false => collective::reduce_scatter(&operation, given, counts).await,
                 }
             },
         )

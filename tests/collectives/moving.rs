@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weft::data::memory::Memory;
-use weft::objects::collective::{self, Buffer, VBuffer, WBuffer};
+use weft::objects::collective::{self, Buffer, WBuffer};
 use weft::sim::Rank;
 
 use crate::data::{Area, LAYOUTS, Layout, element};
@@ -73,7 +73,7 @@ async fn gather_case(rank: Rank, case: Case) {
         }
     }
     let send = (me != root || !case.in_place).then(|| own.buffer(count));
-    let receive = (me == root).then(|| all.buffer(count));
+    let receive = (me == root).then(|| all.blocks(count, case.size));
     call(&rank, &case, move |operation| async move {
         collective::gather(&operation, root, send, receive).await
     })
@@ -102,7 +102,7 @@ async fn scatter_case(rank: Rank, case: Case) {
             expected.put(index as i64, element(root, index + u64::from(me) * count));
         }
     }
-    let send = (me == root).then(|| all.buffer(count));
+    let send = (me == root).then(|| all.blocks(count, case.size));
     let receive = (!in_place).then(|| own.buffer(count));
     call(&rank, &case, move |operation| async move {
         collective::scatter(&operation, root, send, receive).await
@@ -167,12 +167,7 @@ async fn gatherv_case(rank: Rank, case: Case) {
         }
     }
     let send = (me != root || !case.in_place).then(|| own.buffer(mine));
-    let receive = (me == root).then(|| VBuffer {
-        address: all.address(),
-        counts: counts.clone().into(),
-        displs: displs.clone().into(),
-        datatype: receive_layout.datatype.clone(),
-    });
+    let receive = (me == root).then(|| all.uneven(&counts, &displs));
     call(&rank, &case, move |operation| async move {
         collective::gatherv(&operation, root, send, receive).await
     })
@@ -210,12 +205,7 @@ async fn scatterv_case(rank: Rank, case: Case) {
         false => Area::of(&own_layout, me, mine),
     };
     let receive = (!in_place).then(|| own.buffer(mine));
-    let send = (me == root).then(|| VBuffer {
-        address: all.address(),
-        counts: counts.clone().into(),
-        displs: displs.clone().into(),
-        datatype: send_layout.datatype.clone(),
-    });
+    let send = (me == root).then(|| all.uneven(&counts, &displs));
     call(&rank, &case, move |operation| async move {
         collective::scatterv(&operation, root, send, receive).await
     })
@@ -248,7 +238,7 @@ async fn allgather_case(rank: Rank, case: Case) {
         }
     }
     let send = (!case.in_place).then(|| own.buffer(count));
-    let receive = all.buffer(count);
+    let receive = all.blocks(count, case.size);
     call(&rank, &case, move |operation| async move {
         collective::allgather(&operation, send, receive).await
     })
@@ -289,12 +279,7 @@ async fn allgatherv_case(rank: Rank, case: Case) {
         }
     }
     let send = (!case.in_place).then(|| own.buffer(mine));
-    let receive = VBuffer {
-        address: all.address(),
-        counts: counts.into(),
-        displs: displs.into(),
-        datatype: receive_layout.datatype.clone(),
-    };
+    let receive = all.uneven(&counts, &displs);
     call(&rank, &case, move |operation| async move {
         collective::allgatherv(&operation, send, receive).await
     })
@@ -334,8 +319,8 @@ async fn alltoall_case(rank: Rank, case: Case) {
         }
     }
     let before = send.clone();
-    let outgoing: Option<Buffer> = (!case.in_place).then(|| send.buffer(count));
-    let incoming = receive.buffer(count);
+    let outgoing: Option<Buffer> = (!case.in_place).then(|| send.blocks(count, case.size));
+    let incoming = receive.blocks(count, case.size);
     call(&rank, &case, move |operation| async move {
         collective::alltoall(&operation, outgoing, incoming).await
     })
@@ -383,18 +368,8 @@ async fn alltoallv_case(rank: Rank, case: Case) {
         }
     }
     let before = send.clone();
-    let outgoing = (!case.in_place).then(|| VBuffer {
-        address: send.address(),
-        counts: out.into(),
-        displs: out_displs.into(),
-        datatype: send_layout.datatype.clone(),
-    });
-    let incoming = VBuffer {
-        address: receive.address(),
-        counts: into.into(),
-        displs: into_displs.into(),
-        datatype: receive_layout.datatype.clone(),
-    };
+    let outgoing = (!case.in_place).then(|| send.uneven(&out, &out_displs));
+    let incoming = receive.uneven(&into, &into_displs);
     call(&rank, &case, move |operation| async move {
         collective::alltoallv(&operation, outgoing, incoming).await
     })
@@ -431,15 +406,11 @@ async fn alltoallw_case(rank: Rank, case: Case) {
         let base = areas[0].1.address();
         let displs: Vec<i64> = areas
             .iter_mut()
-            .map(|(_, area)| (area.address().get() as i64).wrapping_sub(base.get() as i64))
+            .map(|(_, area)| (area.address() as i64).wrapping_sub(base as i64))
             .collect();
         let datatypes: Vec<_> = areas.iter().map(|(layout, _)| layout.datatype.clone()).collect();
-        WBuffer {
-            address: base,
-            counts: counts.into(),
-            displs: displs.into(),
-            datatypes: Arc::from(datatypes),
-        }
+        // SAFETY: as for `Area::blocks`.
+        unsafe { WBuffer::new(base, counts.into(), displs.into(), Arc::from(datatypes)) }
     };
     let out: Vec<u64> = (0..case.size).map(|to| crossings(&case, me, to)).collect();
     let into: Vec<u64> = (0..case.size).map(|from| crossings(&case, from, me)).collect();

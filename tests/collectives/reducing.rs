@@ -8,7 +8,7 @@ use weft::data::op::Op;
 use weft::objects::collective;
 use weft::sim::Rank;
 
-use crate::data::{Area, Element, LAYOUTS, Layout, element, operation};
+use crate::data::{Area, Element, LAYOUTS, Layout, element, operands, operation};
 use crate::{Case, call, cases, long_cases, rooted_cases};
 
 struct Setup {
@@ -47,6 +47,16 @@ impl Setup {
         area
     }
 
+    /// What a reduction is handed: see [`operands`].
+    fn given(
+        &self,
+        send: Option<&mut Area>,
+        receive: Option<&mut Area>,
+        counts: (u64, u64),
+    ) -> collective::Operands {
+        operands(send, receive, counts, (&self.layout, &self.op))
+    }
+
     /// This rank's elements, and a receive buffer, which holds them in place.
     fn operands(&self, case: &Case, count: u64) -> (Area, Area) {
         let own = Area::of(&self.layout, self.me, count);
@@ -63,11 +73,11 @@ async fn reduce_case(rank: Rank, case: Case) {
     let (me, root, count) = (setup.me, case.root, case.count);
     let (mut own, mut receive) = setup.operands(&case, count);
     let before = own.clone();
-    let send = (me != root || !case.in_place).then(|| own.address());
-    let into = (me == root).then(|| receive.address());
-    let (datatype, op) = (setup.layout.datatype.clone(), setup.op.clone());
+    let send = (me != root || !case.in_place).then_some(&mut own);
+    let into = (me == root).then_some(&mut receive);
+    let given = setup.given(send, into, (count, count));
     call(&rank, &case, move |operation| async move {
-        collective::reduce(&operation, root, send, into, count, datatype, op).await
+        collective::reduce(&operation, root, given).await
     })
     .await
     .unwrap();
@@ -92,11 +102,10 @@ async fn allreduce_case(rank: Rank, case: Case) {
     let count = case.count;
     let (mut own, mut receive) = setup.operands(&case, count);
     let before = own.clone();
-    let send = (!case.in_place).then(|| own.address());
-    let into = receive.address();
-    let (datatype, op) = (setup.layout.datatype.clone(), setup.op.clone());
+    let send = (!case.in_place).then_some(&mut own);
+    let given = setup.given(send, Some(&mut receive), (count, count));
     call(&rank, &case, move |operation| async move {
-        collective::allreduce(&operation, send, into, count, datatype, op).await
+        collective::allreduce(&operation, given).await
     })
     .await
     .unwrap();
@@ -138,14 +147,13 @@ async fn reduce_scatter_of(rank: Rank, case: Case, setup: Setup) {
     for index in 0..mine {
         expected.put(index as i64, setup.result(0..case.size, first + index));
     }
-    let send = (!case.in_place).then(|| own.address());
-    let into = receive.address();
-    let (datatype, op) = (setup.layout.datatype.clone(), setup.op.clone());
+    let send = (!case.in_place).then_some(&mut own);
+    let given = setup.given(send, Some(&mut receive), (total, mine));
     call(&rank, &case, move |operation| async move {
         if even {
-            collective::reduce_scatter_block(&operation, send, into, mine, datatype, op).await
+            collective::reduce_scatter_block(&operation, given).await
         } else {
-            collective::reduce_scatter(&operation, send, into, counts.into(), datatype, op).await
+            collective::reduce_scatter(&operation, given, counts.into()).await
         }
     })
     .await
@@ -189,14 +197,13 @@ async fn scan_case(rank: Rank, case: Case) {
         (true, _) => setup.results(0..me, count),
         (false, _) => setup.results(0..me + 1, count),
     };
-    let send = (!case.in_place).then(|| own.address());
-    let into = receive.address();
-    let (datatype, op) = (setup.layout.datatype.clone(), setup.op.clone());
+    let send = (!case.in_place).then_some(&mut own);
+    let given = setup.given(send, Some(&mut receive), (count, count));
     call(&rank, &case, move |operation| async move {
         if exclusive {
-            collective::exscan(&operation, send, into, count, datatype, op).await
+            collective::exscan(&operation, given).await
         } else {
-            collective::scan(&operation, send, into, count, datatype, op).await
+            collective::scan(&operation, given).await
         }
     })
     .await
@@ -228,12 +235,13 @@ fn locations() {
                 .expect("one rank at least");
             pairs[index] = (value(best, index).into(), best as i32);
         }
-        // SAFETY: the bytes outlive the operation.
-        let address = unsafe { collective::Address::new(bytes.as_mut_ptr()) };
         let datatype = Datatype::predefined(DOUBLE_INT).unwrap().clone();
         let op = Op::predefined(MAXLOC).unwrap().clone();
+        let (into, number) = (Some(bytes.as_mut_ptr()), count as u64);
+        // SAFETY: the bytes outlive the operation, and are so many elements.
+        let given = unsafe { collective::Operands::new(None, into, number, number, datatype, op) };
         call(&rank, &case, move |operation| async move {
-            collective::allreduce(&operation, None, address, count as u64, datatype, op).await
+            collective::allreduce(&operation, given).await
         })
         .await
         .unwrap();

@@ -1,5 +1,6 @@
 //! Ranks that speak PMI: this test executable again, with the part to play in an environment variable.
 
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::time::Instant;
 
@@ -133,7 +134,12 @@ fn plays_its_part() {
         }
         "garbage" => {
             let fd = pmi.descriptor().expect("a socket");
-            nix::sys::socket::send(fd, b"cmd=put \xff\n", nix::sys::socket::MsgFlags::empty()).expect("sent");
+            nix::sys::socket::send(
+                fd.as_raw_fd(),
+                b"cmd=put \xff\n",
+                nix::sys::socket::MsgFlags::empty(),
+            )
+            .expect("sent");
             wait_for_the_end();
         }
         "lost" | "half-gone" => {
@@ -179,7 +185,7 @@ fn plays_its_part() {
             let mut answers = 0;
             while answers < TIMES {
                 let flags = nix::sys::socket::MsgFlags::empty();
-                let read = nix::sys::socket::recv(fd, &mut buffer, flags).expect("received");
+                let read = nix::sys::socket::recv(fd.as_raw_fd(), &mut buffer, flags).expect("received");
                 assert_ne!(read, 0, "the launcher is gone");
                 answers += buffer[..read].iter().filter(|&&byte| byte == b'\n').count();
             }
@@ -226,7 +232,11 @@ fn lose_the_first_thread(told: &str, dies: bool) -> ! {
 /// Sends a line as it is.
 fn say(pmi: &dyn Bootstrap, line: &str) {
     let fd = pmi.descriptor().expect("a socket");
-    let sent = nix::sys::socket::send(fd, line.as_bytes(), nix::sys::socket::MsgFlags::empty());
+    let sent = nix::sys::socket::send(
+        fd.as_raw_fd(),
+        line.as_bytes(),
+        nix::sys::socket::MsgFlags::empty(),
+    );
     assert_eq!(sent, Ok(line.len()));
 }
 
@@ -250,8 +260,7 @@ fn find(pmi: &mut dyn Bootstrap, incarnation: u32, peer: u32) -> Vec<u8> {
             return card;
         }
         assert!(start.elapsed() < Duration::from_secs(30), "no card of {peer}");
-        // SAFETY: the bootstrap keeps it open.
-        let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(pmi.descriptor().expect("a socket")) };
+        let fd = pmi.descriptor().expect("a socket");
         poll(
             &mut [PollFd::new(fd, PollFlags::POLLIN)],
             PollTimeout::from(1000u16),

@@ -10,7 +10,7 @@ use weft::data::datatype::Datatype;
 use weft::data::op::Op;
 use weft::engine::request::{Outcome, RequestId};
 use weft::identity::PeerIndex;
-use weft::objects::collective::{self, Address, Buffer, Root, VBuffer};
+use weft::objects::collective::{self, Buffer, Operands, Root, VBuffer};
 use weft::objects::communicator::{Collective, Communicator};
 use weft::objects::group::Group;
 use weft::objects::management::Bridge;
@@ -102,13 +102,12 @@ fn sums(number: usize, processes: &[PeerIndex], range: std::ops::Range<usize>) -
     range.map(sum).collect()
 }
 
-fn address(values: &mut [i32]) -> Address {
+/// So many values for each of some ranks.
+fn buffer(values: &mut [i32], count: usize, ranks: usize) -> Buffer {
+    assert_eq!(values.len(), count * ranks);
+    let datatype = Datatype::int32().clone();
     // SAFETY: the callers keep the values until the operation has ended.
-    unsafe { Address::new(values.as_mut_ptr().cast()) }
-}
-
-fn buffer(values: &mut [i32], count: usize) -> Buffer {
-    Buffer::new(address(values), count as u64, Datatype::int32().clone())
+    unsafe { Buffer::new(values.as_mut_ptr().cast(), count as u64, ranks as u32, datatype) }
 }
 
 fn vbuffer(values: &mut [i32], counts: &[usize]) -> VBuffer {
@@ -117,12 +116,34 @@ fn vbuffer(values: &mut [i32], counts: &[usize]) -> VBuffer {
         end += count;
         (end - count) as i64
     });
-    VBuffer {
-        displs: displs.collect(),
-        address: address(values),
-        counts: counts.iter().map(|&count| count as u64).collect(),
-        datatype: Datatype::int32().clone(),
+    let displs = displs.collect();
+    assert_eq!(values.len(), end);
+    let counts = counts.iter().map(|&count| count as u64).collect();
+    // SAFETY: the callers keep the values until the operation has ended.
+    unsafe {
+        VBuffer::new(
+            values.as_mut_ptr().cast(),
+            counts,
+            displs,
+            Datatype::int32().clone(),
+        )
     }
+}
+
+/// The sum of what the ranks send, which has as many values as there is room for.
+fn summed(send: Option<&mut [i32]>, receive: Option<&mut [i32]>) -> Operands {
+    let count = send
+        .as_ref()
+        .or(receive.as_ref())
+        .map_or(0, |values| values.len() as u64);
+    let result = receive.as_ref().map_or(0, |values| values.len() as u64);
+    let (send, receive) = (
+        send.map(|values| values.as_ptr().cast()),
+        receive.map(|values| values.as_mut_ptr().cast()),
+    );
+    let op = Op::predefined(MPI_SUM).expect("there is an MPI_SUM").clone();
+    // SAFETY: the callers keep the values until the operation has ended.
+    unsafe { Operands::new(send, receive, count, result, Datatype::int32().clone(), op) }
 }
 
 /// One operation, of a kind and a count that all know; gives an error or panics where its result is wrong.
@@ -172,7 +193,7 @@ impl Call {
                     true => values(number, self.me, 0..count),
                     false => vec![-1; count],
                 };
-                collective::bcast(operation, root, buffer(&mut bytes, count)).await?;
+                collective::bcast(operation, root, buffer(&mut bytes, count, 1)).await?;
                 assert_eq!(bytes, values(number, self.from, 0..count));
             }
             2 => {
@@ -181,7 +202,7 @@ impl Call {
                 let mut send = values(number, self.me, 0..own);
                 let mut all = vec![-1; counts.iter().sum()];
                 let receive = at_root.then(|| vbuffer(&mut all, &counts));
-                let send = (!at_root).then(|| buffer(&mut send, own));
+                let send = (!at_root).then(|| buffer(&mut send, own, 1));
                 collective::gatherv(operation, root, send, receive).await?;
                 if at_root {
                     let expected = self.theirs.iter().zip(counts);
@@ -192,8 +213,8 @@ impl Call {
             3 => {
                 let mut all = values(number, self.me, 0..count * others);
                 let mut own = vec![-1; count];
-                let send = at_root.then(|| buffer(&mut all, count));
-                let receive = (!at_root).then(|| buffer(&mut own, count));
+                let send = at_root.then(|| buffer(&mut all, count, others));
+                let receive = (!at_root).then(|| buffer(&mut own, count, 1));
                 collective::scatter(operation, root, send, receive).await?;
                 if !at_root {
                     let first = self.rank * count;
@@ -203,10 +224,9 @@ impl Call {
             _ => {
                 let mut own = values(number, self.me, 0..count);
                 let mut all = vec![-1; count];
-                let (op, datatype) = sum();
-                let send = (!at_root).then(|| address(&mut own));
-                let receive = at_root.then(|| address(&mut all));
-                collective::reduce(operation, root, send, receive, count as u64, datatype, op).await?;
+                let send = (!at_root).then_some(&mut own[..]);
+                let receive = at_root.then_some(&mut all[..]);
+                collective::reduce(operation, root, summed(send, receive)).await?;
                 if at_root {
                     assert_eq!(all, sums(number, &self.theirs, 0..count));
                 }
@@ -227,9 +247,11 @@ impl Call {
         };
         let mut send = values(number, self.me, 0..own);
         let mut all = vec![-1; counts.iter().sum()];
-        let send = Some(buffer(&mut send, own));
+        let send = Some(buffer(&mut send, own, 1));
         match even {
-            true => collective::allgather(&self.operation, send, buffer(&mut all, self.count)).await?,
+            true => {
+                collective::allgather(&self.operation, send, buffer(&mut all, self.count, others)).await?
+            }
             false => collective::allgatherv(&self.operation, send, vbuffer(&mut all, &counts)).await?,
         }
         let expected = self.theirs.iter().zip(counts);
@@ -244,8 +266,8 @@ impl Call {
         let (others, number, count) = (self.theirs.len(), self.number, self.count);
         let mut send = values(number, self.me, 0..count * others);
         let mut all = vec![-1; count * others];
-        let out = buffer(&mut send, count);
-        collective::alltoall(&self.operation, Some(out), buffer(&mut all, count)).await?;
+        let out = buffer(&mut send, count, others);
+        collective::alltoall(&self.operation, Some(out), buffer(&mut all, count, others)).await?;
         let mine = self.rank * count..(self.rank + 1) * count;
         let expected = self
             .theirs
@@ -259,9 +281,8 @@ impl Call {
         let (number, count) = (self.number, self.count);
         let mut own = values(number, self.me, 0..count);
         let mut all = vec![-1; count];
-        let (op, datatype) = sum();
-        let [send, receive] = [&mut own, &mut all].map(|values| address(values));
-        collective::allreduce(&self.operation, Some(send), receive, count as u64, datatype, op).await?;
+        let given = summed(Some(&mut own), Some(&mut all));
+        collective::allreduce(&self.operation, given).await?;
         assert_eq!(all, sums(number, &self.theirs, 0..count));
         Ok(())
     }
@@ -271,19 +292,12 @@ impl Call {
         let block = self.count * self.theirs.len();
         let mut own = values(number, self.me, 0..block * self.mine.len());
         let mut all = vec![-1; block];
-        let (op, datatype) = sum();
-        let [send, receive] = [&mut own, &mut all].map(|values| address(values));
-        let block64 = block as u64;
-        collective::reduce_scatter_block(&self.operation, Some(send), receive, block64, datatype, op).await?;
+        let given = summed(Some(&mut own), Some(&mut all));
+        collective::reduce_scatter_block(&self.operation, given).await?;
         let first = self.rank * block;
         assert_eq!(all, sums(number, &self.theirs, first..first + block));
         Ok(())
     }
-}
-
-fn sum() -> (Arc<Op>, Arc<Datatype>) {
-    let sum = Op::predefined(MPI_SUM).expect("there is an MPI_SUM");
-    (sum.clone(), Datatype::int32().clone())
 }
 
 /// Starts an operation that all choose alike.

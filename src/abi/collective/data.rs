@@ -90,7 +90,8 @@ unsafe fn bcast(
         return unsafe { how.run(&comm, nothing) };
     };
     let how = how.of_root(root, &comm);
-    let buffer = self::buffer(buffer, count.wide(), datatype, 1, BUFFER)?;
+    // SAFETY: the caller's buffer is as the standard asks for.
+    let buffer = unsafe { self::buffer(buffer, count.wide(), datatype, 1, BUFFER) }?;
     let run = move |operation| async move { collective::bcast(&operation, root, buffer).await };
     // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
     unsafe { how.run(&comm, run) }
@@ -122,20 +123,16 @@ unsafe fn gather(
     let how = how.of_root(root, &comm);
     let send = match !beside || (at_root && in_place(sendbuf)) {
         true => None,
-        false => Some(buffer(sendbuf, sendcount.wide(), sendtype, 1, SEND)?),
+        // SAFETY: the caller's buffer is as the standard asks for.
+        false => Some(unsafe { buffer(sendbuf, sendcount.wide(), sendtype, 1, SEND) }?),
     };
     let receive = match at_root {
-        true => Some(buffer(
-            recvbuf,
-            recvcount.wide(),
-            recvtype,
-            comm.peers().size(),
-            RECEIVE,
-        )?),
+        // SAFETY: the caller's buffer is as the standard asks for.
+        true => Some(unsafe { buffer(recvbuf, recvcount.wide(), recvtype, comm.peers().size(), RECEIVE) }?),
         false => None,
     };
-    // SAFETY: the caller's buffers are valid, and nobody else uses them during the call.
-    let (send, refused) = unsafe { apart((send, 1), (receive.as_ref(), comm.peers().size())) }?;
+    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
+    let (send, refused) = unsafe { apart(send, receive.as_ref()) }?;
     let run = move |operation| async move {
         collective::refuse(refused, collective::gather(&operation, root, send, receive).await)
     };
@@ -170,10 +167,11 @@ unsafe fn gatherv<C: Integer>(
     let how = how.of_root(root, &comm);
     let send = match !beside || (at_root && in_place(sendbuf)) {
         true => None,
-        false => Some(buffer(sendbuf, sendcount.wide(), sendtype, 1, SEND)?),
+        // SAFETY: the caller's buffer is as the standard asks for.
+        false => Some(unsafe { buffer(sendbuf, sendcount.wide(), sendtype, 1, SEND) }?),
     };
     let receive = match at_root {
-        // SAFETY: the caller's arrays have an element for each process.
+        // SAFETY: the caller's arrays have an element for each process, and its buffer is as the standard asks for.
         true => Some(unsafe {
             vbuffer(
                 recvbuf,
@@ -186,8 +184,8 @@ unsafe fn gatherv<C: Integer>(
         }?),
         false => None,
     };
-    // SAFETY: the caller's buffers are valid, and nobody else uses them during the call.
-    let (send, refused) = unsafe { apart((send, 1), (receive.as_ref(), comm.peers().size())) }?;
+    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
+    let (send, refused) = unsafe { apart(send, receive.as_ref()) }?;
     let run = move |operation| async move {
         collective::refuse(
             refused,
@@ -223,21 +221,17 @@ unsafe fn scatter(
     };
     let how = how.of_root(root, &comm);
     let send = match at_root {
-        true => Some(buffer(
-            sendbuf,
-            sendcount.wide(),
-            sendtype,
-            comm.peers().size(),
-            SEND,
-        )?),
+        // SAFETY: the caller's buffer is as the standard asks for.
+        true => Some(unsafe { buffer(sendbuf, sendcount.wide(), sendtype, comm.peers().size(), SEND) }?),
         false => None,
     };
     let receive = match !beside || (at_root && in_place(recvbuf)) {
         true => None,
-        false => Some(buffer(recvbuf, recvcount.wide(), recvtype, 1, RECEIVE)?),
+        // SAFETY: the caller's buffer is as the standard asks for.
+        false => Some(unsafe { buffer(recvbuf, recvcount.wide(), recvtype, 1, RECEIVE) }?),
     };
-    // SAFETY: the caller's buffers are valid, and nobody else uses them during the call.
-    let (send, refused) = unsafe { apart((send, comm.peers().size()), (receive.as_ref(), 1)) }?;
+    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
+    let (send, refused) = unsafe { apart(send, receive.as_ref()) }?;
     let run = move |operation| async move {
         collective::refuse(
             refused,
@@ -274,7 +268,7 @@ unsafe fn scatterv<C: Integer>(
     };
     let how = how.of_root(root, &comm);
     let send = match at_root {
-        // SAFETY: the caller's arrays have an element for each process.
+        // SAFETY: the caller's arrays have an element for each process, and its buffer is as the standard asks for.
         true => Some(unsafe {
             vbuffer(
                 sendbuf,
@@ -289,10 +283,11 @@ unsafe fn scatterv<C: Integer>(
     };
     let receive = match !beside || (at_root && in_place(recvbuf)) {
         true => None,
-        false => Some(buffer(recvbuf, recvcount.wide(), recvtype, 1, RECEIVE)?),
+        // SAFETY: the caller's buffer is as the standard asks for.
+        false => Some(unsafe { buffer(recvbuf, recvcount.wide(), recvtype, 1, RECEIVE) }?),
     };
-    // SAFETY: the caller's buffers are valid, and nobody else uses them during the call.
-    let (send, refused) = unsafe { apart((send, comm.peers().size()), (receive.as_ref(), 1)) }?;
+    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
+    let (send, refused) = unsafe { apart(send, receive.as_ref()) }?;
     let run = move |operation| async move {
         collective::refuse(
             refused,
@@ -318,11 +313,13 @@ unsafe fn allgather(
     let comm = communicator(comm)?;
     let send = match operand_in_place(sendbuf, SEND.buffer, &comm)? {
         true => None,
-        false => Some(buffer(sendbuf, sendcount.wide(), sendtype, 1, SEND)?),
+        // SAFETY: the caller's buffer is as the standard asks for.
+        false => Some(unsafe { buffer(sendbuf, sendcount.wide(), sendtype, 1, SEND) }?),
     };
-    let receive = buffer(recvbuf, recvcount.wide(), recvtype, comm.peers().size(), RECEIVE)?;
-    // SAFETY: the caller's buffers are valid, and nobody else uses them during the call.
-    let (send, refused) = unsafe { apart((send, 1), (Some(&receive), comm.peers().size())) }?;
+    // SAFETY: the caller's buffer is as the standard asks for.
+    let receive = unsafe { buffer(recvbuf, recvcount.wide(), recvtype, comm.peers().size(), RECEIVE) }?;
+    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
+    let (send, refused) = unsafe { apart(send, Some(&receive)) }?;
     let run = move |operation| async move {
         collective::refuse(refused, collective::allgather(&operation, send, receive).await)
     };
@@ -346,9 +343,10 @@ unsafe fn allgatherv<C: Integer>(
     let comm = communicator(comm)?;
     let send = match operand_in_place(sendbuf, SEND.buffer, &comm)? {
         true => None,
-        false => Some(buffer(sendbuf, sendcount.wide(), sendtype, 1, SEND)?),
+        // SAFETY: the caller's buffer is as the standard asks for.
+        false => Some(unsafe { buffer(sendbuf, sendcount.wide(), sendtype, 1, SEND) }?),
     };
-    // SAFETY: the caller's arrays have an element for each process.
+    // SAFETY: the caller's arrays have an element for each process, and its buffers are as the standard asks for.
     let receive = unsafe {
         vbuffer(
             recvbuf,
@@ -359,8 +357,8 @@ unsafe fn allgatherv<C: Integer>(
             RECEIVE.with_displs(),
         )
     }?;
-    // SAFETY: the caller's buffers are valid, and nobody else uses them during the call.
-    let (send, refused) = unsafe { apart((send, 1), (Some(&receive), comm.peers().size())) }?;
+    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
+    let (send, refused) = unsafe { apart(send, Some(&receive)) }?;
     let run = move |operation| async move {
         collective::refuse(refused, collective::allgatherv(&operation, send, receive).await)
     };
@@ -384,11 +382,13 @@ unsafe fn alltoall(
     let size = comm.peers().size();
     let send = match operand_in_place(sendbuf, SEND.buffer, &comm)? {
         true => None,
-        false => Some(buffer(sendbuf, sendcount.wide(), sendtype, size, SEND)?),
+        // SAFETY: the caller's buffer is as the standard asks for.
+        false => Some(unsafe { buffer(sendbuf, sendcount.wide(), sendtype, size, SEND) }?),
     };
-    let receive = buffer(recvbuf, recvcount.wide(), recvtype, size, RECEIVE)?;
-    // SAFETY: the caller's buffers are valid, and nobody else uses them during the call.
-    let (send, refused) = unsafe { apart((send, size), (Some(&receive), size)) }?;
+    // SAFETY: the caller's buffer is as the standard asks for.
+    let receive = unsafe { buffer(recvbuf, recvcount.wide(), recvtype, size, RECEIVE) }?;
+    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
+    let (send, refused) = unsafe { apart(send, Some(&receive)) }?;
     let run = move |operation| async move {
         collective::refuse(refused, collective::alltoall(&operation, send, receive).await)
     };
@@ -412,7 +412,7 @@ unsafe fn alltoallv<C: Integer, D: Integer>(
 ) -> Result<()> {
     let comm = communicator(comm)?;
     let size = comm.peers().size();
-    // SAFETY: the caller's arrays have an element for each process.
+    // SAFETY: the caller's arrays have an element for each process, and its buffers are as the standard asks for.
     let (send, receive) = unsafe {
         let send = match operand_in_place(sendbuf, SEND.buffer, &comm)? {
             true => None,
@@ -423,8 +423,8 @@ unsafe fn alltoallv<C: Integer, D: Integer>(
             vbuffer(recvbuf, recvcounts, rdispls, recvtype, size, RECEIVE)?,
         )
     };
-    // SAFETY: the caller's buffers are valid, and nobody else uses them during the call.
-    let (send, refused) = unsafe { apart((send, size), (Some(&receive), size)) }?;
+    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
+    let (send, refused) = unsafe { apart(send, Some(&receive)) }?;
     let run = move |operation| async move {
         collective::refuse(refused, collective::alltoallv(&operation, send, receive).await)
     };
@@ -448,7 +448,7 @@ unsafe fn alltoallw<C: Integer, D: Integer>(
 ) -> Result<()> {
     let comm = communicator(comm)?;
     let size = comm.peers().size();
-    // SAFETY: the caller's arrays have an element for each process.
+    // SAFETY: the caller's arrays have an element for each process, and its buffers are as the standard asks for.
     let (send, receive) = unsafe {
         let send = match operand_in_place(sendbuf, SEND.buffer, &comm)? {
             true => None,
@@ -459,8 +459,8 @@ unsafe fn alltoallw<C: Integer, D: Integer>(
             wbuffer(recvbuf, recvcounts, rdispls, recvtypes, size, RECEIVE)?,
         )
     };
-    // SAFETY: the caller's buffers are valid, and nobody else uses them during the call.
-    let (send, refused) = unsafe { apart((send, size), (Some(&receive), size)) }?;
+    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
+    let (send, refused) = unsafe { apart(send, Some(&receive)) }?;
     let run = move |operation| async move {
         collective::refuse(refused, collective::alltoallw(&operation, send, receive).await)
     };

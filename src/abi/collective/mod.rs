@@ -25,7 +25,7 @@ use crate::data::datatype::Datatype;
 use crate::engine::mismatch::Operation;
 use crate::engine::request::Outcome;
 use crate::err;
-use crate::objects::collective::{self, Address, Blocked, Buffer, Refused, Root, VBuffer, WBuffer};
+use crate::objects::collective::{self, Blocked, Buffer, Refused, Root, VBuffer, WBuffer};
 use crate::objects::communicator::{Collective, Communicator};
 
 /// How an operation is run.
@@ -152,11 +152,6 @@ fn hold<T>(found: Found<T>) -> Arc<T> {
     }
 }
 
-fn address(buffer: *const c_void) -> Address {
-    // SAFETY: the user keeps the buffers of an operation valid until it has ended (section 6.12).
-    unsafe { Address::new(buffer.cast_mut().cast()) }
-}
-
 fn in_place(buffer: *const c_void) -> bool {
     buffer == MPI_IN_PLACE
 }
@@ -205,18 +200,18 @@ async fn nothing(_: Collective) -> Result<()> {
 }
 
 /// What this process sends, made separate from where it receives, with the error to return where they overlap. There may
-/// be nothing to send or to receive. Each comes with its number of blocks.
+/// be nothing to send or to receive.
 ///
 /// # Safety
-/// What is to be sent can be read.
+/// As for [`collective::apart`].
 unsafe fn apart<S: Blocked>(
-    (send, sent): (Option<S>, u32),
-    (receive, received): (Option<&impl Blocked>, u32),
+    send: Option<S>,
+    receive: Option<&impl Blocked>,
 ) -> Result<(Option<S>, Option<Refused>)> {
     match (send, receive) {
         (Some(send), Some(receive)) => {
-            // SAFETY: the caller's buffers are valid, and nobody else uses them during the call.
-            let (send, refused) = unsafe { collective::apart((send, sent), (receive, received)) }?;
+            // SAFETY: the caller's promise.
+            let (send, refused) = unsafe { collective::apart(send, receive) }?;
             Ok((Some(send), refused))
         }
         (send, _) => Ok((send, None)),
@@ -299,7 +294,10 @@ fn elements(
 }
 
 /// The same number of elements for each of `blocks` ranks.
-fn buffer(
+///
+/// # Safety
+/// Where there is no error: as for [`Buffer::new`], of the user's buffer (section 6.12).
+unsafe fn buffer(
     at: *const c_void,
     count: i64,
     datatype: MPI_Datatype,
@@ -308,11 +306,8 @@ fn buffer(
 ) -> Result<Buffer> {
     let datatype = committed(datatype).map_err(|error| about(names.buffer, error))?;
     let count = elements(at, count, &datatype, blocks, names.buffer, names.count)?;
-    Ok(Buffer {
-        address: address(at),
-        count,
-        datatype: hold(datatype),
-    })
+    // SAFETY: the caller's promise.
+    Ok(unsafe { Buffer::new(at.cast_mut().cast(), count, blocks, hold(datatype)) })
 }
 
 /// Adds to which of two buffers a datatype belongs.
@@ -359,7 +354,7 @@ unsafe fn displacements<D: Integer>(from: *const D, size: u32, name: &str) -> Re
 /// A separate number of elements for each of `size` ranks.
 ///
 /// # Safety
-/// The pointers are null or valid for `size` entries.
+/// The arrays are null or valid for `size` entries. Where there is no error: as for [`VBuffer::new`], of the user's buffer (section 6.12).
 unsafe fn vbuffer<C: Integer, D: Integer>(
     at: *const c_void,
     counts: *const C,
@@ -383,19 +378,15 @@ unsafe fn vbuffer<C: Integer, D: Integer>(
             elements(at, count as i64, &datatype, 1, names.buffer, &name)?;
         }
     }
-    Ok(VBuffer {
-        address: address(at),
-        counts,
-        displs,
-        datatype: hold(datatype),
-    })
+    // SAFETY: the caller's promise.
+    Ok(unsafe { VBuffer::new(at.cast_mut().cast(), counts, displs, hold(datatype)) })
 }
 
 /// A separate number of elements and datatype for each of `size` ranks. The datatype of no elements is not
 /// checked. The buffer may be `MPI_BOTTOM`, with addresses as displacements.
 ///
 /// # Safety
-/// The pointers are null or valid for `size` entries.
+/// As for [`vbuffer`].
 unsafe fn wbuffer<C: Integer, D: Integer>(
     at: *const c_void,
     counts: *const C,
@@ -423,10 +414,6 @@ unsafe fn wbuffer<C: Integer, D: Integer>(
                 .map_err(|error| about(&format!("{}[{rank}]", names.types), error)),
         })
         .collect::<Result<_>>()?;
-    Ok(WBuffer {
-        address: address(at),
-        counts,
-        displs,
-        datatypes,
-    })
+    // SAFETY: the caller's promise.
+    Ok(unsafe { WBuffer::new(at.cast_mut().cast(), counts, displs, datatypes) })
 }

@@ -16,7 +16,8 @@ mpi! {
     /// Section 6.9.5.
     small fn MPI_Op_create(function: Option<MPI_User_function>, commute: c_int, op: *mut MPI_Op) local {
         let function = function.ok_or_else(|| err!(Arg, "user_fn is a null pointer"))?;
-        let new = Op::user(UserFunction::Int(function), commute != 0, LENDER);
+        // SAFETY: the function is as the standard asks for, until the operation is freed and all that use it have ended.
+        let new = unsafe { Op::user(UserFunction::Int(function), commute != 0, LENDER) };
         // SAFETY: null or a handle of the user's.
         unsafe { give(op, new_op(new)?, "op") }
     }
@@ -24,7 +25,8 @@ mpi! {
     /// Section 6.9.5.
     small fn MPI_Op_create_c(function: Option<MPI_User_function_c>, commute: c_int, op: *mut MPI_Op) local {
         let function = function.ok_or_else(|| err!(Arg, "user_fn is a null pointer"))?;
-        let new = Op::user(UserFunction::Large(function), commute != 0, LENDER);
+        // SAFETY: as in `MPI_Op_create`.
+        let new = unsafe { Op::user(UserFunction::Large(function), commute != 0, LENDER) };
         // SAFETY: null or a handle of the user's.
         unsafe { give(op, new_op(new)?, "op") }
     }

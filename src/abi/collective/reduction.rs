@@ -1,11 +1,9 @@
 //! Section 6.9 and 6.10 to 6.12: reductions and scans.
 
 use std::ffi::{c_int, c_void};
-use std::sync::Arc;
 
 use super::{
-    BUFFER, How, Part, address, collectives, counts, elements, hold, in_place, nothing, operand_in_place,
-    part,
+    BUFFER, How, Part, collectives, counts, elements, hold, in_place, nothing, operand_in_place, part,
 };
 use crate::abi::common::arguments::Integer;
 use crate::abi::common::constants::MPI_IN_PLACE;
@@ -13,10 +11,8 @@ use crate::abi::common::objects::{self, committed, communicator, intracommunicat
 use crate::abi::common::procedure::mpi;
 use crate::abi::common::types::*;
 use crate::base::error::Result;
-use crate::data::datatype::Datatype;
-use crate::data::op::Op;
 use crate::err;
-use crate::objects::collective::{self, Address, Refused, apart_elements};
+use crate::objects::collective::{self, Operands, Refused, apart_operands};
 
 collectives! {
     /// Section 6.9.1.
@@ -46,63 +42,50 @@ collectives! {
         datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm) comm(comm) = exscan;
 }
 
-/// The checked arguments of every reduction.
-struct Operands {
-    send: Option<Address>,
-    receive: Option<Address>,
-    count: u64,
-    datatype: Arc<Datatype>,
-    op: Arc<Op>,
-    /// `send` is a copy, as the buffers overlap.
-    refused: Option<Refused>,
-}
-
-impl Operands {
-    /// `blocks`: how many times `count` elements there are in the longer buffer. `received`: how many elements the result at this
-    /// process has; `None`: the receive buffer does not matter here.
-    ///
-    /// # Safety
-    /// What is to be sent can be read.
-    unsafe fn check(
-        sendbuf: *const c_void,
-        recvbuf: *mut c_void,
-        count: i64,
-        count_name: &str,
-        (datatype, op): (MPI_Datatype, MPI_Op),
-        blocks: u32,
-        received: Option<i64>,
-    ) -> Result<Operands> {
-        let datatype = committed(datatype)?;
-        let op = objects::op(op)?;
-        op.check(&datatype)?;
-        if op.is_accumulate_only() {
-            return Err(err!(Op, "{} is for one-sided communication only", op.name()));
-        }
-        let mut number = 0;
-        if !in_place(sendbuf) {
-            number = elements(sendbuf, count, &datatype, blocks, "sendbuf", count_name)?;
-        }
-        if received.is_some() || in_place(sendbuf) {
-            number = elements(recvbuf, count, &datatype, blocks, "recvbuf", count_name)?;
-        }
-        let receive = received.map(|_| address(recvbuf));
-        let mut send = (!in_place(sendbuf)).then(|| address(sendbuf));
-        let mut refused = None;
-        if let (Some(from), Some(to)) = (send, receive) {
-            let result = received.and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
-            // SAFETY: the caller's buffers are valid, and nobody else uses them during the call.
-            let (apart, why) =
-                unsafe { apart_elements((from, number * u64::from(blocks)), (to, result), &datatype) }?;
-            (send, refused) = (Some(apart), why);
-        }
-        Ok(Operands {
+/// The checked arguments of every reduction, with the error to return where the buffers overlap. `blocks`: how many times `count`
+/// elements there are in the longer buffer. `received`: how many elements the result at this process has; `None`: the receive buffer
+/// does not matter here.
+///
+/// # Safety
+/// Where there is no error: as for [`Operands::new`], of the user's buffers (section 6.12), and as for [`apart_operands`].
+unsafe fn operands(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: i64,
+    count_name: &str,
+    (datatype, op): (MPI_Datatype, MPI_Op),
+    blocks: u32,
+    received: Option<i64>,
+) -> Result<(Operands, Option<Refused>)> {
+    let datatype = committed(datatype)?;
+    let op = objects::op(op)?;
+    op.check(&datatype)?;
+    if op.is_accumulate_only() {
+        return Err(err!(Op, "{} is for one-sided communication only", op.name()));
+    }
+    let mut number = 0;
+    let mut send = None;
+    let mut receive = None;
+    if !in_place(sendbuf) {
+        number = elements(sendbuf, count, &datatype, blocks, "sendbuf", count_name)?;
+        send = Some(sendbuf.cast());
+    }
+    if received.is_some() || in_place(sendbuf) {
+        number = elements(recvbuf, count, &datatype, blocks, "recvbuf", count_name)?;
+        receive = Some(recvbuf.cast());
+    }
+    let result = received.and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
+    let number = number * u64::from(blocks);
+    // SAFETY: the caller's promise.
+    unsafe {
+        apart_operands(Operands::new(
             send,
             receive,
-            count: number,
-            datatype: hold(datatype),
-            op: hold(op),
-            refused,
-        })
+            number,
+            result,
+            hold(datatype),
+            hold(op),
+        ))
     }
 }
 
@@ -134,9 +117,9 @@ unsafe fn reduce(
     if in_place(sendbuf) && beside && !at_root {
         return Err(err!(Buffer, "sendbuf can be MPI_IN_PLACE at the root only"));
     }
-    // SAFETY: the caller's buffers are valid for as many elements as it says.
-    let all = unsafe {
-        Operands::check(
+    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
+    let (operands, refused) = unsafe {
+        operands(
             sendbuf,
             recvbuf,
             count.wide(),
@@ -147,16 +130,8 @@ unsafe fn reduce(
         )
     }?;
     let run = move |operation| async move {
-        let reduce = collective::reduce(
-            &operation,
-            root,
-            all.send,
-            all.receive,
-            all.count,
-            all.datatype,
-            all.op,
-        );
-        collective::refuse(all.refused, reduce.await)
+        let reduce = collective::reduce(&operation, root, operands);
+        collective::refuse(refused, reduce.await)
     };
     // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
     unsafe { how.run(&comm, run) }
@@ -175,9 +150,9 @@ unsafe fn allreduce(
 ) -> Result<()> {
     let comm = communicator(comm)?;
     operand_in_place(sendbuf, "sendbuf", &comm)?;
-    // SAFETY: the caller's buffers are valid for as many elements as it says.
-    let all = unsafe {
-        Operands::check(
+    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
+    let (operands, refused) = unsafe {
+        operands(
             sendbuf,
             recvbuf,
             count.wide(),
@@ -187,10 +162,9 @@ unsafe fn allreduce(
             Some(count.wide()),
         )
     }?;
-    let receive = address(recvbuf);
     let run = move |operation| async move {
-        let allreduce = collective::allreduce(&operation, all.send, receive, all.count, all.datatype, all.op);
-        collective::refuse(all.refused, allreduce.await)
+        let allreduce = collective::allreduce(&operation, operands);
+        collective::refuse(refused, allreduce.await)
     };
     // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
     unsafe { how.run(&comm, run) }
@@ -208,9 +182,9 @@ unsafe fn scan(
     how: impl How,
 ) -> Result<()> {
     let comm = intracommunicator(comm, "comm")?;
-    // SAFETY: the caller's buffers are valid for as many elements as it says.
-    let all = unsafe {
-        Operands::check(
+    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
+    let (operands, refused) = unsafe {
+        operands(
             sendbuf,
             recvbuf,
             count.wide(),
@@ -220,10 +194,9 @@ unsafe fn scan(
             Some(count.wide()),
         )
     }?;
-    let receive = address(recvbuf);
     let run = move |operation| async move {
-        let scan = collective::scan(&operation, all.send, receive, all.count, all.datatype, all.op);
-        collective::refuse(all.refused, scan.await)
+        let scan = collective::scan(&operation, operands);
+        collective::refuse(refused, scan.await)
     };
     // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
     unsafe { how.run(&comm, run) }
@@ -243,9 +216,9 @@ unsafe fn exscan(
     let comm = intracommunicator(comm, "comm")?;
     // Rank 0 receives nothing.
     let receives = comm.rank() > 0;
-    // SAFETY: the caller's buffers are valid for as many elements as it says.
-    let all = unsafe {
-        Operands::check(
+    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
+    let (operands, refused) = unsafe {
+        operands(
             sendbuf,
             recvbuf,
             count.wide(),
@@ -255,10 +228,9 @@ unsafe fn exscan(
             receives.then(|| count.wide()),
         )
     }?;
-    let receive = address(recvbuf);
     let run = move |operation| async move {
-        let exscan = collective::exscan(&operation, all.send, receive, all.count, all.datatype, all.op);
-        collective::refuse(all.refused, exscan.await)
+        let exscan = collective::exscan(&operation, operands);
+        collective::refuse(refused, exscan.await)
     };
     // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
     unsafe { how.run(&comm, run) }
@@ -277,9 +249,9 @@ unsafe fn reduce_scatter_block(
 ) -> Result<()> {
     let comm = communicator(comm)?;
     operand_in_place(sendbuf, "sendbuf", &comm)?;
-    // SAFETY: the caller's buffers are valid for as many elements as it says.
-    let all = unsafe {
-        Operands::check(
+    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
+    let (operands, refused) = unsafe {
+        operands(
             sendbuf,
             recvbuf,
             recvcount.wide(),
@@ -289,11 +261,9 @@ unsafe fn reduce_scatter_block(
             Some(recvcount.wide()),
         )
     }?;
-    let receive = address(recvbuf);
     let run = move |operation| async move {
-        let reduce_scatter_block =
-            collective::reduce_scatter_block(&operation, all.send, receive, all.count, all.datatype, all.op);
-        collective::refuse(all.refused, reduce_scatter_block.await)
+        let reduce_scatter_block = collective::reduce_scatter_block(&operation, operands);
+        collective::refuse(refused, reduce_scatter_block.await)
     };
     // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
     unsafe { how.run(&comm, run) }
@@ -320,9 +290,9 @@ unsafe fn reduce_scatter<C: Integer>(
         .and_then(|sum| i64::try_from(sum).ok())
         .ok_or_else(|| err!(Count, "the sum of recvcounts does not fit in 63 bits"))?;
     let own = counts[comm.rank() as usize];
-    // SAFETY: the caller's buffers are valid for as many elements as it says.
-    let all = unsafe {
-        Operands::check(
+    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
+    let (operands, refused) = unsafe {
+        operands(
             sendbuf,
             recvbuf,
             total,
@@ -333,11 +303,9 @@ unsafe fn reduce_scatter<C: Integer>(
             (own > 0).then_some(own as i64),
         )
     }?;
-    let receive = address(recvbuf);
     let run = move |operation| async move {
-        let reduce_scatter =
-            collective::reduce_scatter(&operation, all.send, receive, counts, all.datatype, all.op);
-        collective::refuse(all.refused, reduce_scatter.await)
+        let reduce_scatter = collective::reduce_scatter(&operation, operands, counts);
+        collective::refuse(refused, reduce_scatter.await)
     };
     // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
     unsafe { how.run(&comm, run) }

@@ -251,9 +251,9 @@ pub fn call(handler: &Errhandler, object: usize, name: &str, code: c_int) {
 
 /// Calls an error handler of the user's, and returns the code as the handler left it; no lock is held.
 fn call_handler(handler: &UserHandler, mut object: usize, mut code: c_int) -> c_int {
-    // SAFETY: the user gave the address as that of an error handler function.
-    let function = unsafe { std::mem::transmute::<usize, ErrhandlerFunction>(handler.function) };
-    // SAFETY: the function takes the addresses of a handle and of a code; both are ours during the call.
+    // SAFETY: an error handler function's address, by the promise of `UserHandler::new`.
+    let function = unsafe { std::mem::transmute::<usize, ErrhandlerFunction>(handler.function()) };
+    // SAFETY: by the same promise it may be called with the addresses of a handle and of a code; both are ours during the call.
     unsafe { function(&mut object, &mut code) };
     code
 }

@@ -227,9 +227,9 @@ fn defined(number: Option<u64>) -> i64 {
 }
 
 /// # Safety
-/// The pointer is null or valid.
+/// The status is null or valid for reading and writing.
 unsafe fn set_elements(status: *mut MPI_Status, type_: MPI_Datatype, count_: i64) -> Result<()> {
-    // SAFETY: the caller's pointers are null, MPI_STATUS_IGNORE or valid for writing.
+    // SAFETY: null or valid for reading, as the caller says.
     let mut changed = unsafe { read(status, "status") }?;
     let elements = count(count_, "count")?;
     let found = datatype(type_)?;
@@ -241,7 +241,7 @@ unsafe fn set_elements(status: *mut MPI_Status, type_: MPI_Datatype, count_: i64
         )
     })?;
     changed.set_bytes(bytes);
-    // SAFETY: the caller's promise; read from above.
+    // SAFETY: not null, as it was read from above, so valid for writing, as the caller says.
     unsafe { status.write(changed) };
     Ok(())
 }

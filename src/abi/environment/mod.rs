@@ -9,7 +9,7 @@ pub mod added;
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::abi::common::arguments::{give, give_text, read};
 use crate::abi::common::calls;
@@ -56,31 +56,31 @@ mpi! {
 
     /// Section 9.3.1.
     small fn MPI_Comm_create_errhandler(function: Callback, errhandler: *mut MPI_Errhandler) local {
-        // SAFETY: null or a handle of the user's.
+        // SAFETY: the user's function is null or such an error handler function; the pointer is null or valid for a handle.
         unsafe { create_errhandler(function, Object::Communicator, errhandler) }
     }
 
     /// Removed in MPI 3.0; programs still use it.
     small fn MPI_Errhandler_create(function: Callback, errhandler: *mut MPI_Errhandler) local {
-        // SAFETY: null or a handle of the user's.
+        // SAFETY: the user's function is null or such an error handler function; the pointer is null or valid for a handle.
         unsafe { create_errhandler(function, Object::Communicator, errhandler) }
     }
 
     /// Section 9.3.2.
     small fn MPI_Win_create_errhandler(function: Callback, errhandler: *mut MPI_Errhandler) local {
-        // SAFETY: null or a handle of the user's.
+        // SAFETY: the user's function is null or such an error handler function; the pointer is null or valid for a handle.
         unsafe { create_errhandler(function, Object::Window, errhandler) }
     }
 
     /// Section 9.3.3.
     small fn MPI_File_create_errhandler(function: Callback, errhandler: *mut MPI_Errhandler) local {
-        // SAFETY: null or a handle of the user's.
+        // SAFETY: the user's function is null or such an error handler function; the pointer is null or valid for a handle.
         unsafe { create_errhandler(function, Object::File, errhandler) }
     }
 
     /// Section 9.3.4.
     small fn MPI_Session_create_errhandler(function: Callback, errhandler: *mut MPI_Errhandler) always {
-        // SAFETY: null or a handle of the user's.
+        // SAFETY: the user's function is null or such an error handler function; the pointer is null or valid for a handle.
         unsafe { create_errhandler(function, Object::Session, errhandler) }
     }
 
@@ -219,7 +219,7 @@ unsafe fn get_errhandler(comm: MPI_Comm, errhandler: *mut MPI_Errhandler) -> Res
 }
 
 /// # Safety
-/// The pointer is null or valid for writing.
+/// The function is null or an error handler function for such objects, which stays; the pointer is null or valid for writing.
 unsafe fn create_errhandler(
     function: Callback,
     object: Object,
@@ -228,12 +228,8 @@ unsafe fn create_errhandler(
     if function == 0 {
         return Err(err!(Arg, "the error handler function is a null pointer"));
     }
-    let handler = Arc::new(UserHandler {
-        function,
-        object,
-        handle: AtomicUsize::new(0),
-        references: AtomicU32::new(0),
-    });
+    // SAFETY: the caller's promise.
+    let handler = Arc::new(unsafe { UserHandler::new(function, object) });
     // SAFETY: the caller's pointers are null or valid for writing.
     unsafe {
         give(

@@ -180,7 +180,7 @@ mpi! {
 
     /// Section 3.6.
     large fn MPI_Buffer_detach(buffer_addr: *mut c_void, size: *mut Count) local {
-        // SAFETY: the pointers are the user's.
+        // SAFETY: each is null or the user's to be written.
         unsafe { Owner::process()?.detach(buffer_addr, size) }
     }
 
@@ -203,7 +203,7 @@ mpi! {
 
     /// Section 3.6.
     large fn MPI_Comm_detach_buffer(comm: MPI_Comm, buffer_addr: *mut c_void, size: *mut Count) comm(comm) {
-        // SAFETY: the pointers are the user's.
+        // SAFETY: each is null or the user's to be written.
         unsafe { Owner::communicator(comm)?.detach(buffer_addr, size) }
     }
 
@@ -227,7 +227,7 @@ mpi! {
     /// Section 3.6.
     large fn MPI_Session_detach_buffer(session: MPI_Session, buffer_addr: *mut c_void, size: *mut Count)
         session(session) {
-        // SAFETY: the pointers are the user's.
+        // SAFETY: each is null or the user's to be written.
         unsafe { Owner::session(session)?.detach(buffer_addr, size) }
     }
 

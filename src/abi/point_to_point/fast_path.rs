@@ -142,7 +142,7 @@ pub fn receiving(
 /// Waits for a request that has ended without an error, or does so within one call of progress.
 ///
 /// # Safety
-/// The pointers are null or the user's.
+/// `to_request` is null or valid for reading and writing a handle, `to_status` `MPI_STATUS_IGNORE` or valid for writing.
 #[inline(always)]
 pub unsafe fn wait(to_request: *mut MPI_Request, to_status: *mut MPI_Status) -> bool {
     if to_request.is_null() {

@@ -451,7 +451,7 @@ unsafe fn receive(
     to_status: *mut MPI_Status,
 ) -> Result<()> {
     let receiving = Receiving::new(buf, number, datatype, source, tag, hold_communicator(comm)?)?;
-    // SAFETY: the caller's pointers are null, MPI_STATUS_IGNORE or valid for writing.
+    // SAFETY: the caller leaves the buffer alone until this returns; the status is ignored or valid for writing, as it says.
     unsafe { receiving.run_now(to_status) }
 }
 

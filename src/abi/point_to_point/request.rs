@@ -76,10 +76,10 @@ pub fn check(request: MPI_Request) -> Result<()> {
 /// outcome of a generalized one comes from its own functions.
 ///
 /// # Safety
-/// The pointer is a valid handle of the user's.
+/// The pointer is valid for reading and writing a handle.
 #[inline]
 pub(super) unsafe fn retire(request: *mut MPI_Request, outcome: Outcome) -> Outcome {
-    // SAFETY: the caller's pointer is null or valid for reading.
+    // SAFETY: valid for reading, as the caller says.
     let handle = unsafe { request.read() };
     let mut outcome = outcome;
     if handle::request_place(handle).is_none() {
@@ -117,13 +117,13 @@ pub(super) fn invalid(request: MPI_Request) -> Error {
 /// The end of a single request: status, handle, error.
 ///
 /// # Safety
-/// The pointers are the user's.
+/// `request` is valid for reading and writing a handle, `to_status` `MPI_STATUS_IGNORE` or valid for writing.
 pub(super) unsafe fn end(
     outcome: Outcome,
     request: *mut MPI_Request,
     to_status: *mut MPI_Status,
 ) -> Result<()> {
-    // SAFETY: the caller's pointers are null or valid for writing.
+    // SAFETY: valid for reading and writing, as the caller says.
     let outcome = unsafe { retire(request, outcome) };
     // SAFETY: the caller's pointers are null, MPI_STATUS_IGNORE or valid for writing.
     unsafe { status::write(to_status, &outcome) };
@@ -133,7 +133,7 @@ pub(super) unsafe fn end(
 /// Waits for the end of a request.
 ///
 /// # Safety
-/// The pointers are the user's.
+/// `request` is null or valid for reading and writing a handle, `to_status` `MPI_STATUS_IGNORE` or valid for writing.
 #[inline(never)]
 unsafe fn wait(request: *mut MPI_Request, to_status: *mut MPI_Status) -> Result<()> {
     // SAFETY: null or a handle of the user's.
@@ -143,7 +143,7 @@ unsafe fn wait(request: *mut MPI_Request, to_status: *mut MPI_Status) -> Result<
     match id {
         Some(id) => {
             let outcome = instance.wait(id);
-            // SAFETY: the pointers are the user's.
+            // SAFETY: the handle was read from there, and the status is ignored or valid for writing, as the caller says.
             unsafe { end(outcome, request, to_status) }
         }
         None => {
@@ -179,7 +179,7 @@ fn test(request: MPI_Request) -> Result<Option<Option<Outcome>>> {
 mpi! {
     /// Section 3.7.3.
     small fn MPI_Wait(request: *mut MPI_Request, status: *mut MPI_Status) local {
-        // SAFETY: the pointers are the user's.
+        // SAFETY: the request is null or a handle of the user's, the status is ignored or the user's.
         unsafe {
             if fast_path::wait(request, status) {
                 return Ok(());

@@ -33,12 +33,12 @@ fn lookup_all(instance: &Instance, requests: &[MPI_Request]) -> Result<Vec<Optio
 /// The array of statuses, or none.
 ///
 /// # Safety
-/// The pointer is `MPI_STATUSES_IGNORE` or valid for `len` statuses.
+/// The pointer is `MPI_STATUSES_IGNORE` or valid for more than `at` statuses.
 unsafe fn status_at(statuses: *mut MPI_Status, at: usize) -> *mut MPI_Status {
     if statuses.is_null() {
         return statuses;
     }
-    // SAFETY: the caller's pointers are null or valid for writing.
+    // SAFETY: the caller's array has so many statuses, so that one of them begins there.
     unsafe { statuses.add(at) }
 }
 
@@ -116,7 +116,7 @@ impl Statuses {
 /// `MPI_ERR_IN_STATUS`.
 ///
 /// # Safety
-/// The pointers are the user's; there is a status for each of these requests.
+/// The statuses are `MPI_STATUSES_IGNORE` or valid for as many as there are outcomes.
 unsafe fn end_some(
     name: &'static str,
     outcomes: Vec<(usize, Outcome)>,
@@ -154,7 +154,7 @@ fn take_all(engine: &mut Engine, ids: &[Option<RequestId>], which: Vec<usize>) -
 /// Waits for requests of which none is persistent or generalized; otherwise returns `None` and does nothing.
 ///
 /// # Safety
-/// The pointers are the user's.
+/// The statuses are `MPI_STATUSES_IGNORE` or valid for as many as there are requests.
 unsafe fn wait_all_own(
     instance: &Instance,
     requests: &mut [MPI_Request],
@@ -222,7 +222,7 @@ mpi! {
         // SAFETY: an array of the user's.
         let requests = unsafe { array_mut(requests, number, "array_of_requests") }?;
         let instance = process::instance()?;
-        // SAFETY: the pointers are the user's.
+        // SAFETY: the user's statuses are ignored or as many as its requests.
         if let Some(result) = unsafe { wait_all_own(&instance, requests, statuses, "MPI_Waitall") } {
             return result;
         }
@@ -238,7 +238,7 @@ mpi! {
             }
             Some(())
         });
-        // SAFETY: the pointers are the user's.
+        // SAFETY: the user's statuses are ignored or as many as its requests.
         unsafe { end_all(&instance, &ids, requests, statuses, "MPI_Waitall") }
     }
 
@@ -265,7 +265,7 @@ mpi! {
         if !all {
             return Ok(());
         }
-        // SAFETY: the pointers are the user's.
+        // SAFETY: the user's statuses are ignored or as many as its requests.
         unsafe { end_all(&instance, &ids, requests, statuses, "MPI_Testall") }
     }
 
@@ -282,7 +282,7 @@ mpi! {
             false => None,
             true => Some(instance.wait_for(|engine| first_ended(engine, &ids))),
         };
-        // SAFETY: the pointers are the user's.
+        // SAFETY: `index` is null or an `int` of the user's; the status is ignored or the user's.
         unsafe { end_any(&instance, &ids, first, requests, index, status) }
     }
 
@@ -308,21 +308,21 @@ mpi! {
             // SAFETY: null or an `int` of the user's.
             return unsafe { give(index, MPI_UNDEFINED, "index") };
         }
-        // SAFETY: the pointers are the user's.
+        // SAFETY: `index` is null or an `int` of the user's; the status is ignored or the user's.
         unsafe { end_any(&instance, &ids, first, requests, index, status) }
     }
 
     /// Section 3.7.5.
     small fn MPI_Waitsome(incount: c_int, requests: *mut MPI_Request, outcount: *mut c_int, indices: *mut c_int,
         statuses: *mut MPI_Status) local {
-        // SAFETY: the pointers are the user's.
+        // SAFETY: the user's arrays are null, ignored or have `incount` elements; `outcount` is null or an `int` of the user's.
         unsafe { some(incount, requests, outcount, indices, statuses, true, "MPI_Waitsome") }
     }
 
     /// Section 3.7.5.
     small fn MPI_Testsome(incount: c_int, requests: *mut MPI_Request, outcount: *mut c_int, indices: *mut c_int,
         statuses: *mut MPI_Status) local {
-        // SAFETY: the pointers are the user's.
+        // SAFETY: the user's arrays are null, ignored or have `incount` elements; `outcount` is null or an `int` of the user's.
         unsafe { some(incount, requests, outcount, indices, statuses, false, "MPI_Testsome") }
     }
 
@@ -346,7 +346,7 @@ mpi! {
         // SAFETY: null or an `int` of the user's.
         unsafe { give(flag, outcomes.is_some().into(), "flag") }?;
         let outcomes = outcomes.into_iter().flatten().enumerate();
-        // SAFETY: the pointers are the user's.
+        // SAFETY: the user's statuses are ignored or as many as its requests.
         unsafe { tell_queries("MPI_Request_get_status_all", requests, outcomes, statuses, |_, at| at) }
     }
 
@@ -409,7 +409,7 @@ mpi! {
         // SAFETY: null or an `int` of the user's.
         unsafe { give(outcount, outcomes.len() as c_int, "outcount") }?;
         let outcomes = outcomes.into_iter();
-        // SAFETY: the pointers are the user's.
+        // SAFETY: the user's statuses are ignored or as many as its requests.
         unsafe { tell_queries("MPI_Request_get_status_some", requests, outcomes, statuses, |nth, _| nth) }
     }
 }
@@ -417,7 +417,7 @@ mpi! {
 /// The same for some requests of an array, with error codes in the statuses.
 ///
 /// # Safety
-/// The pointer is the user's.
+/// The statuses are `MPI_STATUSES_IGNORE` or valid for as many as there are requests.
 unsafe fn tell_queries(
     name: &'static str,
     requests: &[MPI_Request],
@@ -463,7 +463,7 @@ fn first_ended(engine: &Engine, ids: &[Option<RequestId>]) -> Option<usize> {
 }
 
 /// # Safety
-/// The pointers are the user's.
+/// `index` is null or valid for writing, `to_status` `MPI_STATUS_IGNORE` or valid for writing.
 unsafe fn end_any(
     instance: &Instance,
     ids: &[Option<RequestId>],
@@ -495,7 +495,7 @@ unsafe fn end_any(
 }
 
 /// # Safety
-/// The pointers are the user's.
+/// The statuses are `MPI_STATUSES_IGNORE` or valid for as many as there are requests.
 unsafe fn end_all(
     instance: &Instance,
     ids: &[Option<RequestId>],
@@ -511,12 +511,13 @@ unsafe fn end_all(
             .map(|(at, id)| (at, id.and_then(|id| engine.take(id)).unwrap_or(Outcome::EMPTY)))
             .collect()
     };
-    // SAFETY: the caller's pointers are null or valid for writing.
+    // SAFETY: the statuses are ignored or as many as the requests, as the caller says, each of which has one outcome.
     unsafe { end_some(name, outcomes, requests, statuses) }
 }
 
 /// # Safety
-/// The pointers are the user's.
+/// The requests and the indices are null or valid for `incount` elements, the statuses `MPI_STATUSES_IGNORE` or valid for as many;
+/// `outcount` is null or valid for writing.
 unsafe fn some(
     incount: c_int,
     requests: *mut MPI_Request,
@@ -549,7 +550,7 @@ unsafe fn some(
     for (nth, (at, _)) in outcomes.iter().enumerate() {
         indices[nth] = *at as c_int;
     }
-    // SAFETY: the pointers are the user's.
+    // SAFETY: `outcount` is null or valid for writing, and the statuses are ignored or as many as the requests, as the caller says.
     unsafe {
         give(outcount, outcomes.len() as c_int, "outcount")?;
         end_some(name, outcomes, requests, statuses)

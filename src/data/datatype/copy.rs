@@ -7,6 +7,7 @@
 //! and no Rust pointer to the memory exists to start from.
 
 use super::walk::{RecordRun, Sink};
+#[cfg(not(miri))]
 use std::arch::asm;
 use std::ptr;
 
@@ -201,6 +202,7 @@ impl<const PACK: bool> Copier<PACK> {
                 packed = packed.add(block.len());
             }
             at = at.wrapping_add(stride as usize);
+            #[cfg(not(miri))]
             if PACK {
                 // Keeps the compiler from unrolling the loop. Processors that predict strides do so for each load
                 // instruction: one that walks a matrix column is predicted better than four that take turns

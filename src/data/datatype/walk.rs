@@ -155,7 +155,7 @@ pub(crate) trait Sink {
 pub(crate) unsafe fn walk<S: Sink>(layout: &Layout, at: usize, range: Range<u64>, sink: &mut S) {
     match *layout {
         Layout::Empty => {}
-        // SAFETY: the run is that of `range`, which the caller vouches for; likewise in every block below.
+        // SAFETY: the run is that of `range`, which the caller vouches for.
         Layout::Run { offset, .. } => unsafe {
             let first = at
                 .wrapping_add(offset as usize)
@@ -170,12 +170,12 @@ pub(crate) unsafe fn walk<S: Sink>(layout: &Layout, at: usize, range: Range<u64>
         } => {
             let at = at.wrapping_add(offset as usize);
             if range == (0..count * len) {
-                // SAFETY: as above.
+                // SAFETY: these are the runs of `range`, which the caller vouches for.
                 return unsafe { sink.strided(at, count, stride, len as usize) };
             }
             let place = |index: u64| at.wrapping_add((index as usize).wrapping_mul(stride as usize));
             let Pieces { head, whole, tail } = Pieces::new(&range, len);
-            // SAFETY: as above.
+            // SAFETY: these are the runs of `range`, which the caller vouches for.
             unsafe {
                 if let Some((index, part)) = head {
                     sink.run(
@@ -194,7 +194,7 @@ pub(crate) unsafe fn walk<S: Sink>(layout: &Layout, at: usize, range: Range<u64>
         Layout::Gather { len, ref offsets } => {
             let place = |index: u64| at.wrapping_add(offsets[index as usize] as usize);
             let Pieces { head, whole, tail } = Pieces::new(&range, len);
-            // SAFETY: as above.
+            // SAFETY: these are the runs of `range`, which the caller vouches for.
             unsafe {
                 if let Some((index, part)) = head {
                     sink.run(
@@ -222,7 +222,7 @@ pub(crate) unsafe fn walk<S: Sink>(layout: &Layout, at: usize, range: Range<u64>
             let last = part_at(starts, range.end - 1);
             let skip = range.start - starts[first];
             let place = |index: usize| at.wrapping_add(offsets[index] as usize);
-            // SAFETY: as above.
+            // SAFETY: these are the runs of `range`, which the caller vouches for.
             unsafe {
                 if first == last {
                     let at = place(first).wrapping_add(skip as usize);
@@ -241,7 +241,7 @@ pub(crate) unsafe fn walk<S: Sink>(layout: &Layout, at: usize, range: Range<u64>
             ref child,
         } => {
             let at = at.wrapping_add(offset as usize);
-            // SAFETY: as above.
+            // SAFETY: these are the runs of `range`, which the caller vouches for.
             unsafe { walk_repeat(child, at, count, stride, range, sink) }
         }
         Layout::Series {
@@ -252,7 +252,7 @@ pub(crate) unsafe fn walk<S: Sink>(layout: &Layout, at: usize, range: Range<u64>
             let mut from = range.start;
             while from < range.end && !sink.full() {
                 let until = starts[index + 1].min(range.end);
-                // SAFETY: as above.
+                // SAFETY: these are some of the runs of `range`, which the caller vouches for.
                 unsafe {
                     walk(
                         &parts[index],
@@ -292,20 +292,20 @@ pub(crate) unsafe fn walk_repeat<S: Sink>(
         Pieces::new(&range, size)
     };
     if let Some((index, part)) = head {
-        // SAFETY: the caller vouches for the runs of `range`; these are some of them.
+        // SAFETY: these are some of the runs of `range`, which the caller vouches for.
         unsafe { walk(child, place(index), part, sink) };
     }
     match *child {
         Layout::Run { offset, len } if !whole.is_empty() => {
             let first = place(whole.start).wrapping_add(offset as usize);
-            // SAFETY: as above.
+            // SAFETY: these are some of the runs of `range`, which the caller vouches for.
             unsafe { sink.strided(first, whole.end - whole.start, stride, len as usize) };
         }
         _ => {
             if whole.end - whole.start > 1
                 && let Some((runs, number)) = record(child)
             {
-                // SAFETY: as above.
+                // SAFETY: these are some of the runs of `range`, which the caller vouches for.
                 unsafe {
                     sink.records(
                         place(whole.start),
@@ -320,14 +320,14 @@ pub(crate) unsafe fn walk_repeat<S: Sink>(
                     if sink.full() {
                         return;
                     }
-                    // SAFETY: as above.
+                    // SAFETY: these are some of the runs of `range`, which the caller vouches for.
                     unsafe { walk(child, place(index), 0..size, sink) };
                 }
             }
         }
     }
     if let Some((index, part)) = tail {
-        // SAFETY: as above.
+        // SAFETY: these are some of the runs of `range`, which the caller vouches for.
         unsafe { walk(child, place(index), 0..part, sink) };
     }
 }

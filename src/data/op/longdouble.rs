@@ -5,14 +5,19 @@
 //! `long double`, roundings included.
 
 use super::kernels::Floating;
+#[cfg(not(miri))]
 use std::arch::asm;
 use std::mem::MaybeUninit;
+
+#[cfg(miri)]
+use rustc_apfloat::{Float, ieee::X87DoubleExtended};
 
 /// One `long double`. Its padding may never have been written.
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
 pub(super) struct LongDouble(MaybeUninit<[u8; 16]>);
 
+#[cfg(not(miri))]
 macro_rules! arithmetic {
     ($name:ident, $instruction:literal) => {
         #[inline(always)]
@@ -40,6 +45,7 @@ macro_rules! arithmetic {
     };
 }
 
+#[cfg(not(miri))]
 impl Floating for LongDouble {
     arithmetic!(add, "faddp st(1), st(0)");
     // st(1) = st(1) - st(0): the first operand, loaded first, minus the second.
@@ -70,17 +76,59 @@ impl Floating for LongDouble {
     }
 }
 
+/// For Miri, which knows no inline assembly: by LLVM's arithmetic of constants, as `binary128`.
+#[cfg(miri)]
+impl Floating for LongDouble {
+    fn add(self, other: Self) -> Self {
+        other.with((self.number() + other.number()).value)
+    }
+
+    fn subtract(self, other: Self) -> Self {
+        other.with((self.number() - other.number()).value)
+    }
+
+    fn multiply(self, other: Self) -> Self {
+        other.with((self.number() * other.number()).value)
+    }
+
+    fn exceeds(self, other: Self) -> bool {
+        self.number() > other.number()
+    }
+}
+
+#[cfg(miri)]
 impl LongDouble {
-    /// Whether it is not NaN.
-    pub(super) fn is_number(self) -> bool {
+    fn number(self) -> X87DoubleExtended {
+        let (significand, exponent) = self.parts();
+        X87DoubleExtended::from_bits(u128::from(exponent) << 64 | u128::from(significand))
+    }
+
+    /// Another number with this one's padding.
+    fn with(mut self, number: X87DoubleExtended) -> Self {
+        let bytes: *mut u8 = self.0.as_mut_ptr().cast();
+        let number = number.to_bits().to_le_bytes();
+        // SAFETY: the first 10 of the 16 bytes.
+        unsafe { bytes.copy_from_nonoverlapping(number.as_ptr(), 10) };
+        self
+    }
+}
+
+impl LongDouble {
+    /// Significand, and exponent with the sign.
+    fn parts(self) -> (u64, u16) {
         let start: *const u8 = self.0.as_ptr().cast();
         // SAFETY: the first 10 of the 16 bytes are the number, which was initialized.
-        let (significand, exponent) = unsafe {
+        unsafe {
             (
                 start.cast::<u64>().read_unaligned(),
                 start.add(8).cast::<u16>().read_unaligned(),
             )
-        };
+        }
+    }
+
+    /// Whether it is not NaN.
+    pub(super) fn is_number(self) -> bool {
+        let (significand, exponent) = self.parts();
         // The top bit of the significand is its integer part, 1 in infinities too.
         exponent & 0x7fff != 0x7fff || significand << 1 == 0
     }

@@ -89,7 +89,12 @@ impl Op {
     }
 
     /// An operation of the user's (`MPI_Op_create`, `MPI_Op_create_c`).
-    pub fn user(function: UserFunction, commutes: bool, lender: Lender) -> Arc<Op> {
+    ///
+    /// # Safety
+    /// As long as the result exists, the function may be called from any thread, and does what the standard says of it (MPI 5.0
+    /// section 6.9.5) with any elements of the datatypes that the operation is applied to: it reads `input` and writes `inout`, as
+    /// many as it is told.
+    pub unsafe fn user(function: UserFunction, commutes: bool, lender: Lender) -> Arc<Op> {
         Op::new(Function::User(function, lender), commutes, 0, "")
     }
 
@@ -258,7 +263,7 @@ unsafe fn call(
             UserFunction::Large(function) => {
                 let mut length = i64::try_from(left).unwrap_or(i64::MAX);
                 let piece = length as u64;
-                // SAFETY: as above.
+                // SAFETY: as for `Int`.
                 unsafe {
                     function(
                         input.cast_mut().cast(),

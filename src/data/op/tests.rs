@@ -316,7 +316,8 @@ unsafe extern "C" fn count_pieces(_: *mut c_void, inout: *mut c_void, length: *m
 fn user_functions_get_their_arguments() {
     let pair = Datatype::contiguous(1, Datatype::int64()).expect("valid");
     pair.set_handle(4711);
-    let minus = Op::user(UserFunction::Int(subtract), false, Lender::NOBODY);
+    // SAFETY: applied to what the function takes.
+    let minus = unsafe { Op::user(UserFunction::Int(subtract), false, Lender::NOBODY) };
     assert!(!minus.commutes() && !minus.is_predefined());
     let mut inout = [1i64, 2, 3];
     apply(&minus, &pair, &[10, 20, 30], &mut inout);
@@ -330,7 +331,7 @@ fn user_functions_get_their_arguments() {
         (UserFunction::Int(count_pieces), 3_005_000_000_000),
     ] {
         inout = 0;
-        // SAFETY: the type has no extent: one integer in each holds any number of elements.
+        // SAFETY: the function takes the type, which has no extent: one integer in each holds any number of elements.
         unsafe {
             Op::user(function, true, Lender::NOBODY).apply(
                 (&raw const input).cast(),

@@ -276,7 +276,7 @@ fn unauthenticated_senders_that_hang_up_before_a_long_message_is_fetched_hold_no
             sender.peers[&PeerIndex::new(0)].address,
             sender.operations.context(0),
         );
-        // SAFETY: the bytes and the unauthenticated sender's contexts outlive its endpoint.
+        // SAFETY: the bytes and the unauthenticated sender's contexts outlive its endpoint, and the address is one of its vector.
         while unsafe {
             sender
                 .endpoint

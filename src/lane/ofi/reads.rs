@@ -150,7 +150,8 @@ impl Reads {
             };
             let remote = read.remote + read.issued as u64;
             let context = operations.context(slot);
-            // SAFETY: the targets are some of the caller's; contexts live as long as the endpoint.
+            // SAFETY: the targets are some of the caller's; contexts live as long as the endpoint; `from` is a peer's address, one of
+            // the lane's only vector.
             let posted = unsafe {
                 if let [target] = &targets[..count] {
                     let (into, len) = (target.address, target.len);

@@ -41,7 +41,8 @@ impl OfiLane {
             payload(RawRoom::from(rest));
             bytes
         };
-        match self.endpoint.inject(bytes, known.address) {
+        // SAFETY: a peer's address is one of the lane's only vector.
+        match unsafe { self.endpoint.inject(bytes, known.address) } {
             Ok(Posted::Accepted) => {
                 known.accepted();
                 Ok(Sent::Done)
@@ -69,7 +70,8 @@ impl OfiLane {
         let descriptor = self.operations.descriptor();
         let context = self.operations.context(slot);
         let len = header.len() + len;
-        // SAFETY: the slot's buffer and context are not touched until the operation ends, and outlive the endpoint.
+        // SAFETY: the slot's buffer and context are not touched until the operation ends, and outlive the endpoint. The address: as in
+        // `inject`.
         match unsafe { self.endpoint.send(bytes, len, descriptor, known.address, context) } {
             Ok(Posted::Accepted) => {
                 known.accepted();
@@ -96,7 +98,7 @@ impl OfiLane {
         let context = self.operations.context(slot);
         let len = header.len() + payload.len();
         // SAFETY: the buffer is taken and the slot's context not touched until the operation ends, and both outlive the
-        // endpoint.
+        // endpoint. The address: as in `inject`.
         match unsafe { self.endpoint.send(bytes, len, descriptor, known.address, context) } {
             Ok(Posted::Accepted) => {
                 known.accepted();
@@ -145,7 +147,7 @@ impl OfiLane {
             .as_ref()
             .map_or(std::ptr::null_mut(), |one| one.region.descriptor());
         // SAFETY: the slot's buffer and context are not touched until the operation ends, and outlive the endpoint;
-        // the caller vouches for the payload.
+        // the caller vouches for the payload. The address: as in `inject`.
         let posted = unsafe {
             self.endpoint.send_pair(
                 [(head, header.len()), (payload.address.cast_const(), payload.len)],

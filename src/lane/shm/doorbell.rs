@@ -7,10 +7,13 @@
 //! from reordering.
 
 use std::fs::File;
-use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
+
+use nix::fcntl::OFlag;
+use nix::unistd::pipe2;
 
 use super::flag::Flag;
 use crate::system::membarrier;
@@ -84,14 +87,11 @@ pub struct Bell {
 impl Bell {
     /// A new one.
     pub fn new() -> io::Result<Bell> {
-        let mut ends = [-1; 2];
-        // SAFETY: room for two descriptors.
-        if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: both are new, and nobody else's.
-        let [read, write] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) }.into());
-        Ok(Bell { read, write })
+        let (read, write) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
+        Ok(Bell {
+            read: read.into(),
+            write: write.into(),
+        })
     }
 
     /// Becomes readable when it is rung.
@@ -106,10 +106,8 @@ impl Bell {
 
     /// Empties the pipe after a ring.
     pub fn silence(&self) {
-        let mut bytes = [0u8; 64];
-        // More rings than that end the next sleep at once, which costs one more check.
-        // SAFETY: room for that many bytes; the descriptor does not block.
-        unsafe { libc::read(self.read.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len()) };
+        // It does not block. More rings than that end the next sleep at once, which costs one more check.
+        let _ = (&self.read).read(&mut [0; 64]);
     }
 }
 
@@ -133,7 +131,7 @@ impl BellPull {
     /// Wakes the owner. If the pipe is full, it has been woken.
     #[cold]
     pub fn ring(&self) {
-        // SAFETY: one byte; the descriptor does not block.
-        unsafe { libc::write(self.pipe.as_raw_fd(), c"!".as_ptr().cast(), 1) };
+        // It does not block.
+        let _ = (&self.pipe).write(b"!");
     }
 }

@@ -82,7 +82,7 @@ pub struct ShmLane {
     stores: Allowed,
 }
 
-/// A process that this one sends to. The sender's memory is that of `joined`.
+/// A process that this one sends to.
 struct Peer {
     ring: Sender<Mapped>,
     joined: Joined,
@@ -329,7 +329,7 @@ impl Lane for ShmLane {
             bell: self.address.bell,
             bell_inode: self.address.bell_inode,
         };
-        let mut joined =
+        let (joined, ring) =
             Joined::join(theirs.pid, theirs.segment, theirs.rings, theirs.token, owner).map_err(failed)?;
         let fences = if joined.head().wants_fences() {
             Fences::BySenders
@@ -342,7 +342,7 @@ impl Lane for ShmLane {
             self.peers.resize_with(index + 1, || None);
         }
         self.peers[index] = Some(Box::new(Peer {
-            ring: Sender::new(joined.ring(), self.stores),
+            ring: Sender::new(ring, self.stores),
             joined,
             fences,
             bell,

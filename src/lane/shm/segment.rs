@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::doorbell::{Fences, Shared};
@@ -131,9 +132,11 @@ pub struct Owner {
 pub struct Segment {
     file: File,
     /// The whole of it. Rings that no sender has joined have no pages, and are not touched.
-    map: Map,
+    map: Arc<Map>,
     head: Head,
     rings: u32,
+    /// The rings that were given out.
+    given: Vec<bool>,
 }
 
 impl Segment {
@@ -145,7 +148,7 @@ impl Segment {
         let head = Head {
             map: Map::new(&file, 0, PAGE)?,
         };
-        let map = Map::new(&file, 0, file_len(rings))?;
+        let map = Arc::new(Map::new(&file, 0, file_len(rings))?);
         head.map.u32(AT_VERSION).store(VERSION, Ordering::Relaxed);
         head.map.u32(AT_RINGS).store(rings, Ordering::Relaxed);
         head.map.u64(AT_TOKEN).store(token, Ordering::Relaxed);
@@ -158,6 +161,7 @@ impl Segment {
             map,
             head,
             rings,
+            given: vec![false; rings as usize],
         })
     }
 
@@ -182,9 +186,9 @@ impl Segment {
         &self.head
     }
 
-    /// A ring and the process that claims to be its sender, once that has joined.
-    pub fn ring(&self, ring: u32) -> Option<(Mapped, Owner)> {
-        if ring >= self.rings {
+    /// A ring and the process that claims to be its sender, once that has joined; once only, because a ring has one receiver.
+    pub fn ring(&mut self, ring: u32) -> Option<(Mapped, Owner)> {
+        if ring >= self.rings || self.given[ring as usize] {
             return None;
         }
         let (word, bit) = self.head.ready(ring);
@@ -203,24 +207,26 @@ impl Segment {
             bell: number(AT_OWNER_BELL),
             bell_inode: self.map.u64(at + AT_OWNER_INODE).load(Ordering::Relaxed),
         };
-        // SAFETY: `ring` is one of those that the mapping has.
-        let base = unsafe { self.map.base().add(at) };
-        Some((Mapped { base, growth: None }, owner))
+        self.given[ring as usize] = true;
+        Some((Mapped::new(self.map.clone(), at, None), owner))
     }
 }
 
 /// Another process's segment, with a ring of this process in it.
 pub struct Joined {
     head: Head,
-    map: Map,
-    /// Until the ring has been taken.
-    growth: Option<Growth>,
 }
 
 impl Joined {
     /// Opens the segment that process `pid` has as descriptor `descriptor` and that has this token, and takes a ring
     /// for messages of process `me`. The error says what failed.
-    pub fn join(pid: u32, descriptor: u32, rings: u32, token: u64, me: Owner) -> Result<Joined, String> {
+    pub fn join(
+        pid: u32,
+        descriptor: u32,
+        rings: u32,
+        token: u64,
+        me: Owner,
+    ) -> Result<(Joined, Mapped), String> {
         let failed = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
         let file =
             shared_memory::open(pid, descriptor).map_err(failed("its shared memory can't be opened"))?;
@@ -270,16 +276,8 @@ impl Joined {
             bulk: at + AT_BULK,
             most: (BULKS / rings as usize).min(BULK),
         };
-        let growth = (2 * FIRST <= growth.most).then_some(growth);
-        Ok(Joined { head, map, growth })
-    }
-
-    /// This process's ring, whose bulk grows only if this is called first.
-    pub fn ring(&mut self) -> Mapped {
-        Mapped {
-            base: self.map.base(),
-            growth: self.growth.take(),
-        }
+        let growth = (2 * FIRST <= growth.most).then(|| Box::new(growth));
+        Ok((Joined { head }, Mapped::new(Arc::new(map), 0, growth)))
     }
 
     /// The segment's head page.
@@ -289,11 +287,13 @@ impl Joined {
     }
 }
 
-/// The memory of a ring within a mapping. Its owner keeps the [`Segment`] or [`Joined`] that it came from.
+/// The memory of a ring within a mapping, which stays as long as this does. Each side has one.
 pub struct Mapped {
+    /// Where the ring begins in `_map`.
     base: NonNull<u8>,
-    /// For the sender: how to allocate more of the bulk.
-    growth: Option<Growth>,
+    _map: Arc<Map>,
+    /// For the sender: how to allocate more of the bulk. Boxed, because receivers, whose rings are polled all the time, have none.
+    growth: Option<Box<Growth>>,
 }
 
 /// What a sender needs for its bulk to grow.
@@ -309,6 +309,18 @@ struct Growth {
 unsafe impl Send for Mapped {}
 
 impl Mapped {
+    /// The ring at an offset that is a multiple of a page.
+    fn new(map: Arc<Map>, at: usize, growth: Option<Box<Growth>>) -> Mapped {
+        assert!(map.has(at, RING));
+        // SAFETY: within the mapping, as just checked.
+        let base = unsafe { map.base().add(at) };
+        Mapped {
+            base,
+            _map: map,
+            growth,
+        }
+    }
+
     #[inline(always)]
     fn u64(&self, at: usize) -> &AtomicU64 {
         debug_assert!(at.is_multiple_of(8) && at + 8 <= RING);

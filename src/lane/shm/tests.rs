@@ -405,32 +405,51 @@ fn places_are_counted_and_other_nodes_refused() {
         .expect_err("it is gone");
 }
 
+/// A sender that nobody rings.
+fn owner(rank: u32) -> segment::Owner {
+    segment::Owner {
+        name: ProcessName { job: JobId(7), rank },
+        pid: std::process::id(),
+        bell: 0,
+        bell_inode: 0,
+    }
+}
+
 /// The bits of ready rings are in words of 64 bits.
 #[test]
 fn each_of_many_rings_is_ready_when_its_own_sender_has_joined() {
     const RINGS: u32 = 131;
-    let receiver = lane_of(0, RINGS, true);
-    let (segment, address) = (&receiver.segment, &receiver.address);
+    let mut receiver = lane_of(0, RINGS, true);
+    let (segment, address) = (&mut receiver.segment, &receiver.address);
+    let mut taken = |ring| segment.ring(ring).map(|(_, owner)| owner.name.rank);
     let mut senders = Vec::new();
     for ring in 0..RINGS {
-        let ready = |ring| segment.ring(ring).map(|(_, owner)| owner.name.rank);
-        assert_eq!(ready(ring), None, "{ring}");
-        let owner = segment::Owner {
-            name: ProcessName {
-                job: JobId(7),
-                rank: 1000 + ring,
-            },
-            pid: std::process::id(),
-            bell: 0,
-            bell_inode: 0,
-        };
-        let joined = segment::Joined::join(address.pid, address.segment, address.rings, address.token, owner);
+        assert_eq!(taken(ring), None, "{ring}");
+        let (pid, owner) = (address.pid, owner(1000 + ring));
+        let joined = segment::Joined::join(pid, address.segment, address.rings, address.token, owner);
         senders.push(joined.expect("there is room"));
-        for (before, rank) in (0..=ring).zip(1000..) {
-            assert_eq!(ready(before), Some(rank), "{before} of {ring}");
+        assert_eq!(taken(ring + 1), None, "{ring}");
+        if ring % 2 == 0 {
+            assert_eq!(taken(ring), Some(1000 + ring));
         }
-        assert_eq!(ready(ring + 1), None, "{ring}");
     }
+    for ring in 0..RINGS {
+        let left = (ring % 2 == 1).then_some(1000 + ring);
+        assert_eq!(taken(ring), left, "a ring has one receiver");
+    }
+}
+
+#[test]
+fn the_memory_of_a_ring_stays_without_its_segment() {
+    let (mut segment, owner) = (segment::Segment::create(1, 7, false).unwrap(), owner(3));
+    let (pid, descriptor) = (std::process::id(), segment.descriptor() as u32);
+    let (joined, theirs) = segment::Joined::join(pid, descriptor, 1, 7, owner).expect("there is room");
+    let (mine, said) = segment.ring(0).expect("it has joined");
+    assert_eq!(said, owner);
+    drop((segment, joined));
+    assert!(!theirs.is_mute());
+    mine.set_mute();
+    assert!(theirs.is_mute());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `MPI_Allgather`, `MPI_Allgatherv` (MPI 5.0 section 6.7).
 
-use super::buffer::{Address, Blocks, Buffer, Packed, VBuffer};
+use super::buffer::{Blocks, Buffer, Packed, VBuffer};
 use super::choose::{self, Allgather};
 use super::inter;
 use super::run::Run;
@@ -48,16 +48,13 @@ pub async fn allgatherv(operation: &Collective, send: Option<Buffer>, receive: V
 /// # Errors
 /// The error of a lost process.
 pub async fn allgather_bytes(operation: &Collective, mine: &[u8]) -> Result<Vec<u8>> {
-    // Declared before the run, so that it is dropped after all messages.
-    let mut all = vec![0; mine.len() * operation.size() as usize];
     let mut run = Run::new(operation);
-    let start = run.rank as usize * mine.len();
-    all[start..start + mine.len()].copy_from_slice(mine);
-    // SAFETY: `all` has room for the blocks, lives longer than what follows, and is not touched until that has ended.
-    let address = unsafe { Address::new(all.as_mut_ptr()) };
-    let blocks = Packed::new(address, (0..run.size).map(|_| mine.len() as u64));
-    uneven(&mut run, &blocks, all.len() as u64).await?;
-    run.finish().map(|()| all)
+    let total = mine.len() * run.size as usize;
+    let (own, all) = (Scratch::of(mine)?, Scratch::bytes(total)?);
+    let blocks = Packed::new(all.address(), (0..run.size).map(|_| mine.len() as u64));
+    run.note(copy(&own.all(), &blocks.block(run.rank)));
+    uneven(&mut run, &blocks, total as u64).await?;
+    run.finish().map(|()| all.to_vec())
 }
 
 /// Every process's block for every process, where each has its own in place and blocks may differ. `total`: the bytes of all.

@@ -1,38 +1,31 @@
 //! `MPI_Allreduce` (MPI 5.0 section 6.9.6). Whatever the algorithm, each element is combined in one order only and
 //! so has the same bits on every process.
 
-use std::sync::Arc;
-
-use super::buffer::Address;
+use super::buffer::{Address, Operands};
 use super::choose::{self, Allreduce};
 use super::flat;
+use super::gather::no_receive;
 use super::inter;
 use super::pieces::Pieces;
 use super::reduction::{Accumulator, Folding, Halving, Order, Reducer, even_pieces};
 use super::run::Run;
 use super::scratch::Scratch;
 use crate::base::error::Result;
-use crate::data::datatype::Datatype;
-use crate::data::op::Op;
 use crate::objects::communicator::Collective;
 
 /// The elements of all ranks combined, for every process; on an intercommunicator, those of each group for the other.
-/// `send` is `None` with `MPI_IN_PLACE`.
 ///
 /// # Errors
 /// `MPI_ERR_TRUNCATE` at a process whose peer sends more elements.
-pub async fn allreduce(
-    operation: &Collective,
-    send: Option<Address>,
-    receive: Address,
-    count: u64,
-    datatype: Arc<Datatype>,
-    op: Arc<Op>,
-) -> Result<()> {
-    let reducer = Reducer {
-        datatype,
-        operation: op,
-    };
+pub async fn allreduce(operation: &Collective, operands: Operands) -> Result<()> {
+    let Operands {
+        send,
+        receive,
+        count,
+        reducer,
+        ..
+    } = operands.whole()?;
+    let receive = receive.ok_or_else(no_receive)?;
     if operation.is_across() {
         return inter::allreduce(operation, send, receive, &reducer, count).await;
     }

@@ -1,8 +1,9 @@
 //! `MPI_Barrier` (MPI 5.0 section 6.3), and a vote with the same rounds.
 
-use super::buffer::{Address, Chunk};
+use super::buffer::Chunk;
 use super::flat;
 use super::run::Run;
+use super::scratch::Scratch;
 use crate::base::error::Result;
 use crate::objects::communicator::Collective;
 
@@ -54,19 +55,11 @@ pub async fn largest<const N: usize>(operation: &Collective, mine: [u64; N]) -> 
     let mut distance = 1;
     while distance < run.size {
         let (to, from) = (run.above(distance), run.below(distance));
-        let mut said = largest.map(u64::to_le_bytes);
-        let mut theirs = [[0u8; 8]; N];
-        // SAFETY: both live longer than what follows, and are not touched until that has ended.
-        let (out, into) = unsafe {
-            (
-                Address::new(said.as_flattened_mut().as_mut_ptr()),
-                Address::new(theirs.as_flattened_mut().as_mut_ptr()),
-            )
-        };
-        let (out, into) = (Chunk::bytes(out, 8 * N), Chunk::bytes(into, 8 * N));
-        run.exchange(to, out, from, into).await;
-        for (mine, theirs) in largest.iter_mut().zip(theirs) {
-            *mine = (*mine).max(u64::from_le_bytes(theirs));
+        let said = Scratch::of(largest.map(u64::to_le_bytes).as_flattened())?;
+        let theirs = Scratch::bytes(8 * N)?;
+        run.exchange(to, said.all(), from, theirs.all()).await;
+        for (mine, theirs) in largest.iter_mut().zip(theirs.to_vec().as_chunks().0) {
+            *mine = (*mine).max(u64::from_le_bytes(*theirs));
         }
         distance *= 2;
     }

@@ -27,14 +27,14 @@ pub async fn bcast(operation: &Collective, root: impl Into<Root>, buffer: Buffer
 ///
 /// # Errors
 /// What peers say of lost processes.
-pub async fn bcast_bytes(operation: &Collective, root: u32, mut bytes: Vec<u8>) -> Result<Vec<u8>> {
+pub async fn bcast_bytes(operation: &Collective, root: u32, bytes: Vec<u8>) -> Result<Vec<u8>> {
     let mut run = Run::new(operation);
-    if run.size > 1 {
-        // SAFETY: this owns `bytes` until all messages have ended, and does not touch them until then.
-        let address = unsafe { Address::new(bytes.as_mut_ptr()) };
-        broadcast(&mut run, root, Chunk::bytes(address, bytes.len())).await?;
+    if run.size == 1 {
+        return Ok(bytes);
     }
-    run.finish().map(|()| bytes)
+    let scratch = Scratch::of(&bytes)?;
+    broadcast(&mut run, root, scratch.all()).await?;
+    run.finish().map(|()| scratch.to_vec())
 }
 
 pub(super) async fn broadcast(run: &mut Run<'_>, root: u32, chunk: Chunk) -> Result<()> {

@@ -242,11 +242,7 @@ pub(super) async fn reduce_blocks(
     let sum = combined(&mut run, &inside, send, &scratch, reducer, total).await?;
     let mut inside = Run::new(&inside);
     let mine = start(inside.rank + 1) - start(inside.rank);
-    let own = Buffer {
-        address: receive,
-        count: mine,
-        datatype: reducer.datatype.clone(),
-    };
+    let own = Buffer::one(receive, mine, reducer.datatype.clone());
     match sum {
         Some(sum) => {
             let theirs = scratch.slot(1);

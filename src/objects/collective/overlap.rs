@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::buffer::{Address, Blocks, Buffer, Chunk, VBuffer, WBuffer};
+use super::buffer::{Address, Blocks, Buffer, Chunk, Operands, VBuffer, WBuffer};
 use super::scratch::{Scratch, copy, span};
 use crate::base::error::{Error, Result};
 use crate::data::datatype::Datatype;
@@ -37,28 +37,29 @@ pub fn refuse(refused: Option<Refused>, result: Result<()>) -> Result<()> {
 /// A buffer of some blocks.
 pub trait Blocked: Sized {
     /// All of its memory, in as few pieces as possible.
-    fn each(&self, blocks: u32, see: &mut dyn FnMut(Memory));
+    fn each(&self, see: &mut dyn FnMut(Memory));
     /// The same bytes, stored consecutively from an address on.
     fn packed(&self, at: Address) -> Self;
 }
 
 impl Blocked for Buffer {
-    fn each(&self, blocks: u32, see: &mut dyn FnMut(Memory)) {
-        see(self.blocks(0, blocks).into_memory());
+    fn each(&self, see: &mut dyn FnMut(Memory)) {
+        see(self.all().into_memory());
     }
 
     fn packed(&self, at: Address) -> Buffer {
         Buffer {
             address: at,
             count: self.count * self.datatype.size(),
+            blocks: self.blocks,
             datatype: Datatype::byte().clone(),
         }
     }
 }
 
 impl Blocked for VBuffer {
-    fn each(&self, blocks: u32, see: &mut dyn FnMut(Memory)) {
-        (0..blocks).for_each(|rank| see(self.block(rank).into_memory()));
+    fn each(&self, see: &mut dyn FnMut(Memory)) {
+        (0..self.counts.len() as u32).for_each(|rank| see(self.block(rank).into_memory()));
     }
 
     fn packed(&self, at: Address) -> VBuffer {
@@ -74,8 +75,8 @@ impl Blocked for VBuffer {
 }
 
 impl Blocked for WBuffer {
-    fn each(&self, blocks: u32, see: &mut dyn FnMut(Memory)) {
-        (0..blocks).for_each(|rank| see(self.block(rank).into_memory()));
+    fn each(&self, see: &mut dyn FnMut(Memory)) {
+        (0..self.counts.len() as u32).for_each(|rank| see(self.block(rank).into_memory()));
     }
 
     fn packed(&self, at: Address) -> WBuffer {
@@ -104,29 +105,26 @@ fn starts(lengths: &[u64]) -> Arc<[i64]> {
     lengths.iter().map(start).collect()
 }
 
-/// What this process sends, made separate from where it receives: a copy if they overlap. Each comes with its number of
-/// blocks.
+/// What this process sends, made separate from where it receives: a copy if they overlap.
 ///
 /// # Errors
 /// `MPI_ERR_NO_MEM` where there is no memory for a copy.
 ///
 /// # Safety
-/// The data of `send` can be read.
-pub unsafe fn apart<S: Blocked>(
-    (send, sent): (S, u32),
-    (receive, received): (&impl Blocked, u32),
-) -> Result<(S, Option<Refused>)> {
-    let given = |see: &mut dyn FnMut(Memory)| send.each(sent, see);
-    let taken = |see: &mut dyn FnMut(Memory)| receive.each(received, see);
+/// The data of `send` can be read. What comes second, where it does, is kept until the first is gone and the operation that got that has
+/// ended ([`refuse`]).
+pub unsafe fn apart<S: Blocked>(send: S, receive: &impl Blocked) -> Result<(S, Option<Refused>)> {
+    let given = |see: &mut dyn FnMut(Memory)| send.each(see);
+    let taken = |see: &mut dyn FnMut(Memory)| receive.each(see);
     if !overlap(given, taken) {
         return Ok((send, None));
     }
     let mut len = 0;
-    send.each(sent, &mut |block| len += block.len() as usize);
+    send.each(&mut |block| len += block.len() as usize);
     let scratch = Box::new(Scratch::bytes(len)?);
     let mut done = 0;
     let mut copied = Ok(());
-    send.each(sent, &mut |block| {
+    send.each(&mut |block| {
         let len = block.len() as usize;
         // SAFETY: the caller says that the data of `send` can be read.
         let block = unsafe { Chunk::of(block) };
@@ -139,30 +137,34 @@ pub unsafe fn apart<S: Blocked>(
     Ok((send.packed(scratch.address()), Some(refused(scratch))))
 }
 
-/// The same for elements that are to be reduced.
+/// The same for a reduction.
 ///
 /// # Errors
 /// As for [`apart`].
 ///
 /// # Safety
-/// As for [`apart`].
-pub unsafe fn apart_elements(
-    (send, sent): (Address, u64),
-    (receive, received): (Address, u64),
-    datatype: &Arc<Datatype>,
-) -> Result<(Address, Option<Refused>)> {
+/// What comes second, where it does, is kept as [`apart`] says.
+pub unsafe fn apart_operands(operands: Operands) -> Result<(Operands, Option<Refused>)> {
+    let (Some(send), Some(receive)) = (operands.send, operands.receive) else {
+        return Ok((operands, None));
+    };
+    let datatype = &operands.reducer.datatype;
     let elements = |at: Address, count| Memory::new(at.get(), count, datatype);
-    let given = |see: &mut dyn FnMut(Memory)| see(elements(send, sent));
-    let taken = |see: &mut dyn FnMut(Memory)| see(elements(receive, received));
+    let given = |see: &mut dyn FnMut(Memory)| see(elements(send, operands.count));
+    let taken = |see: &mut dyn FnMut(Memory)| see(elements(receive, operands.result));
     if !overlap(given, taken) {
-        return Ok((send, None));
+        return Ok((operands, None));
     }
-    let scratch = Box::new(Scratch::elements(datatype, sent, 1)?);
+    let scratch = Box::new(Scratch::elements(datatype, operands.count, 1)?);
     copy(
-        &Chunk::elements(send, sent, datatype),
-        &Chunk::elements(scratch.slot(0), sent, datatype),
+        &Chunk::elements(send, operands.count, datatype),
+        &Chunk::elements(scratch.slot(0), operands.count, datatype),
     )?;
-    Ok((scratch.slot(0), Some(refused(scratch))))
+    let copied = Operands {
+        send: Some(scratch.slot(0)),
+        ..operands
+    };
+    Ok((copied, Some(refused(scratch))))
 }
 
 /// Whether two runs of elements overlap.
@@ -277,20 +279,20 @@ fn runs(of: impl Fn(&mut dyn FnMut(Memory))) -> Vec<(usize, usize)> {
 mod tests {
     use super::*;
 
-    fn at(address: usize, count: u64, datatype: &Arc<Datatype>) -> Buffer {
+    fn at(address: usize, count: u64, blocks: u32, datatype: &Arc<Datatype>) -> Buffer {
+        let address = std::ptr::without_provenance_mut(address);
         // SAFETY: only addresses are compared.
-        let address = unsafe { Address::new(std::ptr::without_provenance_mut(address)) };
-        Buffer::new(address, count, datatype.clone())
+        unsafe { Buffer::new(address, count, blocks, datatype.clone()) }
     }
 
-    fn overlaps((a, n): (&impl Blocked, u32), (b, m): (&impl Blocked, u32)) -> bool {
-        overlap(|see| a.each(n, see), |see| b.each(m, see))
+    fn overlaps(a: &impl Blocked, b: &impl Blocked) -> bool {
+        overlap(|see| a.each(see), |see| b.each(see))
     }
 
     #[test]
     fn bytes_in_common_are_seen() {
         let byte = Datatype::byte();
-        let one = at(1000, 10, byte);
+        let one = at(1000, 10, 1, byte);
         for (address, count, blocks, expected) in [
             (1000, 10, 1, true),
             (1009, 5, 1, true),
@@ -299,9 +301,9 @@ mod tests {
             (990, 10, 2, true),
             (1005, 0, 3, false),
         ] {
-            let other = at(address, count, byte);
-            assert_eq!(overlaps((&one, 1), (&other, blocks)), expected, "{address}");
-            assert_eq!(overlaps((&other, blocks), (&one, 1)), expected, "{address}");
+            let other = at(address, count, blocks, byte);
+            assert_eq!(overlaps(&one, &other), expected, "{address}");
+            assert_eq!(overlaps(&other, &one), expected, "{address}");
         }
     }
 
@@ -309,26 +311,28 @@ mod tests {
     #[test]
     fn what_lies_between_is_apart() {
         let column = Datatype::vector(4, 1, 3, Datatype::int64()).expect("valid");
-        let first = at(1 << 16, 1, &column);
-        let second = at((1 << 16) + 8, 1, &column);
-        assert!(!overlaps((&first, 1), (&second, 1)));
-        assert!(!overlaps((&second, 1), (&first, 1)));
-        assert!(overlaps((&first, 1), (&at((1 << 16) + 24, 1, &column), 1)));
-        assert!(overlaps((&first, 1), (&first, 1)));
+        let first = at(1 << 16, 1, 1, &column);
+        let second = at((1 << 16) + 8, 1, 1, &column);
+        assert!(!overlaps(&first, &second));
+        assert!(!overlaps(&second, &first));
+        assert!(overlaps(&first, &at((1 << 16) + 24, 1, 1, &column)));
+        assert!(overlaps(&first, &first));
         // A single run lies in a gap of the other.
-        let gap = at((1 << 16) + 8, 16, Datatype::byte());
-        assert!(!overlaps((&first, 1), (&gap, 1)) && !overlaps((&gap, 1), (&first, 1)));
-        let gap = at((1 << 16) + 8, 17, Datatype::byte());
-        assert!(overlaps((&first, 1), (&gap, 1)) && overlaps((&gap, 1), (&first, 1)));
-        let blocks = |counts: [u64; 3], displs: [i64; 3]| VBuffer {
-            address: at(1 << 16, 0, Datatype::byte()).address,
-            counts: counts.into(),
-            displs: displs.into(),
-            datatype: Datatype::byte().clone(),
+        let gap = at((1 << 16) + 8, 16, 1, Datatype::byte());
+        assert!(!overlaps(&first, &gap) && !overlaps(&gap, &first));
+        let gap = at((1 << 16) + 8, 17, 1, Datatype::byte());
+        assert!(overlaps(&first, &gap) && overlaps(&gap, &first));
+        let blocks = |counts: [u64; 3], displs: [i64; 3]| {
+            let (address, datatype) = (
+                std::ptr::without_provenance_mut(1 << 16),
+                Datatype::byte().clone(),
+            );
+            // SAFETY: only addresses are compared.
+            unsafe { VBuffer::new(address, counts.into(), displs.into(), datatype) }
         };
         let send = blocks([10, 10, 4], [0, 20, 22]);
-        assert!(!overlaps((&send, 3), (&blocks([10, 5, 0], [10, 30, 5]), 3)));
-        assert!(overlaps((&send, 3), (&blocks([10, 5, 1], [10, 30, 29]), 3)));
+        assert!(!overlaps(&send, &blocks([10, 5, 0], [10, 30, 5])));
+        assert!(overlaps(&send, &blocks([10, 5, 1], [10, 30, 29])));
     }
 
     /// The bytes of each of some blocks.
@@ -350,18 +354,14 @@ mod tests {
     #[test]
     fn a_copy_has_the_bytes_of_each_block() {
         let mut memory: Vec<u8> = (0..64).collect();
-        // SAFETY: `memory` outlives what is done with it.
-        let address = unsafe { Address::new(memory.as_mut_ptr()) };
-        let receive = Buffer {
-            address,
-            count: 64,
-            datatype: Datatype::byte().clone(),
-        };
+        let address = memory.as_mut_ptr();
+        // SAFETY: `memory` outlives what is done with it, and is so long.
+        let receive = unsafe { Buffer::new(address, 64, 1, Datatype::byte().clone()) };
         // The bytes 0 and 2 of 3.
         let pair = Datatype::vector(2, 1, 2, Datatype::byte()).expect("valid");
         fn copied<S: Blocked + Blocks>(send: S, receive: &Buffer) -> Vec<Vec<u8>> {
-            // SAFETY: the memory is there.
-            let (copy, refused) = unsafe { apart((send, 2), (receive, 1)) }.expect("memory");
+            // SAFETY: the memory is there, and `refused` is kept.
+            let (copy, refused) = unsafe { apart(send, receive) }.expect("memory");
             let refused = refused.expect("they overlap");
             let found = bytes(&copy, 2);
             assert_eq!(
@@ -370,29 +370,18 @@ mod tests {
             );
             found
         }
-        let datatype = pair.clone();
-        let send = Buffer {
-            address,
-            count: 3,
-            datatype,
-        };
+        // SAFETY: as for `receive`.
+        let send = unsafe { Buffer::new(address, 3, 2, pair.clone()) };
         assert_eq!(
             copied(send, &receive),
             [[0, 2, 3, 5, 6, 8], [9, 11, 12, 14, 15, 17]]
         );
-        let send = VBuffer {
-            address,
-            counts: [1, 2].into(),
-            displs: [4, 1].into(),
-            datatype: pair.clone(),
-        };
+        // SAFETY: as for `receive`.
+        let send = unsafe { VBuffer::new(address, [1, 2].into(), [4, 1].into(), pair.clone()) };
         assert_eq!(copied(send, &receive), [vec![12, 14], vec![3, 5, 6, 8]]);
-        let send = WBuffer {
-            address,
-            counts: [1, 3].into(),
-            displs: [20, 1].into(),
-            datatypes: [pair, Datatype::byte().clone()].into(),
-        };
+        let datatypes = [pair, Datatype::byte().clone()].into();
+        // SAFETY: as for `receive`.
+        let send = unsafe { WBuffer::new(address, [1, 3].into(), [20, 1].into(), datatypes) };
         assert_eq!(copied(send, &receive), [vec![20, 22], vec![1, 2, 3]]);
     }
 }

@@ -1,8 +1,6 @@
 //! `MPI_Reduce` (MPI 5.0 section 6.9.1).
 
-use std::sync::Arc;
-
-use super::buffer::Address;
+use super::buffer::{Address, Operands};
 use super::choose;
 use super::flat;
 use super::gather::{no_receive, no_send};
@@ -11,28 +9,21 @@ use super::reduction::{Accumulator, Folding, Halving, Order, Reducer, even_piece
 use super::run::Run;
 use super::scratch::Scratch;
 use crate::base::error::Result;
-use crate::data::datatype::Datatype;
-use crate::data::op::Op;
 use crate::objects::communicator::Collective;
 
-/// The elements of all ranks combined, for `root`. `send` is `None` with `MPI_IN_PLACE` at the root; `receive` matters
-/// only there. On an intercommunicator: the elements of the group that the root is not in.
+/// The elements of all ranks combined, for `root`. The receive buffer matters only there.
+/// On an intercommunicator: the elements of the group that the root is not in.
 ///
 /// # Errors
 /// `MPI_ERR_TRUNCATE` at a process whose peer sends more elements.
-pub async fn reduce(
-    operation: &Collective,
-    root: impl Into<Root>,
-    send: Option<Address>,
-    receive: Option<Address>,
-    count: u64,
-    datatype: Arc<Datatype>,
-    op: Arc<Op>,
-) -> Result<()> {
-    let reducer = Reducer {
-        datatype,
-        operation: op,
-    };
+pub async fn reduce(operation: &Collective, root: impl Into<Root>, operands: Operands) -> Result<()> {
+    let Operands {
+        send,
+        receive,
+        count,
+        reducer,
+        ..
+    } = operands.whole()?;
     let root = root.into();
     if operation.is_across() {
         return inter::reduce(operation, root, send, receive, &reducer, count).await;

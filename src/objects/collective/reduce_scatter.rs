@@ -4,77 +4,74 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::buffer::{Address, Chunk};
+use super::buffer::{Address, Chunk, Operands};
 use super::choose::{self, ReduceScatter};
+use super::gather::no_send;
 use super::inter;
 use super::reduce;
 use super::reduction::{Accumulator, Folding, Halving, Order, Reducer};
 use super::run::Run;
 use super::scratch::{Scratch, copy};
 use crate::base::error::Result;
-use crate::data::datatype::Datatype;
-use crate::data::op::Op;
 use crate::objects::communicator::Collective;
 
-/// The elements of all ranks combined, `count` of them for each rank. `send` is `None` with `MPI_IN_PLACE`: the
-/// elements are in the receive buffer, at whose beginning the result is stored. On an intercommunicator: the elements of each
-/// group for the other, where both receive the same number in all; the ranks are those of a process's own group.
+/// The elements of all ranks combined, for each rank as many as its result has. With `MPI_IN_PLACE` the result is stored at the
+/// beginning of the receive buffer. On an intercommunicator: the elements of each group for the other, where both receive the same
+/// number in all; the ranks are those of a process's own group.
 ///
 /// # Errors
-/// `MPI_ERR_TRUNCATE` at a process whose peer sends more elements.
-pub async fn reduce_scatter_block(
-    operation: &Collective,
-    send: Option<Address>,
-    receive: Address,
-    count: u64,
-    datatype: Arc<Datatype>,
-    op: Arc<Op>,
-) -> Result<()> {
-    let start = move |rank: u32| count * u64::from(rank);
-    reduce_blocks(operation, send, receive, start, datatype, op).await
+/// `MPI_ERR_TRUNCATE` at a process whose peer sends more elements; `MPI_ERR_COUNT` where its operand has another number than all
+/// results together.
+pub async fn reduce_scatter_block(operation: &Collective, operands: Operands) -> Result<()> {
+    let count = operands.result;
+    let start = move |rank: u32| count.saturating_mul(rank.into());
+    reduce_blocks(operation, operands, start).await
 }
 
 /// As [`reduce_scatter_block`], with `counts[r]` elements for rank `r`.
 ///
 /// # Errors
 /// As for [`reduce_scatter_block`].
-pub async fn reduce_scatter(
-    operation: &Collective,
-    send: Option<Address>,
-    receive: Address,
-    counts: Arc<[u64]>,
-    datatype: Arc<Datatype>,
-    op: Arc<Op>,
-) -> Result<()> {
+///
+/// # Panics
+/// If there is no count for a rank.
+pub async fn reduce_scatter(operation: &Collective, operands: Operands, counts: Arc<[u64]>) -> Result<()> {
     let mut starts = vec![0];
-    let mut end = 0;
+    let mut end = 0u64;
     starts.extend(counts.iter().map(|count| {
-        end += count;
+        end = end.saturating_add(*count);
         end
     }));
     let start = move |rank: u32| starts[rank as usize];
-    reduce_blocks(operation, send, receive, start, datatype, op).await
+    reduce_blocks(operation, operands, start).await
 }
 
-/// `start` returns where a rank's block begins, in elements.
+/// `start` returns where a rank's block begins, in elements, and never decreases.
 async fn reduce_blocks(
     operation: &Collective,
-    send: Option<Address>,
-    receive: Address,
+    operands: Operands,
     start: impl Fn(u32) -> u64 + Send + Sync,
-    datatype: Arc<Datatype>,
-    op: Arc<Op>,
 ) -> Result<()> {
-    let reducer = Reducer {
-        datatype,
-        operation: op,
+    let rank = operation.rank();
+    let ranks = match operation.is_across() {
+        true => operation.inside().size(),
+        false => operation.size(),
     };
+    let Operands {
+        send,
+        receive,
+        reducer,
+        ..
+    } = operands.scattered(start(ranks), start(rank + 1) - start(rank))?;
+    let own = send.or(receive).ok_or_else(no_send)?;
+    // Who gets nothing needs no place for it.
+    let receive = receive.unwrap_or(own);
     if operation.is_across() {
         return inter::reduce_blocks(operation, send, receive, start, &reducer).await;
     }
     let mut run = Run::new(operation);
     let blocks = Task {
-        own: send.unwrap_or(receive),
+        own,
         in_place: send.is_none(),
         receive,
         start,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::buffer::{Address, Chunk};
 use super::pieces::Pieces;
 use super::run::Run;
-use super::scratch::copy;
+use super::scratch::{apply, copy};
 use crate::data::datatype::Datatype;
 use crate::data::op::Op;
 
@@ -33,13 +33,7 @@ impl Reducer {
             input.element(range.start, &self.datatype),
             inout.element(range.start, &self.datatype),
         );
-        // SAFETY: both are buffers of the operation that hold these elements (see `Address`, `Scratch`): the user's
-        // and what peers sent are initialized, scratch is zeroed where a peer sent too little. They are different
-        // buffers, and nothing is being sent from or received into `inout`.
-        unsafe {
-            self.operation
-                .apply(input.get(), inout.get(), count, &self.datatype);
-        }
+        apply(&self.operation, input, inout, count, &self.datatype);
     }
 
     /// Copies elements from buffer to buffer.

@@ -69,7 +69,7 @@ impl<'a> Run<'a> {
 
     /// Starts a send.
     pub fn send(&self, to: u32, chunk: Chunk) -> Completion {
-        // SAFETY: a user's buffer is valid until the operation ends (see `Address`), which is not before its
+        // SAFETY: a user's buffer is valid until the operation ends (see `Buffer`), which is not before its
         // completions have ended or were dropped; scratch is dropped after them. Algorithms do not write to what
         // they are sending.
         unsafe { self.operation.send(to, chunk.into_memory()) }

@@ -1,35 +1,28 @@
 //! `MPI_Scan`, `MPI_Exscan` (MPI 5.0 section 6.11). In round `k` each process gets the combined elements of the `2^k`
 //! ranks that end `2^k` below it, and puts them before what it has: the order of ranks is kept.
 
-use std::sync::Arc;
-
-use super::buffer::Address;
+use super::buffer::{Address, Operands};
+use super::gather::{no_receive, no_send};
 use super::reduction::Reducer;
 use super::run::Run;
 use super::scratch::Scratch;
 use crate::base::error::Result;
-use crate::data::datatype::Datatype;
-use crate::data::op::Op;
 use crate::objects::communicator::Collective;
 
-/// The elements of the ranks up to and including each one combined, for that one. `send` is `None` with
-/// `MPI_IN_PLACE`.
+/// The elements of the ranks up to and including each one combined, for that one.
 ///
 /// # Errors
 /// `MPI_ERR_TRUNCATE` at a process whose peer sends more elements.
-pub async fn scan(
-    operation: &Collective,
-    send: Option<Address>,
-    receive: Address,
-    count: u64,
-    datatype: Arc<Datatype>,
-    op: Arc<Op>,
-) -> Result<()> {
+pub async fn scan(operation: &Collective, operands: Operands) -> Result<()> {
     let mut run = Run::new(operation);
-    let reducer = Reducer {
-        datatype,
-        operation: op,
-    };
+    let Operands {
+        send,
+        receive,
+        count,
+        reducer,
+        ..
+    } = operands.whole()?;
+    let receive = receive.ok_or_else(no_receive)?;
     if count == 0 {
         return Ok(());
     }
@@ -47,32 +40,31 @@ pub async fn scan(
     run.finish()
 }
 
-/// The elements of the ranks below each one combined, for that one; rank 0 gets nothing. `send` is `None` with
-/// `MPI_IN_PLACE`.
+/// The elements of the ranks below each one combined, for that one; rank 0 gets nothing, and needs no receive buffer.
 ///
 /// # Errors
 /// As for [`scan`].
-pub async fn exscan(
-    operation: &Collective,
-    send: Option<Address>,
-    receive: Address,
-    count: u64,
-    datatype: Arc<Datatype>,
-    op: Arc<Op>,
-) -> Result<()> {
+pub async fn exscan(operation: &Collective, operands: Operands) -> Result<()> {
     let mut run = Run::new(operation);
-    let reducer = Reducer {
-        datatype,
-        operation: op,
-    };
+    let Operands {
+        send,
+        receive,
+        count,
+        reducer,
+        ..
+    } = operands.whole()?;
     if count == 0 {
         return Ok(());
     }
+    // What is passed on: this process's elements after the result.
+    let own = send.or(receive).ok_or_else(no_send)?;
+    let receive = match run.rank {
+        0 => own,
+        _ => receive.ok_or_else(no_receive)?,
+    };
     // The last ranks forward nothing; rank 0 forwards only its own.
     let scratch = Scratch::elements(&reducer.datatype, if run.rank > 0 { count } else { 0 }, 2)?;
     let (operand, partial) = (scratch.slot(0), scratch.slot(1));
-    // What is passed on: this process's elements after the result.
-    let own = send.unwrap_or(receive);
     let sum = if run.rank > 0 {
         reducer.copy(own, partial, 0..count);
         partial

@@ -3,11 +3,14 @@
 use std::alloc::Layout;
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use super::buffer::{Address, Chunk};
+use crate::base::bytes::{RawBytes, RawRoom};
 use crate::base::error::Result;
 use crate::data::datatype::Datatype;
 use crate::data::memory::Memory;
+use crate::data::op::Op;
 use crate::err;
 
 /// Scratch up to this many bytes is stored in the operation itself.
@@ -53,6 +56,20 @@ impl Scratch {
             stride: 0,
             shift: 0,
         })
+    }
+
+    /// A copy of some bytes.
+    pub fn of(bytes: &[u8]) -> Result<Scratch> {
+        let scratch = Scratch::bytes(bytes.len())?;
+        // SAFETY: as long as what it is given; new, so nobody else uses it.
+        unsafe { RawRoom::new(scratch.address().get(), bytes.len()) }.fill_from(bytes);
+        Ok(scratch)
+    }
+
+    /// A copy of all the bytes, once no message writes them any more.
+    pub fn to_vec(&self) -> Vec<u8> {
+        // SAFETY: its own bytes, which were zeroed at first.
+        unsafe { RawBytes::new(self.address().get(), self.len) }.to_vec()
     }
 
     /// `slots` times `count` elements of `datatype`, laid out as in a user's buffer.
@@ -147,6 +164,14 @@ pub(super) fn copy(from: &Chunk, to: &Chunk) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// `inout = input op inout` for `count` elements of memory of the operation.
+pub(super) fn apply(op: &Op, input: Address, inout: Address, count: u64, datatype: &Arc<Datatype>) {
+    // SAFETY: both are buffers of the operation that hold these elements (see `Operands`, `Scratch`): the user's and what peers
+    // sent are initialized, scratch is zeroed where a peer sent too little. They are different buffers, and nothing is being sent
+    // from or received into `inout`.
+    unsafe { op.apply(input.get(), inout.get(), count, datatype) };
 }
 
 /// # Safety

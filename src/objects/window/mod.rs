@@ -25,7 +25,6 @@ use crate::base::attribute::Attributes;
 use crate::base::error::Result;
 use crate::err;
 use crate::objects::allocation::Allocation;
-use crate::objects::collective::Address;
 use crate::objects::communicator::Communicator;
 use crate::objects::errhandler::Errhandler;
 use crate::objects::info::Info;
@@ -56,14 +55,37 @@ const UNDEFINED: i32 = -32766;
 /// The memory of this process that a window exposes.
 #[derive(Debug)]
 pub enum Exposed {
-    /// The user's: its address and its size in bytes.
-    Users(Address, usize),
+    /// The user's.
+    Users(Users),
     /// The window's own, and its size in bytes.
     Own(Allocation, usize),
     /// What the user has attached.
     Attached(Attached),
     /// The window's own, shared by its processes.
     Shared(Shared),
+}
+
+/// Memory of the user's that a window exposes.
+#[derive(Debug)]
+pub struct Users {
+    address: *mut u8,
+    size: usize,
+}
+
+// SAFETY: only an address; by the promise of `Users::new` the memory is valid, whichever thread looks.
+unsafe impl Send for Users {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Users {}
+
+impl Users {
+    /// `size` bytes from an address on.
+    ///
+    /// # Safety
+    /// As long as the result exists, they are valid for reading and writing, and used only as the standard allows (MPI 5.0
+    /// section 12.2.1).
+    pub unsafe fn new(address: *mut u8, size: usize) -> Users {
+        Users { address, size }
+    }
 }
 
 impl Exposed {
@@ -80,7 +102,7 @@ impl Exposed {
     /// Where it begins; null (`MPI_BOTTOM`) for attached memory, which has addresses of its own.
     pub fn base(&self) -> *mut u8 {
         match self {
-            Exposed::Users(address, _) => address.get(),
+            Exposed::Users(memory) => memory.address,
             Exposed::Own(memory, _) => memory.address().cast(),
             Exposed::Attached(_) => std::ptr::null_mut(),
             Exposed::Shared(shared) => shared.address(shared.own()),
@@ -90,7 +112,8 @@ impl Exposed {
     /// How many bytes from the base on; 0 for attached memory.
     pub fn size(&self) -> usize {
         match self {
-            Exposed::Users(_, size) | Exposed::Own(_, size) => *size,
+            Exposed::Users(memory) => memory.size,
+            Exposed::Own(_, size) => *size,
             Exposed::Attached(_) => 0,
             Exposed::Shared(shared) => shared.own().size,
         }

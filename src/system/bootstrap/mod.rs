@@ -11,6 +11,10 @@ pub mod singleton;
 
 pub use process_sets::ProcessSet;
 
+use std::os::fd::BorrowedFd;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
 use crate::base::error::Result;
 use crate::err;
 use crate::identity::{JobId, ProcessName};
@@ -174,7 +178,7 @@ pub trait Bootstrap: Send {
     }
 
     /// The descriptor that becomes readable when [`Bootstrap::lookup`] may have an answer or the launcher is gone.
-    fn descriptor(&self) -> Option<std::os::fd::RawFd>;
+    fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
     /// Whether the launcher prints the message of [`Bootstrap::abort`]. Otherwise the aborting process prints it.
     fn tells_why(&self) -> bool {
@@ -190,14 +194,12 @@ pub trait Bootstrap: Send {
 }
 
 /// Sleeps until the descriptor can be read.
-fn wait_readable(descriptor: std::os::fd::RawFd) {
-    let mut polled = libc::pollfd {
-        fd: descriptor,
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    // SAFETY: one valid entry. An error (a signal) only ends the wait early.
-    unsafe { libc::poll(&mut polled, 1, -1) };
+fn wait_readable(descriptor: BorrowedFd<'_>) {
+    // An error (a signal) only ends the wait early.
+    let _ = poll(
+        &mut [PollFd::new(descriptor, PollFlags::POLLIN)],
+        PollTimeout::NONE,
+    );
 }
 
 /// Connects to the launcher that the environment names; without one, this process is a singleton.

@@ -583,8 +583,8 @@ impl Bootstrap for Pmi1 {
         Ok(None)
     }
 
-    fn descriptor(&self) -> Option<RawFd> {
-        (!self.over).then_some(self.fd)
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        (!self.over).then(|| borrow(self.fd))
     }
 
     fn tells_why(&self) -> bool {

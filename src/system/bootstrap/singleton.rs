@@ -1,6 +1,6 @@
 //! A singleton: a process that no launcher started.
 
-use std::os::fd::RawFd;
+use std::os::fd::BorrowedFd;
 
 use super::{Bootstrap, Job};
 use crate::base::error::Result;
@@ -110,7 +110,7 @@ impl Bootstrap for Singleton {
         Ok(published.map(|(_, card)| card.clone()))
     }
 
-    fn descriptor(&self) -> Option<RawFd> {
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 

@@ -133,10 +133,14 @@ impl Endpoint {
     }
 
     /// Sends bytes that libfabric copies before it returns; there is no completion.
+    ///
+    /// # Safety
+    /// `to` is an address of the vector that the endpoint was opened with: libfabric looks up others without a check.
     #[doc(alias = "fi_inject")]
     #[inline]
-    pub fn inject(&self, bytes: &[u8], to: sys::fi_addr_t) -> Result<Posted, CallError> {
-        // SAFETY: the endpoint is open; the bytes are valid during the call, which is all that fi_inject asks for.
+    pub unsafe fn inject(&self, bytes: &[u8], to: sys::fi_addr_t) -> Result<Posted, CallError> {
+        // SAFETY: the endpoint is open, the caller vouches for the address, and the bytes are valid during the call, which is all that
+        // fi_inject asks for.
         posted("fi_inject", unsafe {
             sys::fi_inject(self.raw, bytes.as_ptr().cast(), bytes.len(), to)
         })
@@ -146,7 +150,7 @@ impl Endpoint {
     ///
     /// # Safety
     /// The bytes stay valid and unchanged, `descriptor` belongs to them, and `context` stays valid (8 pointers), until
-    /// the completion or until the endpoint is closed.
+    /// the completion or until the endpoint is closed. `to`: as for [`Endpoint::inject`].
     #[doc(alias = "fi_send")]
     #[inline]
     pub unsafe fn send(
@@ -235,7 +239,7 @@ impl Endpoint {
     ///
     /// # Safety
     /// The target stays valid and untouched, `descriptor` belongs to it, and `context` stays valid (8 pointers), until
-    /// the completion or until the endpoint is closed.
+    /// the completion or until the endpoint is closed. `from`: as `to` for [`Endpoint::inject`].
     #[doc(alias = "fi_read")]
     pub unsafe fn read(
         &self,

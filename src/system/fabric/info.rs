@@ -199,7 +199,17 @@ impl Info {
 
     /// Names the endpoint that will be opened, in place of the provider's own name for it. For providers whose addresses are
     /// text (`FI_ADDR_STR`).
+    ///
+    /// # Errors
+    /// `EINVAL`: they are not, and libfabric would take the text for an address of the provider's format, whose length it knows.
     pub fn name_source(&mut self, name: &CStr) -> std::result::Result<(), CallError> {
+        if self.address_format() != sys::FI_ADDR_STR {
+            return Err(CallError {
+                call: "name_source",
+                code: libc::EINVAL,
+                detail: format!("addresses of {} are no text", self.provider()),
+            });
+        }
         // SAFETY: the argument is a C string.
         let copy = unsafe { libc::strdup(name.as_ptr()) };
         if copy.is_null() {
@@ -280,19 +290,19 @@ impl Facts {
 
     /// The domain: for IP providers the network interface, for others the device.
     pub fn domain_name(&self) -> String {
-        // SAFETY: as above.
+        // SAFETY: the attribute pointer is filled in (see `attribute`).
         self.text(unsafe { (*self.0.domain_attr).name })
     }
 
     /// The fabric: for IP providers the network.
     pub fn fabric_name(&self) -> String {
-        // SAFETY: as above.
+        // SAFETY: the attribute pointer is filled in (see `attribute`).
         self.text(unsafe { (*self.0.fabric_attr).name })
     }
 
     /// The provider's version, such as (117, 0).
     pub fn provider_version(&self) -> (u32, u32) {
-        // SAFETY: as above.
+        // SAFETY: the attribute pointer is filled in (see `attribute`).
         let version = unsafe { (*self.0.fabric_attr).prov_version };
         (version >> 16, version & 0xffff)
     }
@@ -316,13 +326,13 @@ impl Facts {
 
     /// Whether messages of one peer also complete in the order in which they arrive.
     pub fn completes_in_order(&self) -> bool {
-        // SAFETY: as above.
+        // SAFETY: the attribute pointer is filled in (see `attribute`).
         unsafe { (*self.0.rx_attr).comp_order & sys::FI_ORDER_STRICT == sys::FI_ORDER_STRICT }
     }
 
     /// Whether the provider requires the `mr_mode` bit.
     fn mr_mode(&self, bit: i32) -> bool {
-        // SAFETY: as above.
+        // SAFETY: the attribute pointer is filled in (see `attribute`).
         unsafe { (*self.0.domain_attr).mr_mode & bit != 0 }
     }
 
@@ -357,10 +367,29 @@ impl Facts {
     }
 
     pub(super) fn av_type(&self) -> sys::fi_av_type {
-        // SAFETY: as above.
+        // SAFETY: the attribute pointer is filled in (see `attribute`).
         match unsafe { (*self.0.domain_attr).av_type } {
             sys::FI_AV_UNSPEC => sys::FI_AV_TABLE,
             given => given,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_text_is_not_named() {
+        let asked = Query {
+            provider: Some("sockets"),
+            ..Query::default()
+        };
+        let list = query(&asked).unwrap();
+        let mut info = list.iter().next().expect("sockets is there").to_owned().unwrap();
+        let before = info.source_ip();
+        assert!(before.is_some());
+        assert_eq!(info.name_source(c"a").unwrap_err().code, libc::EINVAL);
+        assert_eq!(info.source_ip(), before);
     }
 }

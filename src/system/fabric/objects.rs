@@ -19,7 +19,7 @@ use super::info::Info;
 /// `fid` is open, nothing uses it after, and what depends on it is closed.
 #[doc(alias = "fi_close")]
 pub(super) unsafe fn close(fid: *mut sys::fid) {
-    // SAFETY: the caller's pointers are null, MPI_STATUS_IGNORE or valid for writing.
+    // SAFETY: the caller's promise: the object is open, and nothing stands on it.
     let status = unsafe { sys::fi_close(fid) };
     debug_assert_eq!(status, 0, "fi_close: {}", super::call::error_text(status));
 }

@@ -20,7 +20,7 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, compiler_fence, fence};
 
@@ -66,7 +66,10 @@ struct Leaving;
 
 impl Drop for Leaving {
     fn drop(&mut self) {
-        if let Some(reader) = READER.take() {
+        if let Some(reader) = READER.take()
+            // A section that another thread-local value holds may end after this: its reader is never another's.
+            && !reader.is_inside()
+        {
             READERS.lock().free.push(reader);
         }
     }
@@ -270,9 +273,11 @@ impl<T> Published<T> {
     pub fn hold(&self) -> Option<Held<'_, T>> {
         let section = enter();
         let object = self.object.load(Ordering::Acquire);
-        // SAFETY: a pointer here is that of an Arc whose reference this owns. A thread that removes it drops the reference
-        // after a grace period (`replace`), which waits for this section.
-        unsafe { object.as_ref() }.map(|object| Held { object, section })
+        NonNull::new(object).map(|object| Held {
+            object,
+            section,
+            of: PhantomData,
+        })
     }
 
     /// The object, if there is one, with a reference that stays.
@@ -336,7 +341,7 @@ impl<T> Replaced<T> {
             return Vec::new();
         }
         wait_for_grace_period();
-        // SAFETY: as above.
+        // SAFETY: as in `reclaim`.
         replaced
             .into_iter()
             .map(|replaced| unsafe { Arc::from_raw(replaced.object) })
@@ -351,19 +356,22 @@ impl<T> Replaced<T> {
 
 /// An object that stays while this lives: see [`Published::hold`].
 pub struct Held<'a, T> {
-    object: &'a T,
+    /// That of an Arc, which has the reference of a `Published`. Whoever takes it away gives the reference back after a grace
+    /// period ([`Published::replace`]), which waits for the section. No reference: the Arc's counts are reached by it, too.
+    object: NonNull<T>,
     #[allow(dead_code, reason = "its end is what counts")]
     section: Section,
+    of: PhantomData<&'a T>,
 }
 
 impl<T> Held<'_, T> {
     /// A reference that stays.
     #[inline]
     pub fn share(&self) -> Arc<T> {
-        // SAFETY: the object of a `Published` is one of an Arc, whose reference is given up after this section at the earliest.
+        // SAFETY: the object of an Arc, whose reference is given up after this section at the earliest.
         unsafe {
-            Arc::increment_strong_count(self.object);
-            Arc::from_raw(self.object)
+            Arc::increment_strong_count(self.object.as_ptr());
+            Arc::from_raw(self.object.as_ptr())
         }
     }
 }
@@ -373,7 +381,8 @@ impl<T> Deref for Held<'_, T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        self.object
+        // SAFETY: the object stays as long as the section.
+        unsafe { self.object.as_ref() }
     }
 }
 
@@ -460,6 +469,48 @@ mod tests {
         assert_eq!(reader.join().expect("it ends"), (true, true));
         writer.join().expect("it ends");
         assert_eq!(Arc::strong_count(&kept), 1);
+    }
+
+    /// What a thread holds in a thread-local value ends after `LEAVING`, where that came first.
+    #[test]
+    fn the_reader_of_a_thread_that_ends_inside_is_nobody_elses() {
+        struct Kept {
+            held: Option<Held<'static, Canary>>,
+            free_are_outside: mpsc::Sender<bool>,
+        }
+        impl Drop for Kept {
+            fn drop(&mut self) {
+                assert!(READER.get().is_none(), "the thread has left");
+                let outside = READERS.lock().free.iter().all(|reader| !reader.is_inside());
+                drop(self.held.take());
+                let _ = self.free_are_outside.send(outside);
+            }
+        }
+        thread_local!(static KEPT: Cell<Option<Kept>> = const { Cell::new(None) });
+        static PUBLISHED: Published<Canary> = Published::none();
+        assert!(PUBLISHED.replace(Some(Canary::new())).is_none());
+        // The first thread has no reader of its own.
+        drop(PUBLISHED.hold());
+        let (free_are_outside, told) = mpsc::channel();
+        std::thread::spawn(move || {
+            // Before the thread's reader, and so ended after it.
+            KEPT.with(|_| ());
+            let held = PUBLISHED.hold();
+            assert!(held.is_some() && Reader::mine().is_inside());
+            KEPT.set(Some(Kept {
+                held,
+                free_are_outside,
+            }));
+        });
+        assert_eq!(told.recv(), Ok(true));
+        assert!(
+            PUBLISHED
+                .replace(None)
+                .expect("it was there")
+                .reclaim()
+                .alive
+                .load(Ordering::Relaxed)
+        );
     }
 
     #[test]

@@ -31,9 +31,20 @@ pub trait Sides {
 #[inline(always)]
 pub fn enter<S: Sides>(sides: &S, reader: S::Reader) {
     let before = sides.count(reader);
-    let outermost = usize::from(!is_inside(before)) << DEPTH_BITS;
-    sides.set_count(reader, before.wrapping_add(outermost + 1));
+    let step = match before & DEPTH {
+        0 => (1 << DEPTH_BITS) + 1,
+        DEPTH => too_deep(),
+        _ => 1,
+    };
+    sides.set_count(reader, before.wrapping_add(step));
     sides.fence_of_reader();
+}
+
+/// One section more would look like none. Only those that were forgotten (`mem::forget`) can be so many.
+#[cold]
+#[inline(never)]
+fn too_deep() -> ! {
+    panic!("a thread is inside too many read sections");
 }
 
 /// By the reader's thread.
@@ -55,5 +66,37 @@ pub fn until_all_left<S: Sides>(sides: &S, readers: impl FnOnce() -> Vec<S::Read
             nth = nth.saturating_add(1);
             now = sides.count(reader);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    struct Counts(Cell<usize>);
+
+    impl Sides for Counts {
+        type Reader = ();
+
+        fn set_count(&self, (): (), count: usize) {
+            self.0.set(count);
+        }
+        fn count(&self, (): ()) -> usize {
+            self.0.get()
+        }
+        fn fence_of_reader(&self) {}
+        fn fence_of_writer(&self) {}
+        fn wait(&self, _: u32) {}
+    }
+
+    #[test]
+    #[should_panic(expected = "too many")]
+    fn forgotten_sections_never_look_like_none() {
+        let sides = Counts(Cell::new(DEPTH - 1));
+        enter(&sides, ());
+        assert!(is_inside(sides.0.get()));
+        enter(&sides, ());
     }
 }
