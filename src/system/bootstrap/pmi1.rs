@@ -6,12 +6,14 @@
 //! Intel MPI, Slurm) answer each line in order and at once, return keys only after a barrier, and close the connection
 //! after `finalize` ([`AfterFinalize`]).
 //!
+//! - `cards`: business cards as values of keys, in parts
 //! - [`wire`]: the lines, which `mpiexec` reads and writes too
 //! - `machines`: where the ranks are, if the launcher's mapping can't be read
 //!
 //! What does not belong here: the launcher's side (`bin/mpiexec`), a process without a launcher (`singleton`), and how process sets are
 //! written (`process_sets`).
 
+mod cards;
 mod machines;
 #[cfg(test)]
 mod tests;
@@ -33,6 +35,7 @@ use crate::base::error::{Error, Result};
 use crate::err;
 use crate::identity::ProcessName;
 use crate::system::locality::Layout;
+use cards::{CardName, Lookup, PARTS_MAX};
 use wire::{LINE_BYTES_MAX, Lines, Message};
 
 /// The environment variable with the kinds of `mpiexec -memory-alloc-kinds`.
@@ -82,41 +85,6 @@ pub struct Pmi1 {
     report_wanted: bool,
     /// Whether the launcher, which is not Weft's, has received `finalize` and closed its end.
     over: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct CardName {
-    incarnation: u32,
-    rank: u32,
-}
-
-impl CardName {
-    /// The key of a part of the card. A card that is too long for one value is put in several parts.
-    fn key(self, part: u32) -> String {
-        format!("weft-card-{}-{}-{part}", self.incarnation, self.rank)
-    }
-
-    fn from_key(key: &str) -> Option<(CardName, u32)> {
-        let mut numbers = key
-            .strip_prefix("weft-card-")?
-            .split('-')
-            .map(|text| text.parse::<u32>().ok());
-        let name = CardName {
-            incarnation: numbers.next()??,
-            rank: numbers.next()??,
-        };
-        let part = numbers.next()??;
-        numbers.next().is_none().then_some((name, part))
-    }
-}
-
-/// The card as it comes in, part after part.
-#[derive(Default, Debug)]
-struct Lookup {
-    hex: String,
-    /// The part that is to come next.
-    next: u32,
-    result: Option<Result<Vec<u8>>>,
 }
 
 impl Pmi1 {
@@ -306,35 +274,6 @@ impl Pmi1 {
         }
     }
 
-    /// Passes an answer to the lookup that asked for it; `false` if it is not an answer to a lookup. Weft's launcher
-    /// answers when the card is there, which may be when nothing waits for it any more: the connection before this one
-    /// had asked (it ended with the last session), or the lookup was repeated for that reason. Such an answer is ignored.
-    fn take_card_answer(&mut self, answer: &Message) -> Result<bool> {
-        let asked = match self.outstanding.take() {
-            Some(asked) => Some(asked),
-            None => answer.find("key").and_then(CardName::from_key),
-        };
-        let Some((name, part)) = asked else {
-            return Ok(false);
-        };
-        let Some(lookup) = self
-            .lookups
-            .get_mut(&name)
-            .filter(|lookup| lookup.result.is_none() && lookup.next == part)
-        else {
-            return Ok(true);
-        };
-        match lookup.take_part(name, part, answer) {
-            Ok(true) => {}
-            Ok(false) => {
-                lookup.next = part + 1;
-                self.queue.push_back((name, part + 1));
-            }
-            Err(error) => lookup.result = Some(Err(error)),
-        }
-        Ok(true)
-    }
-
     /// Sends the `get`s that can be sent now.
     fn ask_next(&mut self) -> Result<()> {
         while self.weft || self.outstanding.is_none() {
@@ -423,41 +362,6 @@ impl Pmi1 {
         }
     }
 }
-
-impl Lookup {
-    /// Adds a part of the card; `true` if it was the last.
-    fn take_part(&mut self, name: CardName, part: u32, answer: &Message) -> Result<bool> {
-        if answer.code()? != 0 {
-            return Err(err!(
-                Other,
-                "the launcher knows no business card of process {} (incarnation {})",
-                name.rank,
-                name.incarnation
-            ));
-        }
-        let (more, hex) = answer
-            .get("value")?
-            .split_once('.')
-            .filter(|(more, _)| matches!(*more, "0" | "1"))
-            .ok_or_else(|| err!(Other, "the business card of process {} is malformed", name.rank))?;
-        if part >= PARTS_MAX {
-            return Err(err!(
-                Other,
-                "the business card of process {} has too many parts",
-                name.rank
-            ));
-        }
-        self.hex.push_str(hex);
-        if more == "1" {
-            return Ok(false);
-        }
-        self.result = Some(wire::from_hex(&self.hex));
-        Ok(true)
-    }
-}
-
-/// The most parts of a card.
-const PARTS_MAX: u32 = 1024;
 
 impl Bootstrap for Pmi1 {
     fn job(&self) -> &Job {
