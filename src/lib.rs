@@ -24,12 +24,9 @@
 mod abi;
 #[cfg(not(feature = "sim"))]
 mod base;
-// Tests use more of this one and the next than the library does itself.
 #[cfg(not(feature = "sim"))]
-#[allow(dead_code)]
 mod data;
 #[cfg(not(feature = "sim"))]
-#[allow(dead_code)]
 mod engine;
 #[cfg(not(feature = "sim"))]
 mod identity;

@@ -137,13 +137,19 @@ fn dropped() -> Result<()> {
         let both = operation.exchange_bytes(0, vec![8; LEN], 0, LEN);
         assert!(myself.block_on(both)? == vec![8; LEN]);
     }
-    WORLD_MODEL.finalize(&LIFETIME)
+    WORLD_MODEL.finalize(&LIFETIME)?;
+    println!("dropped and sent again");
+    Ok(())
 }
 
 #[test]
 fn a_send_can_be_dropped() {
     let output = this_test(&mut Command::new(this_program()), "dropped");
-    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && text.contains("dropped and sent again"),
+        "{output:?}"
+    );
 }
 
 /// Rank 1 aborts while the others wait for it.

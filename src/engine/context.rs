@@ -22,6 +22,7 @@ impl Engine {
     ///
     /// # Safety
     /// The lanes of this engine are stopped.
+    #[cfg_attr(not(feature = "sim"), allow(dead_code, reason = "for tests"))]
     pub unsafe fn end_all(&mut self, error: &Error) {
         let under_way: Vec<RequestId> = (self.state.requests.iter())
             .filter(|(_, request)| request.is_under_way())

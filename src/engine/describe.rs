@@ -36,6 +36,7 @@ pub fn bare(context: Context, _: Option<i32>) -> Called {
 
 impl Engine {
     /// What this process waits for, one item a line. Ends without a newline.
+    #[cfg(feature = "sim")]
     pub fn describe(&self, names: Names) -> String {
         let mut lines = vec![format!("process {}:", self.state.me.number())];
         lines.extend(self.pending(names, |_| false));
@@ -126,6 +127,7 @@ impl Engine {
 
     /// Whether nothing at all is left: no request, ended or not, no message, nothing to send, nothing that a lane waits
     /// for.
+    #[cfg(feature = "sim")]
     pub fn is_empty(&self) -> bool {
         self.has_said_all()
             && self.state.operations.is_empty()
@@ -134,6 +136,7 @@ impl Engine {
 
     /// Whether no request is left, ended or not, no message and nothing to send. Lanes may still have to report that what
     /// they sent is gone.
+    #[cfg(feature = "sim")]
     pub fn has_said_all(&self) -> bool {
         let state = &self.state;
         state.requests.is_empty()
@@ -149,6 +152,7 @@ impl Engine {
 
     /// Whether something has to be tried again without anything arriving first: messages that a lane did not take,
     /// cards that are being looked up.
+    #[cfg(feature = "sim")]
     pub fn has_backlog(&self) -> bool {
         let state = &self.state;
         !(state.sending.is_empty()

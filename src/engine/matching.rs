@@ -519,11 +519,13 @@ impl<M> Unexpected<M> {
     }
 
     /// How many messages wait.
+    #[cfg(feature = "sim")]
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
     /// Whether none waits.
+    #[cfg(feature = "sim")]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -29,10 +29,18 @@ mod completion;
 mod connection;
 mod context;
 pub mod describe;
+#[cfg_attr(
+    not(feature = "sim"),
+    allow(dead_code, reason = "no layer has added kinds of messages yet, only tests")
+)]
 pub mod dispatch;
 #[cfg(test)]
 mod incast;
 pub mod mismatch;
+#[cfg_attr(
+    not(feature = "sim"),
+    allow(dead_code, reason = "nothing connects to other jobs yet, only tests")
+)]
 mod numbering;
 mod progress;
 mod protocol;

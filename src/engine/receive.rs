@@ -64,6 +64,7 @@ impl Message {
     }
 
     /// Whether it has no bytes.
+    #[cfg(feature = "sim")]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -408,6 +408,7 @@ impl Requests {
     }
 
     /// Whether there is none.
+    #[cfg(feature = "sim")]
     pub fn is_empty(&self) -> bool {
         self.slab.is_empty()
     }

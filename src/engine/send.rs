@@ -130,9 +130,21 @@ impl EngineState {
         let Some(peer) = self.peers.get_mut(to) else {
             return;
         };
+        // A receiver that has asked for data waits for what does not come any more.
+        let asked = match work.stage {
+            SendStage::Paused { receiver, .. } => Some(receiver),
+            _ => peer
+                .streams
+                .iter()
+                .find(|stream| stream.request == id && !stream.pipelined)
+                .map(|stream| stream.receiver),
+        };
         peer.queue.retain(|outgoing| outgoing.request != Some(id));
         peer.streams.retain(|stream| stream.request != id);
         let lane = peer.lane;
+        if let Some(receiver) = asked {
+            self.reply(to, MessageKind::GONE, 0, receiver, &[]);
+        }
         self.deregistered.extend(region.map(|region| (lane, region)));
         self.end_send(id);
     }

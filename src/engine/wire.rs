@@ -36,12 +36,14 @@ impl MessageKind {
     pub const GONE: MessageKind = MessageKind(10);
 
     /// A kind of a layer above the engine: the lowest of these numbers is 64.
+    #[cfg_attr(not(feature = "sim"), allow(dead_code, reason = "as for `dispatch`"))]
     pub const fn added(number: u8) -> MessageKind {
         assert!(number < 192);
         MessageKind(64 + number)
     }
 
     /// Whether it is one of [`MessageKind::added`].
+    #[cfg_attr(not(feature = "sim"), allow(dead_code, reason = "as for `dispatch`"))]
     pub const fn is_added(self) -> bool {
         self.0 >= 64
     }

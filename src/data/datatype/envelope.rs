@@ -93,6 +93,7 @@ impl Datatype {
     }
 
     /// The constructor.
+    #[cfg(feature = "sim")]
     pub fn combiner(&self) -> Combiner {
         self.origin.combiner
     }

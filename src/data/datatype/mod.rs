@@ -94,6 +94,7 @@ impl Datatype {
 
     /// The upper bound.
     #[inline]
+    #[cfg(feature = "sim")]
     pub fn ub(&self) -> i64 {
         self.bounds.lb + self.bounds.extent
     }
@@ -141,6 +142,7 @@ impl Datatype {
     }
 
     /// The basic element that the type is made of, if it is made of one only: what accumulates on derived types work on.
+    #[cfg_attr(not(feature = "sim"), allow(dead_code, reason = "for tests"))]
     pub fn uniform(&self) -> Option<Basic> {
         match *self.signature {
             Signature::Uniform { basic, .. } => Some(basic),

@@ -27,8 +27,11 @@ mod handle {
     pub const DOUBLE_PRECISION: usize = 540;
     pub const LONG_DOUBLE: usize = 544;
     pub const BYTE: usize = 583;
+    #[cfg(feature = "sim")]
     pub const INT32: usize = 592;
+    #[cfg(feature = "sim")]
     pub const INT64: usize = 600;
+    #[cfg(feature = "sim")]
     pub const UINT64: usize = 601;
 }
 
@@ -222,6 +225,7 @@ impl Datatype {
     }
 
     /// Every named predefined datatype, with its handle constant.
+    #[cfg(feature = "sim")]
     pub fn all_predefined() -> impl Iterator<Item = (usize, &'static Arc<Datatype>)> {
         let all = PREDEFINED.iter().enumerate();
         all.filter_map(|(index, datatype)| Some((index + handle::DATATYPE_NULL, datatype.as_ref()?)))
@@ -233,16 +237,19 @@ impl Datatype {
     }
 
     /// `MPI_INT32_T`.
+    #[cfg(feature = "sim")]
     pub fn int32() -> &'static Arc<Datatype> {
         known(handle::INT32)
     }
 
     /// `MPI_INT64_T`.
+    #[cfg(feature = "sim")]
     pub fn int64() -> &'static Arc<Datatype> {
         known(handle::INT64)
     }
 
     /// `MPI_UINT64_T`.
+    #[cfg(feature = "sim")]
     pub fn uint64() -> &'static Arc<Datatype> {
         known(handle::UINT64)
     }

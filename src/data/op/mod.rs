@@ -57,6 +57,7 @@ pub struct Lender {
 
 impl Lender {
     /// Lends no handles.
+    #[cfg(feature = "sim")]
     pub const NOBODY: Lender = Lender {
         lend: |_| 0,
         end: |_| {},
@@ -117,6 +118,7 @@ impl Op {
     }
 
     /// The ABI handle; 0 until the bindings set it.
+    #[cfg(feature = "sim")]
     pub fn handle(&self) -> usize {
         self.handle.load(Ordering::Relaxed)
     }
@@ -208,6 +210,10 @@ impl Op {
     ///
     /// # Safety
     /// As [`apply`](Self::apply), for an array of `element`.
+    #[cfg_attr(
+        not(feature = "sim"),
+        allow(dead_code, reason = "for accumulates, which are not built yet, and tests")
+    )]
     pub unsafe fn apply_element(
         &self,
         input: *const u8,

@@ -108,6 +108,7 @@ impl Op {
     }
 
     /// Every predefined operation, with its handle constant.
+    #[cfg(feature = "sim")]
     pub fn all_predefined() -> impl Iterator<Item = (usize, &'static Arc<Op>)> {
         let all = PREDEFINED.iter().enumerate();
         all.filter_map(|(index, op)| Some((index + OP_NULL, op.as_ref()?)))
