@@ -149,7 +149,7 @@ impl<'a> RawRoom<'a> {
     }
 
     /// Whether there are none.
-    #[cfg(feature = "sim")]
+    #[allow(dead_code, reason = "for tests")]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
