@@ -208,12 +208,29 @@ static UNUSED int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* The node of a rank of MPI_COMM_WORLD, all of which are on this machine: WEFT_FAKE_NODES pretends that they are on several. */
+/* The host of each rank of MPI_COMM_WORLD. */
+static char (*hosts)[64] UNUSED;
+
+/* Collective, before node_of. */
+static UNUSED void gather_hosts(void)
+{
+    char own[sizeof *hosts] = "";
+    SAME(gethostname(own, sizeof own - 1), 0, "gethostname");
+    hosts = malloc(ranks * sizeof *hosts);
+    CHECK(hosts != NULL, "no memory");
+    MPI_Allgather(own, sizeof own, MPI_CHAR, hosts, sizeof own, MPI_CHAR, MPI_COMM_WORLD);
+}
+
+/* The node of a rank of MPI_COMM_WORLD: the first rank of its host. WEFT_FAKE_NODES pretends that one host is several. */
 static UNUSED int node_of(int rank)
 {
     const char *pretended = getenv("WEFT_FAKE_NODES");
-    int nodes = pretended != NULL ? atoi(pretended) : 1;
-    return nodes > 0 ? rank % nodes : 0;
+    int nodes = pretended != NULL ? atoi(pretended) : 0, first = 0;
+    if (nodes > 0)
+        return rank % nodes;
+    while (strcmp(hosts[first], hosts[rank]) != 0)
+        first++;
+    return first;
 }
 
 static UNUSED void status_is(const char *file, int line, const MPI_Status *status, int source, int tag, int bytes)

@@ -214,6 +214,7 @@ static void by_hardware(void)
     MPI_Info known, wanted;
     int kinds, flag, length = 6, near = 0, after = 0;
     char kind[MPI_MAX_INFO_KEY], here[6];
+    gather_hosts();
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, -me, MPI_INFO_NULL, &comm);
     for (int rank = 0; rank < ranks; rank++)
         if (node_of(rank) == node_of(me)) {

@@ -765,6 +765,7 @@ int main(int argc, char **argv)
 {
     begin(&argc, &argv);
     CHECK(ranks <= MOST, "at most %d ranks", MOST);
+    gather_hosts();
     for (int way = 0; ranks > 1 && divide(way) && (way == 0 || !brief()); way++) {
         facts_of(make(way));
         inquiries();

@@ -185,7 +185,7 @@ static void agrees_with_kernel(const char *kind, MPI_Comm part)
     SAME(size, inside, "%s: processes in the same one as this", kind);
 }
 
-/* The kinds of rank 0's, which everybody has, for all are on one machine. Returns how many. */
+/* The kinds of rank 0's, which everybody has: all hosts are of one kind. Returns how many. */
 static int kinds_of_all(char (*kinds)[MPI_MAX_INFO_KEY])
 {
     MPI_Info known;
@@ -287,6 +287,7 @@ static void gather_places(void)
     nodes = malloc(ranks * sizeof *nodes);
     SAME(sched_getaffinity(0, sizeof own, &own), 0, "sched_getaffinity");
     MPI_Allgather(&own, sizeof own, MPI_BYTE, masks, sizeof own, MPI_BYTE, MPI_COMM_WORLD);
+    gather_hosts();
     for (int i = 0; i < ranks; i++)
         nodes[i] = node_of(i);
 }
