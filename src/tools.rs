@@ -10,3 +10,4 @@ pub use crate::lane::shm::{self, ShmLane};
 pub use crate::system::bootstrap::{ProcessSet, pmi1};
 pub use crate::system::fabric::{self, select};
 pub use crate::system::locality;
+pub use crate::system::shared_memory::Machine;

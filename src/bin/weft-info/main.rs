@@ -1,7 +1,10 @@
 //! `weft-info`: what this Weft is, what would carry messages and why, and every setting with its value.
 //!
-//! [`report`] gathers the facts, [`ways`] derives what a job would use, and they are printed as [`text`] or as JSON.
+//! [`report`] gathers the facts, [`ways`] derives what a job would use, and they are printed as [`text`] or as JSON. With `--hosts`,
+//! [`hosts`] asks a [`host`] on each.
 
+mod host;
+mod hosts;
 #[path = "../common/pages.rs"]
 mod pages;
 mod report;
@@ -27,6 +30,15 @@ struct Options {
     /// Choose as for a job on several machines, not as for a job on this machine
     #[arg(long)]
     several_machines: bool,
+    /// Print what would carry messages between these hosts, by asking weft-info on each of them: names with commas, or a file of them
+    #[arg(long, value_name = "LIST|FILE")]
+    hosts: Option<String>,
+    /// With --hosts: the command that starts weft-info on a host, called with the host's name and a command for its shell
+    #[arg(long, value_name = "COMMAND", default_value = "ssh", requires = "hosts")]
+    launcher_exec: String,
+    /// One host of --hosts
+    #[arg(long, hide = true)]
+    serve_hosts: bool,
     /// Print a manual page or a shell's completion
     #[arg(long, hide = true)]
     generate: Option<pages::Page>,
@@ -43,11 +55,22 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the report. `false`: no provider can be used.
+/// Prints the report. `false`: no provider can be used, or not between all hosts.
 fn run(options: &Options) -> Result<bool, String> {
     if let Some(page) = options.generate {
         print(&pages::render(page, Options::command()))?;
         return Ok(true);
+    }
+    if options.serve_hosts {
+        return host::serve().map(|()| true);
+    }
+    if let Some(hosts) = &options.hosts {
+        let picture = hosts::Picture::gather(&hosts::names(hosts)?, &options.launcher_exec);
+        print(&match options.json {
+            true => json(&picture)?,
+            false => picture.render(),
+        })?;
+        return Ok(picture.is_well());
     }
     let report = Report::gather(
         |name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()),
