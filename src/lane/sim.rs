@@ -67,6 +67,8 @@ struct Node {
     next_region: u64,
     /// Completions to come.
     pending: usize,
+    /// Messages that it has sent.
+    sent: u64,
 }
 
 struct Registered(Pieces);
@@ -202,6 +204,11 @@ impl Network {
         self.0.lock().push(process, due_ns, What::Wake);
     }
 
+    /// How many messages a process has sent, of all kinds.
+    pub fn sent(&self, process: PeerIndex) -> u64 {
+        self.0.lock().nodes[process.index()].sent
+    }
+
     /// Ends a process without notice. What it has sent may or may not arrive; then the others learn of its end.
     pub fn kill(&self, process: PeerIndex) {
         let state = &mut *self.0.lock();
@@ -313,6 +320,7 @@ impl NetworkState {
 
     /// Puts a message on its way.
     fn post(&mut self, from: PeerIndex, to: PeerIndex, mut bytes: Vec<u8>, left_ns: u64) {
+        self.nodes[from.index()].sent += 1;
         if self.nodes[to.index()].dead {
             return;
         }

@@ -11,5 +11,6 @@ mod lifecycle;
 mod matching;
 mod partitioned;
 mod point_to_point;
+mod starting;
 mod tasks;
 mod windows;
