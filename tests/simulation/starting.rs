@@ -60,10 +60,7 @@ fn no_step_of_init_is_all_to_all() {
         let [init, barrier] = most;
         println!("{size} ranks: {init:?} after Init, {barrier:?} after a barrier");
         assert_eq!((init.cards, init.messages), (0, 0), "Init of {size} ranks");
-        assert!(
-            barrier.cards <= logarithm,
-            "cards of {size} ranks: {barrier:?}"
-        );
+        assert!(barrier.cards <= logarithm, "cards of {size} ranks: {barrier:?}");
         assert!(
             barrier.messages <= logarithm,
             "messages of {size} ranks: {barrier:?}"

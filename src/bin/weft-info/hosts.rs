@@ -106,7 +106,7 @@ impl Asked {
         let mut command = Command::new(program);
         command.args(words);
         if program == "ssh" {
-            command.args(["-x", "-oBatchMode=yes", "-oConnectTimeout=10"]);
+            command.args(["-x", "-T", "-oBatchMode=yes", "-oConnectTimeout=10"]);
         }
         command.arg(name).arg(remote_command()?);
         let mut child = (command.stdin(Stdio::piped()))
