@@ -12,7 +12,7 @@ use crate::claims::Claims;
 use crate::outcome::Failure;
 
 /// What a rank is bound to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, serde::Serialize, serde::Deserialize)]
 pub enum Bind {
     /// An even share of the cores that no other job has, if that is one or more for each of several ranks, otherwise nothing.
     #[value(skip)]
@@ -27,7 +27,7 @@ pub enum Bind {
 }
 
 /// Where the next rank goes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, serde::Serialize, serde::Deserialize)]
 pub enum MapBy {
     /// The next core.
     Slot,

@@ -15,12 +15,13 @@ use weft::tools::ProcessSet;
 use crate::bind::{Bind, MapBy};
 use crate::outcome::Failure;
 use crate::pages::{self, Page};
+use crate::placement::Launcher;
 
 /// The most ranks of a job.
 const RANKS_MAX: u32 = 65_536;
 
 /// One program of the job.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct App {
     /// Number of ranks.
     pub count: u32,
@@ -68,6 +69,10 @@ pub struct Plan {
     pub report_bindings: bool,
     /// The time limit.
     pub timeout: Option<Duration>,
+    /// What starts agents on other hosts.
+    pub launcher: Launcher,
+    /// The path of that command.
+    pub launcher_exec: Option<OsString>,
 }
 
 impl Plan {
@@ -178,6 +183,14 @@ struct Options {
     #[arg(long, env = "MPIEXEC_TIMEOUT", value_name = "SECONDS", hide_env_values = true, value_parser = seconds)]
     timeout: Option<Duration>,
 
+    /// What starts agents
+    #[arg(long)]
+    launcher: Option<String>,
+
+    /// Its path
+    #[arg(long)]
+    launcher_exec: Option<OsString>,
+
     /// Print what happens
     #[arg(short = 'v', long)]
     verbose: bool,
@@ -285,6 +298,13 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Request, Failu
         map_by: first.map_by,
         report_bindings: first.report_bindings,
         timeout: first.timeout,
+        launcher: match first.launcher.as_deref() {
+            None | Some("ssh") => Launcher::Ssh,
+            Some("slurm") => Launcher::Slurm,
+            Some("prrte") => Launcher::Prrte,
+            Some(other) => Launcher::Program(other.into()),
+        },
+        launcher_exec: first.launcher_exec.clone(),
     })))
 }
 

@@ -1,15 +1,13 @@
 //! Host names: so far only those of this machine.
 
 use crate::outcome::Failure;
+use crate::placement::{Host, Placement};
 
-/// The slots that `hosts` (`name` or `name:slots`) have together; `None` where no name has any. A host that is not this
-/// machine is a failure.
-pub fn slots(hosts: &[String]) -> Result<Option<u32>, Failure> {
+/// Places `ranks` ranks on `hosts` (`name` or `name:slots`) in blocks.
+pub fn place(hosts: &[String], ranks: u32) -> Result<Placement, Failure> {
     let own = nix::unistd::gethostname().unwrap_or_default();
-    slots_of(hosts, &own.to_string_lossy())
-}
-
-fn slots_of(hosts: &[String], own: &str) -> Result<Option<u32>, Failure> {
+    let own = own.to_string_lossy();
+    let mut found: Vec<Host> = Vec::new();
     let mut sum: Option<u32> = None;
     for host in hosts {
         let (name, slots) = split_slots(host);
@@ -25,14 +23,31 @@ fn slots_of(hosts: &[String], own: &str) -> Result<Option<u32>, Failure> {
                     })
             })
             .transpose()?;
-        if !is_this_machine(name, own) {
-            return Err(Failure::usage(format!(
-                "the host '{name}' is not this machine ({own}): running on other machines is not supported yet"
-            )));
-        }
         sum = slots.map_or(sum, |slots| Some(sum.unwrap_or(0).saturating_add(slots)));
+        let is_this = is_this_machine(name, &own);
+        found.push(Host {
+            name: name.to_string(),
+            slots: slots.unwrap_or(0),
+            is_this,
+        });
     }
-    Ok(sum)
+    if found.is_empty() || found.iter().all(|host| host.is_this) {
+        found = vec![Host {
+            name: own.to_string(),
+            slots: ranks,
+            is_this: true,
+        }];
+    }
+    let count = found.len() as u32;
+    let of_rank: Vec<usize> = (0..ranks)
+        .map(|rank| (rank as u64 * count.min(ranks) as u64 / ranks as u64) as usize)
+        .collect();
+    found.truncate(of_rank.last().map_or(0, |last| last + 1));
+    Ok(Placement {
+        hosts: found,
+        of_rank,
+        universe_size: sum.unwrap_or(0).max(ranks),
+    })
 }
 
 /// An IPv6 address has colons of its own: it has slots only after brackets.
@@ -58,35 +73,4 @@ fn is_this_machine(name: &str, own: &str) -> bool {
         } else {
             short(name) == short(own)
         }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn slots_for(hosts: &[&str]) -> Result<Option<u32>, Failure> {
-        slots_of(
-            &hosts.iter().map(|host| host.to_string()).collect::<Vec<_>>(),
-            "node7.cluster",
-        )
-    }
-
-    #[test]
-    fn this_machine_has_many_names() {
-        assert_eq!(
-            slots_for(&["localhost", "127.0.0.1", "::1", "[::1]", "node7", "NODE7.cluster"]),
-            Ok(None)
-        );
-        assert_eq!(slots_for(&["localhost:2", "[::1]:3", "node7"]), Ok(Some(5)));
-    }
-
-    #[test]
-    fn others_are_refused_by_name() {
-        for host in ["node8", "node7.elsewhere", "", "127.0.0.2", "fe80::1"] {
-            let failure = slots_for(&[host]).expect_err(host);
-            assert!(failure.message.contains("not supported yet") && failure.message.contains(host));
-        }
-        assert!(slots_for(&["localhost:0"]).unwrap_err().message.contains("slots"));
-        assert!(slots_for(&["localhost:x"]).unwrap_err().message.contains("slots"));
-    }
 }

@@ -22,17 +22,7 @@ use weft::tools::pmi1::{
 
 use crate::cli::App;
 use crate::program::Program;
-
-/// Where a rank's standard input comes from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Input {
-    /// Nowhere.
-    Null,
-    /// The launcher's own, which is not a terminal.
-    Inherit,
-    /// A pipe that the launcher fills.
-    Pipe,
-}
+use crate::wire::Input;
 
 /// What a rank is started with.
 pub struct Start<'a> {
@@ -44,6 +34,12 @@ pub struct Start<'a> {
     pub rank: usize,
     /// Number of ranks.
     pub size: usize,
+    /// Its number among the ranks of this machine.
+    pub local_rank: usize,
+    /// Their number.
+    pub local_size: usize,
+    /// The job has ranks on other machines.
+    pub several: bool,
     /// The job's id.
     pub job: &'a str,
     /// The job's process sets, encoded, where there are any.
@@ -71,6 +67,11 @@ pub struct Inherited {
 }
 
 impl Inherited {
+    /// The signal mask before.
+    pub fn mask(&self) -> SigSet {
+        self.mask
+    }
+
     /// Blocks `signals` for the launcher and lets it open as many files as it may; remembers the state before.
     pub fn replace(signals: &SigSet) -> nix::Result<Inherited> {
         let mut mask = SigSet::empty();
@@ -184,15 +185,18 @@ impl Start<'_> {
             ("PMI_FD", pmi as usize),
             ("PMI_RANK", self.rank),
             ("PMI_SIZE", self.size),
-            ("MPI_LOCALRANKID", self.rank),
-            ("MPI_LOCALNRANKS", self.size),
+            ("MPI_LOCALRANKID", self.local_rank),
+            ("MPI_LOCALNRANKS", self.local_size),
         ];
         command.envs(numbers.map(|(name, number)| (name, OsString::from(number.to_string()))));
         command.env(ENV_JOB, self.job);
         let told = [
             (
                 ENV_PROCESSORS,
-                self.inherited.processors.map(|number| number.to_string()),
+                // It must be the same for all ranks of the job, and other machines may have other processors.
+                (self.inherited.processors)
+                    .filter(|_| !self.several)
+                    .map(|number| number.to_string()),
             ),
             (ENV_PIDS, self.inherited.pids.map(|inode| inode.to_string())),
         ];
