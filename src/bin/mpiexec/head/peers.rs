@@ -31,6 +31,8 @@ const CONNECT: Duration = Duration::from_secs(60);
 const CLEAN_UP: Duration = Duration::from_secs(8);
 /// How long the exit status of a launcher command is waited for when its output has ended.
 const STATUS_WAIT: Duration = Duration::from_secs(2);
+/// How long the lines of a launcher command are held back.
+const LINES_WAIT: Duration = Duration::from_secs(3);
 /// The longest line that is passed on from a launcher command (bytes).
 const LINE_MAX: usize = 1000;
 
@@ -312,7 +314,10 @@ impl Peers {
         match source {
             Source::FromPeer => self.read(number),
             Source::ToPeer => self.write(number),
-            Source::PeerErrors => self.read_errors(number),
+            Source::PeerErrors => {
+                self.read_errors(number);
+                self.pass_lines_on();
+            }
             Source::Port => self.accept(),
             _ => {}
         }
@@ -336,19 +341,22 @@ impl Peers {
     }
 
     fn read_frames(&mut self, host: usize) {
-        let Some(peer) = self.peers[host].as_mut() else {
-            return;
-        };
         let outcome = loop {
+            let Some(peer) = self.peers[host].as_mut() else {
+                return;
+            };
             if !peer.frames.is_greeted() {
                 match peer.frames.greeting() {
-                    Ok(Some(_)) => peer.state = State::Up,
+                    Ok(Some(_)) => {}
                     Ok(None) => break Ok(()),
                     Err(wrong) => break Err(wrong),
                 }
+            }
+            if peer.state == State::Connecting {
+                peer.state = State::Up;
+                self.greeted(host);
                 continue;
             }
-            peer.state = State::Up;
             match peer.frames.next::<FromAgent>() {
                 Ok(Some(FromAgent::Ping)) => {}
                 Ok(Some(FromAgent::Gone)) => {
@@ -444,24 +452,42 @@ impl Peers {
                 child.text.push(b'\n');
             }
         }
-        self.pass_lines_on();
     }
 
-    /// Passes on what launcher commands print, unless it may be why they fail.
+    /// Passes on what launcher commands print. Until the agents speak, it may be the reason why they don't, which is told
+    /// then, or why this takes long.
     fn pass_lines_on(&mut self) {
         for child in &mut self.children {
+            let waits = |host: &usize| {
+                let peer = self.peers[*host].as_ref();
+                peer.is_some_and(|peer| peer.state != State::Up && peer.heard.elapsed() < LINES_WAIT)
+            };
+            if self.verbose || !child.hosts.iter().any(waits) {
+                let who = match child.hosts[..] {
+                    [host] => format!("host {}: ", self.names[host]),
+                    _ => format!("{}: ", child.name),
+                };
+                for line in child.lines.drain(..) {
+                    // An engine names itself.
+                    let line = line.strip_prefix(&who).unwrap_or(&line);
+                    self.words.push(format!("{who}{line}"));
+                }
+            }
+        }
+    }
+
+    /// An agent has spoken. What came before, such as a host's banner, is of no interest then.
+    fn greeted(&mut self, host: usize) {
+        let of_host = |child: &Child| child.hosts.contains(&host);
+        if let Some(number) = self.children.iter().position(of_host) {
+            self.read_errors(number);
             let is_up = |&host: &usize| {
                 self.peers[host]
                     .as_ref()
                     .is_some_and(|peer| peer.state == State::Up)
             };
-            if self.verbose || child.hosts.iter().all(is_up) {
-                let who = match child.hosts[..] {
-                    [host] => format!("host {}", self.names[host]),
-                    _ => child.name.clone(),
-                };
-                self.words
-                    .extend(child.lines.drain(..).map(|line| format!("{who}: {line}")));
+            if self.children[number].hosts.iter().all(is_up) {
+                self.children[number].lines.clear();
             }
         }
     }
@@ -514,15 +540,25 @@ impl Peers {
         let child = &self.children[number];
         let path = launch::own_path().unwrap_or_default();
         let (name, path) = (&child.name, path.display());
-        let words = child
-            .lines
-            .last()
-            .map_or(String::new(), |line| format!(": {line}"));
+        // Otherwise its status is not that of the one shell there.
+        let is_one = child.hosts.len() == 1 && self.port.is_none();
+        // ssh ends with the reason. An engine explains itself in a block of text.
+        let has_words = |line: &&String| line.contains(|c: char| c.is_alphanumeric());
+        let lines: Vec<&str> = child.lines.iter().filter(has_words).map(String::as_str).collect();
+        let told = match child.hosts.len() {
+            1 if is_one => lines.last().copied().unwrap_or_default().to_string(),
+            _ => lines.join(" ").chars().take(LINE_MAX).collect(),
+        };
+        let words = if told.is_empty() {
+            told
+        } else {
+            format!(": {told}")
+        };
         match child.status {
-            Some(WaitStatus::Exited(_, 127)) if child.hosts.len() == 1 => format!(
+            Some(WaitStatus::Exited(_, 127)) if is_one => format!(
                 "it has no '{path}', where this mpiexec is: Weft has to be at the same place on all hosts{words}"
             ),
-            Some(WaitStatus::Exited(_, 126)) if child.hosts.len() == 1 => {
+            Some(WaitStatus::Exited(_, 126)) if is_one => {
                 format!("'{path}' can't be executed there{words}")
             }
             Some(WaitStatus::Exited(_, 255)) if name == "ssh" => format!("ssh can't reach it{words}"),
