@@ -375,7 +375,7 @@ impl Peers {
             Err(Wrong::Version(other)) => {
                 format!("its mpiexec has the version {other}, and this one {}: they have to be the same", version())
             }
-            Err(Wrong::Message(what)) => what.into(),
+            Err(Wrong::Message(what)) => format!("{what}, of those that came from there"),
         };
         self.lose(host, &what);
     }
@@ -556,7 +556,7 @@ impl Peers {
         };
         match child.status {
             Some(WaitStatus::Exited(_, 127)) if is_one => format!(
-                "it has no '{path}', where this mpiexec is: Weft has to be at the same place on all hosts{words}"
+                "it has no '{path}', where this mpiexec is: Weft has to be at the same place on all hosts"
             ),
             Some(WaitStatus::Exited(_, 126)) if is_one => {
                 format!("'{path}' can't be executed there{words}")
