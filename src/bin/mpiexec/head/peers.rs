@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollFlags};
-use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signal::SigSet;
 use nix::sys::stat::{Mode, umask};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::WaitStatus;
 use nix::unistd::Pid;
 
+use super::commands::Child;
 use crate::cli::Plan;
 use crate::events::Source;
 use crate::launch::{self, HOSTS_MAX, environment, port::Port};
@@ -33,8 +34,6 @@ const CLEAN_UP: Duration = Duration::from_secs(8);
 const STATUS_WAIT: Duration = Duration::from_secs(2);
 /// How long the lines of a launcher command are held back.
 const LINES_WAIT: Duration = Duration::from_secs(3);
-/// The longest line that is passed on from a launcher command (bytes).
-const LINE_MAX: usize = 1000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
@@ -57,18 +56,6 @@ struct Peer {
     frames: Frames,
     /// When it last spoke; before that, when its state began.
     heard: Instant,
-}
-
-/// A launcher command.
-struct Child {
-    pid: Pid,
-    name: String,
-    hosts: Vec<usize>,
-    errors: Option<OwnedFd>,
-    text: Vec<u8>,
-    /// Its lines, held back until it is known whether they explain a failure.
-    lines: Vec<String>,
-    status: Option<WaitStatus>,
 }
 
 /// All of them.
@@ -182,21 +169,15 @@ impl Peers {
             .filter_map(|(number, peer)| Some((number, peer.as_ref()?.name.as_str())))
             .collect();
         let path = plan.launcher_exec.as_deref();
-        let launched = launch::start(&plan.launcher, path, &hosts, call.as_deref(), mask)?;
+        let commands = launch::commands(&plan.launcher, path, &hosts)?;
+        let launched = launch::start(commands, call.as_deref(), mask)?;
         for (number, one) in launched.into_iter().enumerate() {
             let _ = Source::PeerErrors.readable(&self.epoll, &one.errors, number);
             if let (Some(link), Some(&host)) = (one.link, one.hosts.first()) {
                 self.connect(host, link);
             }
-            self.children.push(Child {
-                pid: one.pid,
-                name: one.name,
-                hosts: one.hosts,
-                errors: Some(one.errors),
-                text: Vec::new(),
-                lines: Vec::new(),
-                status: None,
-            });
+            self.children
+                .push(Child::new(one.pid, one.name, one.hosts, one.errors));
         }
         Ok(())
     }
@@ -315,7 +296,9 @@ impl Peers {
             Source::FromPeer => self.read(number),
             Source::ToPeer => self.write(number),
             Source::PeerErrors => {
-                self.read_errors(number);
+                if let Some(child) = self.children.get_mut(number) {
+                    child.read(&self.epoll);
+                }
                 self.pass_lines_on();
             }
             Source::Port => self.accept(),
@@ -423,37 +406,6 @@ impl Peers {
         }
     }
 
-    fn read_errors(&mut self, number: usize) {
-        let Some(child) = self.children.get_mut(number) else {
-            return;
-        };
-        loop {
-            let Some(errors) = &child.errors else { break };
-            let mut buffer = [0u8; 4096];
-            match nix::unistd::read(errors, &mut buffer) {
-                Err(Errno::EINTR) => {}
-                Err(Errno::EAGAIN) => break,
-                Ok(0) | Err(_) => {
-                    let _ = self.epoll.delete(errors);
-                    child.errors = None;
-                    child.text.push(b'\n');
-                }
-                Ok(count) => child.text.extend_from_slice(&buffer[..count]),
-            }
-            while let Some(end) = child.text.iter().position(|&byte| byte == b'\n') {
-                let line: Vec<u8> = child.text.drain(..=end).collect();
-                let line = String::from_utf8_lossy(&line).replace(char::is_control, " ");
-                let line = line.trim();
-                if !line.is_empty() {
-                    child.lines.push(line.chars().take(LINE_MAX).collect());
-                }
-            }
-            if child.text.len() > LINE_MAX {
-                child.text.push(b'\n');
-            }
-        }
-    }
-
     /// Passes on what launcher commands print. Until the agents speak, it may be the reason why they don't, which is told
     /// then, or why this takes long.
     fn pass_lines_on(&mut self) {
@@ -463,15 +415,8 @@ impl Peers {
                 peer.is_some_and(|peer| peer.state != State::Up && peer.heard.elapsed() < LINES_WAIT)
             };
             if self.verbose || !child.hosts.iter().any(waits) {
-                let who = match child.hosts[..] {
-                    [host] => format!("host {}: ", self.names[host]),
-                    _ => format!("{}: ", child.name),
-                };
-                for line in child.lines.drain(..) {
-                    // An engine names itself.
-                    let line = line.strip_prefix(&who).unwrap_or(&line);
-                    self.words.push(format!("{who}{line}"));
-                }
+                let name = child.hosts.first().map_or("", |&host| &self.names[host]);
+                self.words.extend(child.take_lines(name));
             }
         }
     }
@@ -480,7 +425,7 @@ impl Peers {
     fn greeted(&mut self, host: usize) {
         let of_host = |child: &Child| child.hosts.contains(&host);
         if let Some(number) = self.children.iter().position(of_host) {
-            self.read_errors(number);
+            self.children[number].read(&self.epoll);
             let is_up = |&host: &usize| {
                 self.peers[host]
                     .as_ref()
@@ -495,12 +440,10 @@ impl Peers {
     /// Takes the ends of launcher commands.
     pub fn reaped(&mut self, ends: &[WaitStatus]) {
         for end in ends {
-            let child = self
+            if let Some(child) = self
                 .children
                 .iter_mut()
-                .find(|child| Some(child.pid) == end.pid());
-            if let Some(child) =
-                child.filter(|_| !matches!(end, WaitStatus::Stopped(..) | WaitStatus::Continued(_)))
+                .find(|child| Some(child.pid) == end.pid())
             {
                 child.status = Some(*end);
             }
@@ -511,7 +454,10 @@ impl Peers {
     /// Says why agents could not be started, once that is known.
     fn judge_refused(&mut self) {
         for number in 0..self.children.len() {
-            self.read_errors_of(number);
+            let child = &mut self.children[number];
+            if child.status.is_some() {
+                child.read(&self.epoll);
+            }
             let child = &self.children[number];
             let with_port = self.port.is_some();
             for host in child.hosts.clone() {
@@ -523,50 +469,10 @@ impl Peers {
                     _ => false,
                 };
                 if refused {
-                    let why = self.why_refused(number);
+                    let why = self.children[number].why_refused(with_port);
                     self.lose(host, &why);
                 }
             }
-        }
-    }
-
-    fn read_errors_of(&mut self, number: usize) {
-        if self.children[number].status.is_some() && self.children[number].errors.is_some() {
-            self.read_errors(number);
-        }
-    }
-
-    fn why_refused(&self, number: usize) -> String {
-        let child = &self.children[number];
-        let path = launch::own_path().unwrap_or_default();
-        let (name, path) = (&child.name, path.display());
-        // Otherwise its status is not that of the one shell there.
-        let is_one = child.hosts.len() == 1 && self.port.is_none();
-        // ssh ends with the reason. An engine explains itself in a block of text.
-        let has_words = |line: &&String| line.contains(|c: char| c.is_alphanumeric());
-        let lines: Vec<&str> = child.lines.iter().filter(has_words).map(String::as_str).collect();
-        let told = match child.hosts.len() {
-            1 if is_one => lines.last().copied().unwrap_or_default().to_string(),
-            _ => lines.join(" ").chars().take(LINE_MAX).collect(),
-        };
-        let words = if told.is_empty() {
-            told
-        } else {
-            format!(": {told}")
-        };
-        match child.status {
-            Some(WaitStatus::Exited(_, 127)) if is_one => format!(
-                "it has no '{path}', where this mpiexec is: Weft has to be at the same place on all hosts"
-            ),
-            Some(WaitStatus::Exited(_, 126)) if is_one => {
-                format!("'{path}' can't be executed there{words}")
-            }
-            Some(WaitStatus::Exited(_, 255)) if name == "ssh" => format!("ssh can't reach it{words}"),
-            Some(WaitStatus::Exited(_, status)) => {
-                format!("{name} ended with status {status} before mpiexec answered from there{words}")
-            }
-            Some(WaitStatus::Signaled(_, signal, _)) => format!("{name} was killed by {signal}{words}"),
-            _ => format!("{name} has closed the connection before mpiexec answered from there{words}"),
         }
     }
 
@@ -668,28 +574,9 @@ impl Peers {
         }
         let start = Instant::now();
         loop {
-            for child in &mut self.children {
-                if child.status.is_none() {
-                    // An engine has to end its step in order; ssh has nothing to do any more.
-                    let patience = if child.hosts.len() > 1 {
-                        STATUS_WAIT
-                    } else {
-                        Duration::ZERO
-                    };
-                    let signal = match start.elapsed() {
-                        time if time > STATUS_WAIT + patience => Some(Signal::SIGKILL),
-                        time if time >= patience => Some(Signal::SIGTERM),
-                        _ => None,
-                    };
-                    signal.map(|signal| kill(child.pid, signal));
-                    child.status = match waitpid(child.pid, Some(WaitPidFlag::WNOHANG)) {
-                        Ok(WaitStatus::StillAlive) => None,
-                        Ok(status) => Some(status),
-                        Err(_) => Some(WaitStatus::StillAlive),
-                    };
-                }
-            }
-            if self.children.iter().all(|child| child.status.is_some()) {
+            let ended =
+                (self.children.iter_mut()).filter_map(|child| child.end(start.elapsed()).then_some(()));
+            if ended.count() == self.children.len() {
                 return;
             }
             std::thread::sleep(Duration::from_millis(1));
