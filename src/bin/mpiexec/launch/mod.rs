@@ -58,6 +58,28 @@ pub fn own_path() -> Result<OsString, Failure> {
     })
 }
 
+/// A command that starts agents.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StartCommand {
+    /// The program.
+    pub program: OsString,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// The hosts that it is for.
+    pub hosts: Vec<usize>,
+    /// An agent speaks over its standard input and output.
+    pub speaks: bool,
+}
+
+impl StartCommand {
+    /// As one may type it.
+    pub fn text(&self) -> String {
+        let words = std::iter::once(&self.program).chain(&self.arguments);
+        let words: Vec<String> = words.map(|word| quoted(word).display().to_string()).collect();
+        words.join(" ")
+    }
+}
+
 /// Starts the agents of `hosts`, each a number with a name. `call`: the environment variable with which they find the head's port.
 pub fn start(
     launcher: &Launcher,
@@ -66,6 +88,26 @@ pub fn start(
     call: Option<&str>,
     mask: &SigSet,
 ) -> Result<Vec<Launched>, Failure> {
+    let commands = commands(launcher, path, hosts)?;
+    let started = commands.into_iter().map(|command| {
+        spawn(
+            &command.program,
+            &command.arguments,
+            call,
+            command.hosts,
+            command.speaks,
+            mask,
+        )
+    });
+    started.collect()
+}
+
+/// The commands that start the agents of `hosts`.
+pub fn commands(
+    launcher: &Launcher,
+    path: Option<&OsStr>,
+    hosts: &[(usize, &str)],
+) -> Result<Vec<StartCommand>, Failure> {
     let own = own_path()?;
     let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
     let all: Vec<&str> = hosts.iter().map(|(_, name)| *name).collect();
@@ -84,7 +126,7 @@ pub fn start(
             };
             let timeout = format!("ConnectTimeout={CONNECT_S}");
             let options = words(&["-x", "-T", "-o", "BatchMode=yes", "-o", &timeout]);
-            return (hosts.iter())
+            let commands = (hosts.iter())
                 .map(|&(number, host)| {
                     let mut arguments = if plain { Vec::new() } else { options.clone() };
                     arguments.push(host.into());
@@ -92,9 +134,15 @@ pub fn start(
                         arguments.push("exec".into());
                     }
                     arguments.extend([quoted(&own), AGENT_OPTION.into()]);
-                    spawn(&program, &arguments, None, vec![number], true, mask)
+                    StartCommand {
+                        program: program.clone(),
+                        arguments,
+                        hosts: vec![number],
+                        speaks: true,
+                    }
                 })
                 .collect();
+            return Ok(commands);
         }
         Launcher::Slurm => (
             path.unwrap_or(OsStr::new("srun")).to_os_string(),
@@ -135,17 +183,22 @@ pub fn start(
     };
     let arguments = [arguments, vec![own, AGENT_OPTION.into()]].concat();
     let numbers = hosts.iter().map(|(number, _)| *number).collect();
-    Ok(vec![spawn(&program, &arguments, call, numbers, false, mask)?])
+    Ok(vec![StartCommand {
+        program,
+        arguments,
+        hosts: numbers,
+        speaks: false,
+    }])
 }
 
 /// The commands' words may pass through a shell, and must not be options.
-fn is_safe_name(name: &str) -> bool {
+pub fn is_safe_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || ".-_:@[]%".contains(c);
     !name.is_empty() && !name.starts_with('-') && name.chars().all(fits)
 }
 
 /// A word for a shell. One that has no special characters stays as it is, for programs that use no shell.
-fn quoted(word: &OsStr) -> OsString {
+pub fn quoted(word: &OsStr) -> OsString {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+:@,".contains(byte);
     if word.as_bytes().iter().all(plain) {
         return word.to_os_string();
