@@ -1,8 +1,8 @@
 //! `mpiexec`: starts the ranks of a job on this machine, connects them by PMI-1, and makes sure that they all end.
 //!
-//! The steps of a job: [`cli`] reads the command line, [`placement`] chooses hosts for the ranks, [`program`] and [`bind`] check
+//! The steps of a job: [`cli`] reads the command line, [`placement`] chooses hosts for the ranks ([`dry_run`] shows them), [`program`] and [`bind`] check
 //! it against this machine ([`claims`] keeps jobs off each other's cores, [`picture`] draws what is bound), and [`head`] runs it: it
-//! answers PMI lines ([`server`]), forwards output ([`output`]) and decides when and how the job ends ([`outcome`] holds the rules of the
+//! answers PMI lines ([`server`]), forwards output ([`output`], [`output_files`]) and decides when and how the job ends ([`outcome`] holds the rules of the
 //! exit status). An [`agent`] on each machine starts ranks ([`process`]; [`library`] has them find Weft's library) and
 //! watches them; [`launch`] starts those of other machines, and [`wire`] has what head and agents tell each other. A
 //! [`watchdog`] cleans up if head or agent is killed, and [`leftovers`] are what killed ranks leave. `docs/launcher.md` is the
@@ -12,14 +12,15 @@ mod agent;
 mod bind;
 mod claims;
 mod cli;
+mod dry_run;
 mod events;
 mod head;
-mod hosts;
 mod launch;
 mod leftovers;
 mod library;
 mod outcome;
 mod output;
+mod output_files;
 #[path = "../common/pages.rs"]
 mod pages;
 mod picture;
@@ -46,7 +47,7 @@ fn main() -> ExitCode {
         return ExitCode::from(agent::remote::run());
     }
     match cli::parse(std::env::args_os().skip(1)).and_then(|request| match request {
-        Request::Run(plan) => run(&plan),
+        Request::Run(plan) => run(*plan),
         Request::Print(text) => print(&text),
     }) {
         Ok(status) => ExitCode::from(status),
@@ -79,9 +80,9 @@ fn print(text: &str) -> Result<u8, Failure> {
     }
 }
 
-fn run(plan: &Plan) -> Result<u8, Failure> {
-    tell_of_misspelt_settings(plan);
-    let placement = placement::place(plan)?;
+fn run(mut plan: Plan) -> Result<u8, Failure> {
+    tell_of_misspelt_settings(&plan);
+    let placement = placement::place(&mut plan)?;
     let is_here = |rank: usize| placement.hosts[placement.of_rank[rank]].is_this;
     let mut programs = Vec::new();
     let (mut first, mut here) = (0, 0);
@@ -95,5 +96,8 @@ fn run(plan: &Plan) -> Result<u8, Failure> {
     // Held until the job has ended.
     let mut claims = claims::Claims::new();
     let cpus = bind::bindings(plan.bind, plan.map_by, here, &mut claims)?;
-    head::run(plan, &placement, &programs, &cpus)
+    if plan.dry_run {
+        return print(&dry_run::text(&plan, &placement, &programs, &cpus)?);
+    }
+    head::run(&plan, &placement, &programs, &cpus)
 }

@@ -20,7 +20,7 @@ use weft::tools::pmi1::{
     ENV_INITIAL_ERRHANDLER, ENV_JOB, ENV_MEMORY_ALLOC_KINDS, ENV_PIDS, ENV_PROCESS_SETS, ENV_PROCESSORS,
 };
 
-use crate::cli::App;
+use crate::cli::{App, Inherits};
 use crate::program::Program;
 use crate::wire::Input;
 
@@ -149,6 +149,11 @@ impl Start<'_> {
     }
 
     fn set_environment(&self, command: &mut Command, pmi: i32) {
+        if let Inherits::Only(names) = &self.app.inherits {
+            command.env_clear();
+            let here = |name: &OsString| Some((name.clone(), std::env::var_os(name)?));
+            command.envs(names.iter().filter_map(here));
+        }
         let options = [
             (ENV_MEMORY_ALLOC_KINDS, &self.app.memory_alloc_kinds),
             (ENV_INITIAL_ERRHANDLER, &self.app.initial_errhandler),

@@ -7,7 +7,7 @@ use nix::unistd::getpid;
 
 use super::reports::Reason;
 use super::{Abort, Ending, GRACE, Job, LAST_WAIT, Rank, WRAPPER_GRACE};
-use crate::outcome::{End, signal_status, signal_text};
+use crate::outcome::{End, rank_list, signal_status, signal_text};
 use crate::output::{OWN, Sink};
 use crate::server::Phase;
 use crate::wire::ToAgent;
@@ -57,10 +57,34 @@ impl Job {
 
     pub(super) fn exited(&mut self, rank: usize, end: End) {
         if self.give_up(rank) {
+            self.ranks[rank].end = Some(end);
             self.server.exited(rank);
             self.judge(rank, end);
             self.after_exit();
         }
+    }
+
+    /// `-print-all-exitcodes`: a line for each way in which ranks have ended.
+    pub(super) fn tell_statuses(&mut self) {
+        if !self.print_all_exitcodes {
+            return;
+        }
+        let mut ends: Vec<(Option<End>, Vec<usize>)> = Vec::new();
+        for (number, rank) in self.ranks.iter().enumerate() {
+            match ends.iter_mut().find(|(end, _)| *end == rank.end) {
+                Some((_, ranks)) => ranks.push(number),
+                None => ends.push((rank.end, vec![number])),
+            }
+        }
+        for (end, ranks) in ends {
+            let how = match end {
+                Some(End::Exit(status)) => format!("exit status {status}"),
+                Some(End::Signal(number)) => format!("killed by {}", signal_text(number)),
+                None => "no exit status".to_string(),
+            };
+            self.say(&format!("{}: {how}", rank_list(&ranks)));
+        }
+        self.flush_sinks();
     }
 
     /// Counts a rank as gone; `false`: it was.

@@ -24,8 +24,9 @@ use weft::tools::pmi1::wire::to_hex;
 use crate::agent::Agent;
 use crate::cli::Plan;
 use crate::events::{Source, wait_until};
-use crate::outcome::{Failure, STATUS_LAUNCHER};
+use crate::outcome::{End, Failure, STATUS_LAUNCHER};
 use crate::output::Sink;
+use crate::output_files::OutputFiles;
 use crate::placement::Placement;
 use crate::process::Inherited;
 use crate::program::Program;
@@ -67,6 +68,8 @@ struct Rank {
     pid: Option<i32>,
     /// It has ended, will never be started, or its host is lost.
     gone: bool,
+    /// How it has ended.
+    end: Option<End>,
     /// It has called `MPI_Abort`: its end adds no information.
     aborts: bool,
     /// When the wrapper's time to end by itself is over.
@@ -121,6 +124,9 @@ pub struct Job {
     interrupted: Option<Signal>,
     /// Some output could not be written.
     output_lost: bool,
+    /// What takes output instead of the sinks, or too.
+    files: OutputFiles,
+    print_all_exitcodes: bool,
     /// The first failure's exit status.
     status: Option<u8>,
     deadline: Option<(Instant, Duration)>,
@@ -152,6 +158,7 @@ pub fn run(
         .map_err(|error| failed("the job can't be set up", &error))?;
     job.start_all(plan, placement, programs, cpus, &id, &inherited);
     job.run_loop();
+    job.tell_statuses();
     job.peers.end();
     job.agent.clean_up();
     match job.status {
@@ -198,6 +205,7 @@ impl Job {
                 host,
                 pid: None,
                 gone: false,
+                end: None,
                 aborts: false,
                 wrapper_deadline: None,
             })
@@ -238,6 +246,8 @@ impl Job {
             deadline: plan.timeout.map(|timeout| (Instant::now() + timeout, timeout)),
             asked: None,
             output_lost: false,
+            files: OutputFiles::new(plan.files.clone()),
+            print_all_exitcodes: plan.print_all_exitcodes,
             last_wait: None,
             verbose: plan.verbose,
         })
@@ -277,7 +287,7 @@ impl Job {
         };
         let starts: Vec<JobStart> = (0..placement.hosts.len()).map(start_of).collect();
         // The other machines take longer.
-        if let Err(failure) = self.peers.start(plan, &starts, inherited) {
+        if let Err(failure) = self.peers.start(plan, &placement.launcher, &starts, inherited) {
             self.fail(failure.message, failure.status);
             self.give_up_ranks(|_| true);
         }
@@ -392,6 +402,16 @@ impl Job {
             FromAgent::Broken { rank, error } if is_its(rank) => self.broke_protocol(rank as usize, &error),
             FromAgent::Output { rank, stream, bytes } if is_its(rank) && stream < 2 => {
                 let (rank, number) = (rank as usize, usize::from(stream));
+                let (own, failure) = self
+                    .files
+                    .put(rank, number, (host, self.peers.name(host)), &bytes);
+                if let Some(why) = failure {
+                    self.output_lost = true;
+                    self.say(&why);
+                }
+                if own {
+                    return;
+                }
                 let sink = self.sink_of(number);
                 let prefix = self.ranks[rank].prefix.as_bytes();
                 self.sinks[sink].put(2 * rank + number, prefix, &bytes);

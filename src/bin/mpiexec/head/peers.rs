@@ -15,9 +15,9 @@ use nix::unistd::Pid;
 use super::commands::Child;
 use crate::cli::Plan;
 use crate::events::Source;
-use crate::launch::{self, HOSTS_MAX, environment, port::Port};
+use crate::launch::{self, environment, port::Port};
 use crate::outcome::{Failure, system_words};
-use crate::placement::Placement;
+use crate::placement::{Launcher, Placement};
 use crate::process::Inherited;
 use crate::wire::frames::{Frames, Wrong, frame, greeting, version};
 use crate::wire::{FromAgent, JobStart, Surroundings, ToAgent};
@@ -110,12 +110,18 @@ impl Peers {
     }
 
     /// Starts the agents, all at once; each gets its part of `starts` as soon as it is there.
-    pub fn start(&mut self, plan: &Plan, starts: &[JobStart], inherited: &Inherited) -> Result<(), Failure> {
+    pub fn start(
+        &mut self,
+        plan: &Plan,
+        launcher: &Launcher,
+        starts: &[JobStart],
+        inherited: &Inherited,
+    ) -> Result<(), Failure> {
         if self.is_empty() {
             return Ok(());
         }
         self.verbose = plan.verbose;
-        let outcome = self.launch(plan, starts, &inherited.mask());
+        let outcome = self.launch(plan, launcher, starts, &inherited.mask());
         if outcome.is_err() {
             for peer in self.peers.iter_mut().flatten() {
                 peer.state = State::Gone;
@@ -124,17 +130,16 @@ impl Peers {
         outcome
     }
 
-    fn launch(&mut self, plan: &Plan, starts: &[JobStart], mask: &SigSet) -> Result<(), Failure> {
+    fn launch(
+        &mut self,
+        plan: &Plan,
+        launcher: &Launcher,
+        starts: &[JobStart],
+        mask: &SigSet,
+    ) -> Result<(), Failure> {
         let failed = |what: &str, error: &std::io::Error| {
             Failure::launcher(format!("{what}: {}", system_words(error)))
         };
-        let count = self.peers.iter().flatten().count();
-        if count > HOSTS_MAX {
-            return Err(Failure::usage(format!(
-                "{count} other hosts: this mpiexec starts ranks on {HOSTS_MAX} at most; for more use the engine of the \
-                 scheduler (srun --mpi=pmi2, prterun) or Hydra"
-            )));
-        }
         let own_umask = umask(Mode::empty());
         umask(own_umask);
         let surroundings = Surroundings {
@@ -152,7 +157,7 @@ impl Peers {
             peer.out.extend(greeting(""));
             peer.out.extend(start);
         }
-        let call = if launch::needs_port(&plan.launcher) {
+        let call = if launch::needs_port(launcher) {
             let port = Port::open().map_err(|error| failed("no port can be opened for agents", &error))?;
             Source::Port
                 .readable(&self.epoll, &port, 0)
@@ -169,7 +174,7 @@ impl Peers {
             .filter_map(|(number, peer)| Some((number, peer.as_ref()?.name.as_str())))
             .collect();
         let path = plan.launcher_exec.as_deref();
-        let commands = launch::commands(&plan.launcher, path, &hosts)?;
+        let commands = launch::commands(launcher, path, &hosts)?;
         let launched = launch::start(commands, call.as_deref(), mask)?;
         for (number, one) in launched.into_iter().enumerate() {
             let _ = Source::PeerErrors.readable(&self.epoll, &one.errors, number);

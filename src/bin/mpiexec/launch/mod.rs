@@ -69,6 +69,15 @@ pub struct StartCommand {
     pub hosts: Vec<usize>,
 }
 
+impl StartCommand {
+    /// As one may type it.
+    pub fn text(&self) -> String {
+        let words = std::iter::once(&self.program).chain(&self.arguments);
+        let words: Vec<String> = words.map(|word| quoted(word).display().to_string()).collect();
+        words.join(" ")
+    }
+}
+
 /// The commands that start the agents of `hosts`, each a number with a name. `path`: of the launcher's command, where that is given.
 pub fn commands(
     launcher: &Launcher,
@@ -169,13 +178,13 @@ pub fn start(
 }
 
 /// The commands' words may pass through a shell, and must not be options.
-fn is_safe_name(name: &str) -> bool {
+pub fn is_safe_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || ".-_:@[]%".contains(c);
     !name.is_empty() && !name.starts_with('-') && name.chars().all(fits)
 }
 
 /// A word for a shell. One that has no special characters stays as it is, for programs that use no shell.
-fn quoted(word: &OsStr) -> OsString {
+pub fn quoted(word: &OsStr) -> OsString {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+:@,".contains(byte);
     if word.as_bytes().iter().all(plain) {
         return word.to_os_string();
