@@ -12,7 +12,7 @@ use crate::claims::Claims;
 use crate::outcome::Failure;
 
 /// What a rank is bound to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, serde::Serialize, serde::Deserialize)]
 pub enum Bind {
     /// An even share of the cores that no other job has, if that is one or more for each of several ranks, otherwise nothing.
     #[value(skip)]
@@ -22,26 +22,45 @@ pub enum Bind {
     /// A core that no other job has, if there are enough of them; otherwise from the first core on, and again from there if there
     /// are more ranks.
     Core,
+    /// A hardware thread, in the same way.
+    #[value(alias = "thread")]
+    Hwthread,
+    /// All cores of a NUMA node.
+    Numa,
     /// All cores of a socket.
+    #[value(alias = "package")]
     Socket,
 }
 
-/// Where the next rank goes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+/// Where the next rank goes on its host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub enum MapBy {
     /// The next core.
     Slot,
     /// The next core.
     Core,
+    /// The next NUMA node.
+    Numa,
     /// The next socket.
     Socket,
 }
 
-/// A core that ranks may use, with its socket.
+/// A core that ranks may use, with its NUMA node and its socket.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct BindingUnit {
     core: Processors,
+    numa: Processors,
     socket: Processors,
+}
+
+impl BindingUnit {
+    /// What it is a part of, where ranks take such parts in turn.
+    fn group(&self, map_by: MapBy) -> &Processors {
+        match map_by {
+            MapBy::Numa => &self.numa,
+            _ => &self.socket,
+        }
+    }
 }
 
 /// The binding of each of `ranks` ranks; `None`: not bound. Cores are taken in `claims`.
@@ -70,6 +89,16 @@ pub fn bindings(
                     .into_iter()
                     .map(|unit| unit.socket)
                     .collect(),
+                Bind::Numa => mapped(units, map_by).into_iter().map(|unit| unit.numa).collect(),
+                Bind::Hwthread => {
+                    let cores: Vec<Processors> =
+                        mapped(units, map_by).into_iter().map(|unit| unit.core).collect();
+                    let wanted = cores_for_threads(&cores, ranks);
+                    let free = claims.take(&cores, wanted..=wanted);
+                    let taken = if free.is_empty() { cores } else { free };
+                    let one = |thread: usize| [thread].into_iter().collect();
+                    taken.iter().flat_map(Processors::iter).map(one).collect()
+                }
                 Bind::Core => {
                     let cores: Vec<Processors> =
                         mapped(units, map_by).into_iter().map(|unit| unit.core).collect();
@@ -80,7 +109,7 @@ pub fn bindings(
                     let cores: Vec<Processors> = units.iter().map(|unit| unit.core.clone()).collect();
                     let free = claims.take(&cores, ranks..=cores.len());
                     units.retain(|unit| free.contains(&unit.core));
-                    shares_of_sockets(&by_socket(units), ranks)
+                    shares_of_groups(&groups(units, map_by), ranks)
                 }
             }
         }
@@ -118,8 +147,18 @@ fn shares(cores: &[Processors], ranks: usize) -> Vec<Processors> {
         .collect()
 }
 
-/// The same with ranks on the sockets in turn, those of a socket sharing its cores.
-fn shares_of_sockets(sockets: &[Vec<BindingUnit>], ranks: usize) -> Vec<Processors> {
+/// How many of the first cores have a hardware thread for each rank, or all.
+fn cores_for_threads(cores: &[Processors], ranks: usize) -> usize {
+    let mut threads = 0;
+    let enough = cores.iter().position(|core| {
+        threads += core.len();
+        threads >= ranks
+    });
+    enough.map_or(cores.len(), |last| last + 1)
+}
+
+/// The same with ranks on the sockets (or NUMA nodes) in turn, those of a socket sharing its cores.
+fn shares_of_groups(sockets: &[Vec<BindingUnit>], ranks: usize) -> Vec<Processors> {
     let cores = |socket: &[BindingUnit]| socket.iter().map(|unit| unit.core.clone()).collect::<Vec<_>>();
     if sockets.is_empty() {
         return Vec::new();
@@ -219,11 +258,13 @@ fn units(topology: &Topology, allowed: &Processors) -> Result<Vec<BindingUnit>, 
             "hwloc found no core that may be used; --bind-to none does without".into(),
         ));
     }
-    let sockets = sets(HardwareKind::Package);
+    let (sockets, numas) = (sets(HardwareKind::Package), sets(HardwareKind::NumaNode));
     let units = cores.into_iter().map(|core| {
-        let socket = sockets.iter().find(|socket| socket.meets(&core));
+        let of = |groups: &[Processors]| groups.iter().find(|group| group.meets(&core)).cloned();
+        let socket = of(&sockets).unwrap_or_else(|| allowed.clone());
         BindingUnit {
-            socket: socket.unwrap_or(allowed).clone(),
+            numa: of(&numas).unwrap_or_else(|| socket.clone()),
+            socket,
             core,
         }
     });
@@ -232,29 +273,31 @@ fn units(topology: &Topology, allowed: &Processors) -> Result<Vec<BindingUnit>, 
 
 /// Puts the units in the order in which ranks take them.
 fn mapped(units: Vec<BindingUnit>, map_by: MapBy) -> Vec<BindingUnit> {
-    if map_by != MapBy::Socket {
+    if !matches!(map_by, MapBy::Socket | MapBy::Numa) {
         return units;
     }
-    let sockets = by_socket(units);
+    let sockets = groups(units, map_by);
     let longest = sockets.iter().map(Vec::len).max().unwrap_or(0);
     (0..longest)
         .flat_map(|turn| sockets.iter().filter_map(move |socket| socket.get(turn)).cloned())
         .collect()
 }
 
-/// The units of each socket.
-fn by_socket(units: Vec<BindingUnit>) -> Vec<Vec<BindingUnit>> {
-    let mut sockets: Vec<Vec<BindingUnit>> = Vec::new();
+/// The units of each socket or NUMA node.
+fn groups(units: Vec<BindingUnit>, map_by: MapBy) -> Vec<Vec<BindingUnit>> {
+    let mut groups: Vec<Vec<BindingUnit>> = Vec::new();
     for unit in units {
-        match sockets
-            .iter_mut()
-            .find(|socket| socket.first().is_some_and(|first| first.socket == unit.socket))
-        {
-            Some(socket) => socket.push(unit),
-            None => sockets.push(vec![unit]),
+        let is_its = |group: &&mut Vec<BindingUnit>| {
+            group
+                .first()
+                .is_some_and(|first| first.group(map_by) == unit.group(map_by))
+        };
+        match groups.iter_mut().find(is_its) {
+            Some(group) => group.push(unit),
+            None => groups.push(vec![unit]),
         }
     }
-    sockets
+    groups
 }
 
 #[cfg(test)]
@@ -330,11 +373,12 @@ mod tests {
         assert!(of(&cores, 9).is_empty() && of(&[], 1).is_empty());
         let unit = |core: usize, socket: usize| BindingUnit {
             core: set(&[core]),
+            numa: set(&[socket]),
             socket: set(&[socket]),
         };
-        let sockets = by_socket((0..8).map(|core| unit(core, core % 2)).collect());
+        let sockets = groups((0..8).map(|core| unit(core, core % 2)).collect(), MapBy::Socket);
         let of = |ranks| -> Vec<String> {
-            shares_of_sockets(&sockets, ranks)
+            shares_of_groups(&sockets, ranks)
                 .iter()
                 .map(Processors::to_string)
                 .collect()
@@ -343,7 +387,7 @@ mod tests {
         assert_eq!(of(2), ["0,2,4,6", "1,3,5,7"]);
         assert_eq!(of(3), ["0,2", "1,3,5,7", "4,6"]);
         assert_eq!(of(8), ["0", "1", "2", "3", "4", "5", "6", "7"]);
-        assert!(of(9).is_empty() && shares_of_sockets(&[], 2).is_empty());
+        assert!(of(9).is_empty() && shares_of_groups(&[], 2).is_empty());
     }
 
     #[test]
@@ -364,6 +408,7 @@ mod tests {
     fn mapping_by_socket_takes_turns() {
         let unit = |core: usize, socket: &[usize]| BindingUnit {
             core: set(&[core]),
+            numa: set(&[core % 2]),
             socket: set(socket),
         };
         let units = vec![unit(0, &[0, 1]), unit(1, &[0, 1]), unit(2, &[2])];
@@ -374,7 +419,42 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(order(MapBy::Socket), ["0", "2", "1"]);
+        assert_eq!(order(MapBy::Numa), ["0", "1", "2"]);
         assert_eq!(order(MapBy::Core), ["0", "1", "2"]);
+    }
+
+    #[test]
+    fn a_rank_of_a_hardware_thread_has_one() {
+        let (threads, ranks) = (Processors::of_thread(0).len(), Processors::of_thread(0).len() + 1);
+        let bound = bindings(Bind::Hwthread, MapBy::Slot, ranks, &mut claims("hwthread")).unwrap();
+        let bound: Vec<Processors> = bound.iter().flatten().map(Processors::from).collect();
+        assert_eq!(bound.len(), ranks);
+        assert!(bound.iter().all(|one| one.len() == 1));
+        assert!((1..threads).all(|rank| !bound[..rank].contains(&bound[rank])));
+        assert_eq!(bound[threads], bound[0], "there is none for the last rank");
+        let cores = [set(&[0, 4]), set(&[1]), set(&[2, 6])];
+        let wanted = |ranks| cores_for_threads(&cores, ranks);
+        assert_eq!([1, 2, 3, 4, 5, 6].map(wanted), [1, 1, 2, 3, 3, 3]);
+    }
+
+    #[test]
+    fn a_rank_of_a_numa_node_has_all_of_it() {
+        let allowed = Processors::of_thread(0);
+        let topology = Topology::of([
+            (HardwareKind::NumaNode, vec![set(&[0, 1]), set(&[2, 3])]),
+            (HardwareKind::Core, (0..4).map(|core| set(&[core])).collect()),
+        ]);
+        let all = set(&[0, 1, 2, 3]);
+        let nodes: Vec<String> = mapped(units(&topology, &all).unwrap(), MapBy::Numa)
+            .iter()
+            .map(|unit| unit.numa.to_string())
+            .collect();
+        assert_eq!(nodes, ["0-1", "2-3", "0-1", "2-3"]);
+        let units = units(&Topology::discover().unwrap(), &allowed).unwrap();
+        let bound = bindings(Bind::Numa, MapBy::Slot, units.len(), &mut claims("numa")).unwrap();
+        for (unit, bound) in units.iter().zip(bound) {
+            assert_eq!(bound, Some(cpu_set(&unit.numa).unwrap()));
+        }
     }
 
     #[test]

@@ -1,26 +1,35 @@
 //! `mpiexec`: starts the ranks of a job on this machine, connects them by PMI-1, and makes sure that they all end.
 //!
-//! The steps of a job: [`cli`] reads the command line, [`hosts`], [`program`] and [`bind`] check it against this machine
-//! ([`claims`] keeps jobs off each other's cores, [`picture`] draws what is bound), and [`job`] runs it: one loop over signals ([`process`] starts ranks, [`library`] has them find Weft's library), PMI lines ([`server`] answers them) and
-//! output ([`output`] forwards it). [`outcome`] holds the rules of the exit status; a [`watchdog`] cleans up if the
-//! launcher itself is killed, and [`leftovers`] are what killed ranks leave. `docs/launcher.md` is the reference.
+//! The steps of a job: [`cli`] reads the command line, [`placement`] chooses hosts for the ranks ([`dry_run`] shows them), [`program`] and [`bind`] check
+//! it against this machine ([`claims`] keeps jobs off each other's cores, [`picture`] draws what is bound), and [`head`] runs it: it
+//! answers PMI lines ([`server`]), forwards output ([`output`], [`output_files`]) and decides when and how the job ends ([`outcome`] holds the rules of the
+//! exit status). An [`agent`] on each machine starts ranks ([`process`]; [`library`] has them find Weft's library) and
+//! watches them; [`launch`] starts those of other machines, and [`wire`] has what head and agents tell each other. A
+//! [`watchdog`] cleans up if head or agent is killed, and [`leftovers`] are what killed ranks leave. `docs/launcher.md` is the
+//! reference.
 
+mod agent;
 mod bind;
 mod claims;
 mod cli;
-mod hosts;
-mod job;
+mod dry_run;
+mod events;
+mod head;
+mod launch;
 mod leftovers;
 mod library;
 mod outcome;
 mod output;
+mod output_files;
 #[path = "../common/pages.rs"]
 mod pages;
 mod picture;
+mod placement;
 mod process;
 mod program;
 mod server;
 mod watchdog;
+mod wire;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -30,8 +39,15 @@ use cli::{Plan, Request};
 use outcome::Failure;
 
 fn main() -> ExitCode {
+    // Another `mpiexec` has started this one; see `launch`.
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == launch::AGENT_OPTION)
+    {
+        return ExitCode::from(agent::remote::run());
+    }
     match cli::parse(std::env::args_os().skip(1)).and_then(|request| match request {
-        Request::Run(plan) => run(&plan),
+        Request::Run(plan) => run(*plan),
         Request::Print(text) => print(&text),
     }) {
         Ok(status) => ExitCode::from(status),
@@ -64,18 +80,24 @@ fn print(text: &str) -> Result<u8, Failure> {
     }
 }
 
-fn run(plan: &Plan) -> Result<u8, Failure> {
-    tell_of_misspelt_settings(plan);
-    let hosts: Vec<String> = plan.apps.iter().flat_map(|app| app.hosts.clone()).collect();
-    let slots = hosts::slots(&hosts)?;
-    let programs = plan
-        .apps
-        .iter()
-        .map(program::find)
-        .collect::<Result<Vec<_>, _>>()?;
-    let ranks: u32 = plan.apps.iter().map(|app| app.count).sum();
+fn run(mut plan: Plan) -> Result<u8, Failure> {
+    tell_of_misspelt_settings(&plan);
+    let placement = placement::place(&mut plan)?;
+    let is_here = |rank: usize| placement.hosts[placement.of_rank[rank]].is_this;
+    let mut programs = Vec::new();
+    let (mut first, mut here) = (0, 0);
+    for app in &plan.apps {
+        let ranks = first..first + app.count as usize;
+        first = ranks.end;
+        let own = ranks.filter(|&rank| is_here(rank)).count();
+        here += own;
+        programs.push((own > 0).then(|| program::find(app)).transpose()?);
+    }
     // Held until the job has ended.
     let mut claims = claims::Claims::new();
-    let cpus = bind::bindings(plan.bind, plan.map_by, ranks as usize, &mut claims)?;
-    job::run(plan, &programs, &cpus, slots.unwrap_or(0).max(ranks))
+    let cpus = bind::bindings(plan.bind, plan.map_by, here, &mut claims)?;
+    if plan.dry_run {
+        return print(&dry_run::text(&plan, &placement, &programs, &cpus)?);
+    }
+    head::run(&plan, &placement, &programs, &cpus)
 }

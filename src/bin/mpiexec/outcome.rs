@@ -49,7 +49,7 @@ pub fn system_words(error: &std::io::Error) -> String {
 }
 
 /// How a process ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub enum End {
     /// It exited with this status.
     Exit(u8),

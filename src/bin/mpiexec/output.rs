@@ -45,9 +45,7 @@ pub enum Progress {
 
 /// A rank's standard output or error.
 pub struct Stream {
-    id: StreamId,
     file: File,
-    prefix: Vec<u8>,
     /// The beginning of a line.
     partial: Vec<u8>,
     /// When something was read last.
@@ -57,21 +55,18 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Reads from `fd`, which must not block. Each line gets `prefix` before it.
-    pub fn new(id: StreamId, fd: OwnedFd, prefix: String) -> Stream {
-        let prefix = prefix.into_bytes();
+    /// Reads from `fd`, which must not block.
+    pub fn new(fd: OwnedFd) -> Stream {
         Stream {
-            id,
             file: File::from(fd),
-            prefix,
             partial: Vec::new(),
             read_at: Instant::now(),
             total: 0,
         }
     }
 
-    /// Reads once, and passes whole lines to `sink`.
-    pub fn read(&mut self, sink: &mut Sink) -> Progress {
+    /// Reads once, and passes whole lines to `put`.
+    pub fn read(&mut self, put: &mut dyn FnMut(&[u8])) -> Progress {
         let start = self.partial.len();
         self.partial.resize(start + LINE_MAX, 0);
         let received = self.file.read(&mut self.partial[start..]);
@@ -79,7 +74,7 @@ impl Stream {
             .truncate(start + received.as_ref().map_or(0, |&count| count));
         match received {
             Ok(0) => {
-                self.flush(sink);
+                self.flush(put);
                 Progress::Ended
             }
             Ok(count) => {
@@ -90,14 +85,16 @@ impl Stream {
                     None if self.partial.len() >= LINE_MAX => self.partial.len(),
                     None => 0,
                 };
-                sink.put(self.id, &self.prefix, &self.partial[..lines]);
-                self.partial.drain(..lines);
+                if lines > 0 {
+                    put(&self.partial[..lines]);
+                    self.partial.drain(..lines);
+                }
                 Progress::More
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Progress::More,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Progress::Done,
             Err(_) => {
-                self.flush(sink);
+                self.flush(put);
                 Progress::Ended
             }
         }
@@ -109,7 +106,7 @@ impl Stream {
     }
 
     /// Forwards a prompt if nothing has followed it until `now`; `Some`: it may be one, so ask again then.
-    pub fn flush_if_idle(&mut self, now: Instant, sink: &mut Sink) -> Option<Instant> {
+    pub fn flush_if_idle(&mut self, now: Instant, put: &mut dyn FnMut(&[u8])) -> Option<Instant> {
         let idle_at = self.read_at + IDLE;
         if !self.is_prompt() {
             return None;
@@ -117,14 +114,16 @@ impl Stream {
         if idle_at > now {
             return Some(idle_at);
         }
-        self.flush(sink);
+        self.flush(put);
         None
     }
 
     /// Forwards the beginning of a line.
-    pub fn flush(&mut self, sink: &mut Sink) {
-        sink.put(self.id, &self.prefix, &self.partial);
-        self.partial.clear();
+    pub fn flush(&mut self, put: &mut dyn FnMut(&[u8])) {
+        if !self.partial.is_empty() {
+            put(&self.partial);
+            self.partial.clear();
+        }
     }
 }
 
@@ -289,24 +288,44 @@ mod tests {
         text
     }
 
-    fn stream(id: StreamId, prefix: &str) -> (Stream, io::PipeWriter) {
+    /// A stream with the number that a sink knows it by.
+    fn stream(id: StreamId) -> (Reader, io::PipeWriter) {
         let (reader, writer) = io::pipe().unwrap();
-        (Stream::new(id, reader.into(), prefix.into()), writer)
+        let stream = Stream::new(reader.into());
+        (Reader { stream, id }, writer)
+    }
+
+    struct Reader {
+        stream: Stream,
+        id: StreamId,
+    }
+
+    impl Reader {
+        fn read(&mut self, sink: &mut Sink) -> Progress {
+            let id = self.id;
+            self.stream.read(&mut |bytes| sink.put(id, b"", bytes))
+        }
+
+        fn flush_if_idle(&mut self, after: Duration, sink: &mut Sink) -> Option<Instant> {
+            let (id, now) = (self.id, self.stream.read_at + after);
+            self.stream
+                .flush_if_idle(now, &mut |bytes| sink.put(id, b"", bytes))
+        }
     }
 
     #[test]
     fn a_line_is_handed_on_whole() {
         let (mut sink, reader) = sink();
-        let (mut one, mut into_one) = stream(1, "");
-        let (mut two, mut into_two) = stream(2, "");
+        let (mut one, mut into_one) = stream(1);
+        let (mut two, mut into_two) = stream(2);
         into_one.write_all(b"first ha").unwrap();
         one.read(&mut sink);
         into_two.write_all(b"other\n").unwrap();
         two.read(&mut sink);
         into_one.write_all(b"lf\nnext").unwrap();
         one.read(&mut sink);
-        assert!(one.is_prompt());
-        assert!(one.flush_if_idle(one.read_at, &mut sink).is_some());
+        assert!(one.stream.is_prompt());
+        assert!(one.flush_if_idle(Duration::ZERO, &mut sink).is_some());
         drop(into_one);
         assert_eq!(one.read(&mut sink), Progress::Ended);
         assert_eq!(written(sink, reader), "other\nfirst half\nnext");
@@ -315,14 +334,14 @@ mod tests {
     #[test]
     fn a_prompt_is_handed_on_when_idle_but_not_a_full_buffer() {
         let (mut sink, reader) = sink();
-        let (mut one, mut into_one) = stream(1, "");
+        let (mut one, mut into_one) = stream(1);
         into_one.write_all(&[b'x'; 4096]).unwrap();
         one.read(&mut sink);
-        assert_eq!(one.flush_if_idle(one.read_at + IDLE, &mut sink), None);
+        assert_eq!(one.flush_if_idle(IDLE, &mut sink), None);
         assert!(sink.is_empty());
         into_one.write_all(b"\nname? ").unwrap();
         one.read(&mut sink);
-        assert_eq!(one.flush_if_idle(one.read_at + IDLE, &mut sink), None);
+        assert_eq!(one.flush_if_idle(IDLE, &mut sink), None);
         assert!(written(sink, reader).ends_with("x\nname? "));
     }
 
@@ -380,7 +399,8 @@ mod tests {
         let (mut sink, _reader) = sink();
         let (reader, mut writer) = io::pipe().unwrap();
         nix::fcntl::fcntl(&reader, nix::fcntl::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK)).unwrap();
-        let mut one = Stream::new(1, reader.into(), String::new());
+        let stream = Stream::new(reader.into());
+        let mut one = Reader { stream, id: 1 };
         assert_eq!(one.read(&mut sink), Progress::Done);
         writer.write_all(b"a").unwrap();
         assert_eq!(
@@ -389,16 +409,13 @@ mod tests {
         );
         // A descriptor that can't be read.
         let folder = File::open("/").unwrap();
-        assert_eq!(
-            Stream::new(2, folder.into(), String::new()).read(&mut sink),
-            Progress::Ended
-        );
+        assert_eq!(Stream::new(folder.into()).read(&mut |_| {}), Progress::Ended);
     }
 
     #[test]
     fn a_line_without_end_is_handed_on_in_parts() {
         let (mut sink, mut reader) = sink();
-        let (mut one, mut into_one) = stream(1, "");
+        let (mut one, mut into_one) = stream(1);
         let mut length = 0;
         for _ in 0..LINE_MAX / PIPE_CHUNK {
             assert!(sink.is_empty(), "{length} bytes are one line");

@@ -20,19 +20,9 @@ use weft::tools::pmi1::{
     ENV_INITIAL_ERRHANDLER, ENV_JOB, ENV_MEMORY_ALLOC_KINDS, ENV_PIDS, ENV_PROCESS_SETS, ENV_PROCESSORS,
 };
 
-use crate::cli::App;
+use crate::cli::{App, Inherits};
 use crate::program::Program;
-
-/// Where a rank's standard input comes from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Input {
-    /// Nowhere.
-    Null,
-    /// The launcher's own, which is not a terminal.
-    Inherit,
-    /// A pipe that the launcher fills.
-    Pipe,
-}
+use crate::wire::Input;
 
 /// What a rank is started with.
 pub struct Start<'a> {
@@ -44,6 +34,10 @@ pub struct Start<'a> {
     pub rank: usize,
     /// Number of ranks.
     pub size: usize,
+    /// Its number among the ranks of this machine.
+    pub local_rank: usize,
+    /// Their number.
+    pub local_size: usize,
     /// The job's id.
     pub job: &'a str,
     /// The job's process sets, encoded, where there are any.
@@ -71,6 +65,11 @@ pub struct Inherited {
 }
 
 impl Inherited {
+    /// The signal mask before.
+    pub fn mask(&self) -> SigSet {
+        self.mask
+    }
+
     /// Blocks `signals` for the launcher and lets it open as many files as it may; remembers the state before.
     pub fn replace(signals: &SigSet) -> nix::Result<Inherited> {
         let mut mask = SigSet::empty();
@@ -150,6 +149,11 @@ impl Start<'_> {
     }
 
     fn set_environment(&self, command: &mut Command, pmi: i32) {
+        if let Inherits::Only(names) = &self.app.inherits {
+            command.env_clear();
+            let here = |name: &OsString| Some((name.clone(), std::env::var_os(name)?));
+            command.envs(names.iter().filter_map(here));
+        }
         let options = [
             (ENV_MEMORY_ALLOC_KINDS, &self.app.memory_alloc_kinds),
             (ENV_INITIAL_ERRHANDLER, &self.app.initial_errhandler),
@@ -184,8 +188,8 @@ impl Start<'_> {
             ("PMI_FD", pmi as usize),
             ("PMI_RANK", self.rank),
             ("PMI_SIZE", self.size),
-            ("MPI_LOCALRANKID", self.rank),
-            ("MPI_LOCALNRANKS", self.size),
+            ("MPI_LOCALRANKID", self.local_rank),
+            ("MPI_LOCALNRANKS", self.local_size),
         ];
         command.envs(numbers.map(|(name, number)| (name, OsString::from(number.to_string()))));
         command.env(ENV_JOB, self.job);

@@ -54,8 +54,10 @@ pub struct Facts {
     pub appnums: Vec<u32>,
     /// `MPI_UNIVERSE_SIZE`.
     pub universe_size: u32,
-    /// The launcher's own process.
-    pub launcher_pid: u32,
+    /// Index of each rank's host.
+    pub hosts: Vec<usize>,
+    /// The process that has started the ranks of each host.
+    pub agents: Vec<u32>,
     /// `-memory-alloc-kinds` of each rank's program.
     pub memory_alloc_kinds: Vec<Option<String>>,
 }
@@ -93,6 +95,8 @@ pub struct Server {
     facts: Facts,
     clients: Vec<Client>,
     epochs: HashMap<u32, Epoch>,
+    /// `PMI_process_mapping`.
+    mapping: String,
 }
 
 impl Server {
@@ -108,6 +112,7 @@ impl Server {
         };
         Server {
             clients: facts.appnums.iter().map(client).collect(),
+            mapping: mapping(&facts.hosts),
             facts,
             epochs: HashMap::new(),
         }
@@ -239,11 +244,11 @@ impl Server {
         let line = format!(
             "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0 weft=1 launcher_pid={} kvsname={} \
              keylen_max={KEYLEN_MAX} vallen_max={WEFT_VALLEN_MAX} appnum={} universe_size={} mapping={}\n",
-            self.facts.launcher_pid,
+            self.facts.agents[self.facts.hosts[rank]],
             self.kvsname(rank),
             self.facts.appnums[rank],
             self.facts.universe_size,
-            self.mapping(),
+            self.mapping,
         );
         Ok(vec![
             Effect::Initialized { rank, pid },
@@ -255,8 +260,9 @@ impl Server {
         format!("{}-{}", self.facts.job, self.clients[rank].epoch)
     }
 
-    fn mapping(&self) -> String {
-        format!("(vector,(0,1,{}))", self.clients.len())
+    /// Tells the process that has started the ranks of a host.
+    pub fn set_agent(&mut self, host: usize, pid: u32) {
+        self.facts.agents[host] = pid;
     }
 
     fn put(&mut self, rank: usize, message: &Message) -> Result<Vec<Effect>> {
@@ -298,7 +304,7 @@ impl Server {
             .and_then(|text| text.parse().ok())
             .filter(|&from| from < self.clients.len());
         let value = match key {
-            "PMI_process_mapping" => Some(self.mapping()),
+            "PMI_process_mapping" => Some(self.mapping.clone()),
             "PMI_mpi_memory_alloc_kinds" => self.facts.memory_alloc_kinds[rank]
                 .clone()
                 .filter(|kinds| wire::is_word(kinds)),
@@ -361,6 +367,40 @@ impl Server {
     }
 }
 
+/// Which rank is on which host, as MPICH writes it: `(vector,(HOST,HOSTS,RANKS),…)`, each part a number of hosts in order with that many
+/// ranks each. Parts are repeated as long as there are ranks.
+fn mapping(hosts: &[usize]) -> String {
+    // Ranks that follow each other on a host.
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for &host in hosts {
+        match runs.last_mut() {
+            Some((last, count)) if *last == host => *count += 1,
+            _ => runs.push((host, 1)),
+        }
+    }
+    // The shortest beginning of which all are repetitions, for ranks that are dealt out in turn.
+    let period = (1..=runs.len()).find(|&period| {
+        let (last, rest) = (runs.len() - 1, runs.len() % period);
+        let same = |(at, run): (usize, &(usize, usize))| {
+            let first = runs[at % period];
+            // The last run may have been cut off.
+            *run == first || at == last && run.0 == first.0 && run.1 < first.1
+        };
+        (rest == 0 || runs.len() > 2 * period) && runs.iter().enumerate().all(same)
+    });
+    let mut parts: Vec<(usize, usize, usize)> = Vec::new();
+    for &(host, ranks) in &runs[..period.unwrap_or(runs.len())] {
+        match parts.last_mut() {
+            Some((first, count, each)) if *first + *count == host && *each == ranks => *count += 1,
+            _ => parts.push((host, 1, ranks)),
+        }
+    }
+    let parts: String = (parts.iter())
+        .map(|(first, count, each)| format!(",({first},{count},{each})"))
+        .collect();
+    format!("(vector{parts})")
+}
+
 /// Whether the client does not wait for an answer.
 fn is_quiet(message: &Message) -> bool {
     message.find("quiet") == Some("1")
@@ -380,7 +420,8 @@ mod tests {
             job: "job".into(),
             appnums: vec![0; size],
             universe_size: size as u32,
-            launcher_pid: 1,
+            hosts: vec![0; size],
+            agents: vec![1],
             memory_alloc_kinds: vec![None; size],
         })
     }
@@ -397,6 +438,24 @@ mod tests {
                 _ => None,
             })
             .collect()
+    }
+
+    #[test]
+    fn the_mapping_is_short_for_regular_placements() {
+        for (hosts, expected) in [
+            (vec![0; 4], "(vector,(0,1,4))"),
+            (vec![0, 0, 1, 1, 2, 2], "(vector,(0,3,2))"),
+            (vec![0, 0, 1, 1, 2], "(vector,(0,2,2),(2,1,1))"),
+            (vec![1, 0, 0, 1], "(vector,(1,1,1),(0,1,2),(1,1,1))"),
+        ] {
+            assert_eq!(mapping(&hosts), expected);
+        }
+        let in_turn: Vec<usize> = (0..60_000).map(|rank| rank % 60).collect();
+        assert_eq!(mapping(&in_turn), "(vector,(0,60,1))");
+        // The last round is not full.
+        assert_eq!(mapping(&in_turn[..59_990]), "(vector,(0,60,1))");
+        let in_pairs: Vec<usize> = (0..13).map(|rank| rank / 2 % 3).collect();
+        assert_eq!(mapping(&in_pairs), "(vector,(0,3,2))");
     }
 
     fn init(server: &mut Server, rank: usize) {

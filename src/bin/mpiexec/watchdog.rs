@@ -182,11 +182,11 @@ fn pidfd_kill(handle: &OwnedFd) -> nix::Result<()> {
     Errno::result(done).map(drop)
 }
 
-/// Kills the processes that came to this one as orphans, but not `watchdog`. They are children of this process, so their numbers
+/// Kills the processes that came to this one as orphans, but not those of `spared`. They are children of this process, so their numbers
 /// stay theirs until it waits for them.
-pub fn kill_orphans(watchdog: Pid) {
+pub fn kill_orphans(spared: &[Pid]) {
     for pid in children().into_iter().map(Pid::from_raw) {
-        if pid != watchdog {
+        if !spared.contains(&pid) {
             // It may be a zombie by now.
             let _ = kill(pid, Signal::SIGKILL);
         }

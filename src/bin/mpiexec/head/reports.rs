@@ -8,6 +8,7 @@ use nix::sys::signal::Signal;
 use super::{Ending, GRACE, Job};
 use crate::outcome::{STATUS_TIMEOUT, rank_list};
 use crate::server::{Effect, Phase};
+use crate::wire::ToAgent;
 
 /// How long ranks may take to report what they wait for. One that computes does not receive the question.
 const TIME: Duration = Duration::from_millis(500);
@@ -99,8 +100,8 @@ impl Job {
             }
             Reason::Signal(signal) => {
                 self.say(&format!("{signal} came; ending the job{colon}{told}"));
-                self.signal_groups(signal);
-                self.signal_groups(Signal::SIGCONT);
+                self.send_all(&ToAgent::Signal(signal as i32));
+                self.send_all(&ToAgent::Signal(libc::SIGCONT));
                 self.ending = Ending::Asked {
                     kill_at: Instant::now() + GRACE,
                 };
@@ -109,12 +110,12 @@ impl Job {
     }
 
     fn is_in_mpi(&self, rank: usize) -> bool {
-        self.ranks[rank].end.is_none() && self.server.phase(rank) == Phase::Active
+        !self.ranks[rank].gone && self.server.phase(rank) == Phase::Active
     }
 
     fn running_ranks(&self) -> Vec<usize> {
         (0..self.ranks.len())
-            .filter(|&rank| self.ranks[rank].end.is_none())
+            .filter(|&rank| !self.ranks[rank].gone)
             .collect()
     }
 }

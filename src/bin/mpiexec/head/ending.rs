@@ -2,23 +2,25 @@
 
 use std::time::Instant;
 
-use nix::errno::Errno;
-use nix::sys::signal::{Signal, kill, killpg};
-use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::sys::signal::{Signal, kill};
 use nix::unistd::getpid;
 
 use super::reports::Reason;
-use super::{Abort, Ending, GRACE, Job, LAST_WAIT, WRAPPER_GRACE};
-use crate::outcome::{End, signal_status, signal_text};
+use super::{Abort, Ending, GRACE, Job, LAST_WAIT, Rank, WRAPPER_GRACE};
+use crate::outcome::{End, rank_list, signal_status, signal_text};
 use crate::output::{OWN, Sink};
 use crate::server::Phase;
-use crate::watchdog::kill_orphans;
+use crate::wire::ToAgent;
 
 impl Job {
     pub(super) fn handle_signals(&mut self) {
         while let Ok(Some(info)) = self.signals.read_signal() {
             match Signal::try_from(info.ssi_signo as i32) {
-                Ok(Signal::SIGCHLD) => self.reap(),
+                Ok(Signal::SIGCHLD) => {
+                    self.agent.reap();
+                    let others = self.agent.take_others();
+                    self.peers.reaped(&others);
+                }
                 Ok(signal) => self.forward(signal),
                 Err(_) => {}
             }
@@ -36,93 +38,95 @@ impl Job {
                 if self.ending == Ending::No {
                     self.ask_for_reports(Reason::Signal(signal));
                 } else {
-                    self.signal_groups(signal);
-                    self.signal_groups(Signal::SIGCONT);
+                    self.send_all(&ToAgent::Signal(signal as i32));
+                    self.send_all(&ToAgent::Signal(libc::SIGCONT));
                 }
             }
             Signal::SIGTSTP => {
-                self.signal_groups(signal);
+                self.send_all(&ToAgent::Signal(signal as i32));
+                self.peers.flush();
                 let _ = kill(getpid(), Signal::SIGSTOP);
             }
             Signal::SIGCONT => {
-                self.signal_groups(signal);
-                self.watch_terminal();
+                self.send_all(&ToAgent::Signal(signal as i32));
+                self.watch_keyboard();
             }
-            signal => self.signal_groups(signal),
-        }
-    }
-
-    pub(super) fn signal_groups(&self, signal: Signal) {
-        for rank in self.ranks.iter().filter(|rank| rank.end.is_none()) {
-            let _ = killpg(rank.pid, signal);
-        }
-    }
-
-    pub(super) fn reap(&mut self) {
-        loop {
-            let status = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-                Ok(status) => status,
-                Err(Errno::EINTR) => continue,
-                Err(_) => break,
-            };
-            let Some(pid) = status.pid() else { break };
-            self.processes.add(pid.as_raw());
-            // The watchdog and orphans have no rank.
-            if let (Some(end), Some(rank)) = (End::from_wait(status), self.by_pid.remove(&pid)) {
-                self.exited(rank, end);
-            }
-        }
-        if self.last_wait.is_some() {
-            kill_orphans(self.watchdog.pid());
+            signal => self.send_all(&ToAgent::Signal(signal as i32)),
         }
     }
 
     pub(super) fn exited(&mut self, rank: usize, end: End) {
-        // What it sent before its end counts.
-        self.receive_pmi(rank);
-        for number in 0..2 {
-            self.drain_stream(rank, number);
+        if self.give_up(rank) {
+            self.ranks[rank].end = Some(end);
+            self.server.exited(rank);
+            self.judge(rank, end);
+            self.after_exit();
         }
-        self.running -= 1;
+    }
+
+    /// `-print-all-exitcodes`: a line for each way in which ranks have ended.
+    pub(super) fn tell_statuses(&mut self) {
+        if !self.print_all_exitcodes {
+            return;
+        }
+        let mut ends: Vec<(Option<End>, Vec<usize>)> = Vec::new();
+        for (number, rank) in self.ranks.iter().enumerate() {
+            match ends.iter_mut().find(|(end, _)| *end == rank.end) {
+                Some((_, ranks)) => ranks.push(number),
+                None => ends.push((rank.end, vec![number])),
+            }
+        }
+        for (end, ranks) in ends {
+            let how = match end {
+                Some(End::Exit(status)) => format!("exit status {status}"),
+                Some(End::Signal(number)) => format!("killed by {}", signal_text(number)),
+                None => "no exit status".to_string(),
+            };
+            self.say(&format!("{}: {how}", rank_list(&ranks)));
+        }
+        self.flush_sinks();
+    }
+
+    /// Counts a rank as gone; `false`: it was.
+    fn give_up(&mut self, rank: usize) -> bool {
         let gone = &mut self.ranks[rank];
-        gone.end = Some(end);
-        gone.pmi = None;
-        gone.inner = None;
+        if std::mem::replace(&mut gone.gone, true) {
+            return false;
+        }
         gone.wrapper_deadline = None;
-        self.watchdog.remove(gone.pid);
-        self.server.exited(rank);
-        self.judge(rank, end);
+        self.running -= 1;
+        true
+    }
+
+    /// Counts ranks as gone that will never be started, or whose machine is lost. The job is ending already.
+    pub(super) fn give_up_ranks(&mut self, which: impl Fn(&Rank) -> bool) {
+        for rank in 0..self.ranks.len() {
+            if which(&self.ranks[rank]) {
+                self.give_up(rank);
+            }
+        }
         self.after_exit();
     }
 
     /// Decides whether a call of `MPI_Abort` is why the job ends. A rank whose transport has lost another rank calls it, too,
-    /// and may do so before the kernel reports that rank's end. So a rank that has ended, or is about to, is judged first.
+    /// and may do so before the launcher knows of that rank's end. So a rank that has ended, or is about to, is judged first, and
+    /// so is a machine that does not answer.
     pub(super) fn judge_abort(&mut self) {
-        if self.abort.is_none() {
-            return;
-        }
-        self.reap();
+        let Some(abort) = &self.abort else { return };
         if self.ending != Ending::No {
             self.abort = None;
             return;
         }
-        let others_exit = (0..self.ranks.len()).any(|rank| self.is_on_its_way_out(rank));
-        let settled = |abort: &mut Abort| !others_exit || abort.believe_at <= Instant::now();
+        let own = self.own_host.is_none_or(|host| abort.settled[host]);
+        let lost = self.peers.gone();
+        let others = (abort.settled.iter().zip(&lost).enumerate())
+            .all(|(host, (settled, lost))| *settled || *lost || self.is_own(host));
+        let wrapper = |rank: &Rank| rank.wrapper_deadline.is_some() && !rank.aborts;
+        let exits = !own || self.ranks.iter().any(wrapper);
+        let settled = |abort: &mut Abort| others && (!exits || abort.believe_at <= Instant::now());
         if let Some(abort) = self.abort.take_if(settled) {
             self.fail(abort.message, abort.status);
         }
-    }
-
-    /// Whether a rank's end is to be expected at any moment, and not by its own decision: its files and sockets are
-    /// closed before its parent can wait for it.
-    fn is_on_its_way_out(&self, rank: usize) -> bool {
-        let rank = &self.ranks[rank];
-        if rank.end.is_some() || rank.aborts {
-            return false;
-        }
-        rank.wrapper_deadline.is_some()
-            || is_exiting(rank.pid.as_raw())
-            || rank.inner.as_ref().is_some_and(|inner| is_exiting(inner.pid))
     }
 
     /// Decides whether a rank's end is a failure, and whether it ends the job.
@@ -196,26 +200,26 @@ impl Job {
     pub(super) fn after_exit(&mut self) {
         if self.running == 0 && self.last_wait.is_none() {
             self.last_wait = Some(Instant::now() + LAST_WAIT);
-            self.terminal = None;
-            kill_orphans(self.watchdog.pid());
+            self.forget_keyboard();
+            self.send_all(&ToAgent::Finish);
         }
     }
 
     pub(super) fn inner_ended(&mut self, rank: usize) {
-        self.receive_pmi(rank);
-        if let Some(inner) = self.ranks[rank].inner.take() {
-            let _ = self.epoll.delete(&inner.descriptor);
-        }
-        if self.server.phase(rank) == Phase::Active && self.ending == Ending::No {
+        if self.server.phase(rank) == Phase::Active && self.ending == Ending::No && !self.ranks[rank].gone {
             self.ranks[rank].wrapper_deadline = Some(Instant::now() + WRAPPER_GRACE);
         }
     }
 
     pub(super) fn describe(&self, rank: usize) -> String {
-        format!(
-            "rank {rank} (pid {}, {})",
-            self.ranks[rank].pid, self.ranks[rank].program
-        )
+        let Rank {
+            pid, program, host, ..
+        } = &self.ranks[rank];
+        let pid = pid.unwrap_or_default();
+        match self.peers.is_empty() {
+            true => format!("rank {rank} (pid {pid}, {program})"),
+            false => format!("rank {rank} (pid {pid} on {}, {program})", self.peers.name(*host)),
+        }
     }
 
     /// Ends the job with one line that has the reason; later reasons are not printed.
@@ -233,8 +237,8 @@ impl Job {
         self.ending = Ending::Asked {
             kill_at: Instant::now() + GRACE,
         };
-        self.signal_groups(Signal::SIGTERM);
-        self.signal_groups(Signal::SIGCONT);
+        self.send_all(&ToAgent::Signal(libc::SIGTERM));
+        self.send_all(&ToAgent::Signal(libc::SIGCONT));
     }
 
     pub(super) fn kill_all(&mut self) {
@@ -242,45 +246,12 @@ impl Job {
         if let Some(signal) = self.interrupted {
             self.status.get_or_insert(signal_status(signal as i32));
         }
-        self.signal_groups(Signal::SIGKILL);
+        self.send_all(&ToAgent::Kill);
     }
 
     pub(super) fn say(&mut self, message: &str) {
         if let Some(sink) = self.sinks.last_mut() {
             sink.put(OWN, b"", format!("mpiexec: {message}\n").as_bytes());
         }
-    }
-}
-
-/// Whether the kernel has begun to end a process, though `waitpid` may not report it yet.
-fn is_exiting(pid: i32) -> bool {
-    /// `PF_EXITING` of the kernel's flags (proc_pid_stat(5)). The process's first thread has it before anything of the
-    /// process is closed.
-    const EXITING: u32 = 4;
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // After the name, which may have any characters: state, five numbers, the flags.
-    let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let flags = rest.split_ascii_whitespace().nth(6);
-    flags
-        .and_then(|flags| flags.parse::<u32>().ok())
-        .is_some_and(|flags| flags & EXITING != 0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_process_that_ends_is_exiting() {
-        assert!(!is_exiting(std::process::id() as i32));
-        let mut child = std::process::Command::new("true").spawn().unwrap();
-        let start = Instant::now();
-        // It has not been waited for, so it still exists.
-        while !is_exiting(child.id() as i32) {
-            assert!(start.elapsed().as_secs() < 20);
-            std::thread::yield_now();
-        }
-        child.wait().unwrap();
-        assert!(!is_exiting(-1));
     }
 }
