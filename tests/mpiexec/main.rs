@@ -2,6 +2,7 @@
 
 mod command_line;
 mod ends;
+mod hosts;
 mod jobs;
 mod output;
 mod rank;

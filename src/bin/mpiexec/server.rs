@@ -440,6 +440,24 @@ mod tests {
             .collect()
     }
 
+    #[test]
+    fn the_mapping_is_short_for_regular_placements() {
+        for (hosts, expected) in [
+            (vec![0; 4], "(vector,(0,1,4))"),
+            (vec![0, 0, 1, 1, 2, 2], "(vector,(0,3,2))"),
+            (vec![0, 0, 1, 1, 2], "(vector,(0,2,2),(2,1,1))"),
+            (vec![1, 0, 0, 1], "(vector,(1,1,1),(0,1,2),(1,1,1))"),
+        ] {
+            assert_eq!(mapping(&hosts), expected);
+        }
+        let in_turn: Vec<usize> = (0..60_000).map(|rank| rank % 60).collect();
+        assert_eq!(mapping(&in_turn), "(vector,(0,60,1))");
+        // The last round is not full.
+        assert_eq!(mapping(&in_turn[..59_990]), "(vector,(0,60,1))");
+        let in_pairs: Vec<usize> = (0..13).map(|rank| rank / 2 % 3).collect();
+        assert_eq!(mapping(&in_pairs), "(vector,(0,3,2))");
+    }
+
     fn init(server: &mut Server, rank: usize) {
         let line = &replies(server, rank, "cmd=init pmi_version=1 pmi_subversion=1")[0].1;
         assert!(line.contains(" rc=0 "), "{line}");

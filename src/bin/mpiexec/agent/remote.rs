@@ -52,7 +52,7 @@ struct Link {
 /// Runs an agent; its exit status.
 pub fn run() -> u8 {
     // Whoever has started the head's command by hand should know why nothing happens.
-    match connect().and_then(|link| serve(link)) {
+    match connect().and_then(serve) {
         Ok(()) => 0,
         Err(message) => {
             eprintln!("mpiexec: {message}");

@@ -1,6 +1,7 @@
 //! The head of a job: one loop over all events. It serves PMI, decides what happens to the job, and writes the ranks' output.
 //! What starts and watches ranks is an [`Agent`] for each machine: one in this process, the others behind [`Peers`].
 
+mod commands;
 mod effects;
 mod ending;
 mod input;
@@ -197,7 +198,10 @@ impl Job {
         let ranks: Vec<Rank> = (programs_of_ranks(plan).zip(&hosts).enumerate())
             .map(|(rank, (app, &host))| Rank {
                 program: plan.apps[app as usize].program.display().to_string(),
-                prefix: plan.prefix.then(|| format!("[{rank}] ")).unwrap_or_default(),
+                prefix: match plan.prefix {
+                    true => format!("[{rank}] "),
+                    false => String::new(),
+                },
                 host,
                 pid: None,
                 gone: false,

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollFlags};
-use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signal::SigSet;
 use nix::sys::stat::{Mode, umask};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::WaitStatus;
 use nix::unistd::Pid;
 
+use super::commands::Child;
 use crate::cli::Plan;
 use crate::events::Source;
 use crate::launch::{self, environment, port::Port};
@@ -31,8 +32,8 @@ const CONNECT: Duration = Duration::from_secs(60);
 const CLEAN_UP: Duration = Duration::from_secs(8);
 /// How long the exit status of a launcher command is waited for when its output has ended.
 const STATUS_WAIT: Duration = Duration::from_secs(2);
-/// The longest line that is passed on from a launcher command (bytes).
-const LINE_MAX: usize = 1000;
+/// How long the lines of a launcher command are held back.
+const LINES_WAIT: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
@@ -55,18 +56,6 @@ struct Peer {
     frames: Frames,
     /// When it last spoke; before that, when its state began.
     heard: Instant,
-}
-
-/// A launcher command.
-struct Child {
-    pid: Pid,
-    name: String,
-    hosts: Vec<usize>,
-    errors: Option<OwnedFd>,
-    text: Vec<u8>,
-    /// Its lines, held back until it is known whether they explain a failure.
-    lines: Vec<String>,
-    status: Option<WaitStatus>,
 }
 
 /// All of them.
@@ -185,21 +174,15 @@ impl Peers {
             .filter_map(|(number, peer)| Some((number, peer.as_ref()?.name.as_str())))
             .collect();
         let path = plan.launcher_exec.as_deref();
-        let launched = launch::start(launcher, path, &hosts, call.as_deref(), mask)?;
+        let commands = launch::commands(launcher, path, &hosts)?;
+        let launched = launch::start(commands, call.as_deref(), mask)?;
         for (number, one) in launched.into_iter().enumerate() {
             let _ = Source::PeerErrors.readable(&self.epoll, &one.errors, number);
             if let (Some(link), Some(&host)) = (one.link, one.hosts.first()) {
                 self.connect(host, link);
             }
-            self.children.push(Child {
-                pid: one.pid,
-                name: one.name,
-                hosts: one.hosts,
-                errors: Some(one.errors),
-                text: Vec::new(),
-                lines: Vec::new(),
-                status: None,
-            });
+            self.children
+                .push(Child::new(one.pid, one.name, one.hosts, one.errors));
         }
         Ok(())
     }
@@ -317,7 +300,12 @@ impl Peers {
         match source {
             Source::FromPeer => self.read(number),
             Source::ToPeer => self.write(number),
-            Source::PeerErrors => self.read_errors(number),
+            Source::PeerErrors => {
+                if let Some(child) = self.children.get_mut(number) {
+                    child.read(&self.epoll);
+                }
+                self.pass_lines_on();
+            }
             Source::Port => self.accept(),
             _ => {}
         }
@@ -341,19 +329,22 @@ impl Peers {
     }
 
     fn read_frames(&mut self, host: usize) {
-        let Some(peer) = self.peers[host].as_mut() else {
-            return;
-        };
         let outcome = loop {
+            let Some(peer) = self.peers[host].as_mut() else {
+                return;
+            };
             if !peer.frames.is_greeted() {
                 match peer.frames.greeting() {
-                    Ok(Some(_)) => peer.state = State::Up,
+                    Ok(Some(_)) => {}
                     Ok(None) => break Ok(()),
                     Err(wrong) => break Err(wrong),
                 }
+            }
+            if peer.state == State::Connecting {
+                peer.state = State::Up;
+                self.greeted(host);
                 continue;
             }
-            peer.state = State::Up;
             match peer.frames.next::<FromAgent>() {
                 Ok(Some(FromAgent::Ping)) => {}
                 Ok(Some(FromAgent::Gone)) => {
@@ -372,7 +363,7 @@ impl Peers {
             Err(Wrong::Version(other)) => {
                 format!("its mpiexec has the version {other}, and this one {}: they have to be the same", version())
             }
-            Err(Wrong::Message(what)) => what.into(),
+            Err(Wrong::Message(what)) => format!("{what}, of those that came from there"),
         };
         self.lose(host, &what);
     }
@@ -420,53 +411,33 @@ impl Peers {
         }
     }
 
-    fn read_errors(&mut self, number: usize) {
-        let Some(child) = self.children.get_mut(number) else {
-            return;
-        };
-        loop {
-            let Some(errors) = &child.errors else { break };
-            let mut buffer = [0u8; 4096];
-            match nix::unistd::read(errors, &mut buffer) {
-                Err(Errno::EINTR) => {}
-                Err(Errno::EAGAIN) => break,
-                Ok(0) | Err(_) => {
-                    let _ = self.epoll.delete(errors);
-                    child.errors = None;
-                    child.text.push(b'\n');
-                }
-                Ok(count) => child.text.extend_from_slice(&buffer[..count]),
-            }
-            while let Some(end) = child.text.iter().position(|&byte| byte == b'\n') {
-                let line: Vec<u8> = child.text.drain(..=end).collect();
-                let line = String::from_utf8_lossy(&line).replace(char::is_control, " ");
-                let line = line.trim();
-                if !line.is_empty() {
-                    child.lines.push(line.chars().take(LINE_MAX).collect());
-                }
-            }
-            if child.text.len() > LINE_MAX {
-                child.text.push(b'\n');
-            }
-        }
-        self.pass_lines_on();
-    }
-
-    /// Passes on what launcher commands print, unless it may be why they fail.
+    /// Passes on what launcher commands print. Until the agents speak, it may be the reason why they don't, which is told
+    /// then, or why this takes long.
     fn pass_lines_on(&mut self) {
         for child in &mut self.children {
+            let waits = |host: &usize| {
+                let peer = self.peers[*host].as_ref();
+                peer.is_some_and(|peer| peer.state != State::Up && peer.heard.elapsed() < LINES_WAIT)
+            };
+            if self.verbose || !child.hosts.iter().any(waits) {
+                let name = child.hosts.first().map_or("", |&host| &self.names[host]);
+                self.words.extend(child.take_lines(name));
+            }
+        }
+    }
+
+    /// An agent has spoken. What came before, such as a host's banner, is of no interest then.
+    fn greeted(&mut self, host: usize) {
+        let of_host = |child: &Child| child.hosts.contains(&host);
+        if let Some(number) = self.children.iter().position(of_host) {
+            self.children[number].read(&self.epoll);
             let is_up = |&host: &usize| {
                 self.peers[host]
                     .as_ref()
                     .is_some_and(|peer| peer.state == State::Up)
             };
-            if self.verbose || child.hosts.iter().all(is_up) {
-                let who = match child.hosts[..] {
-                    [host] => format!("host {}", self.names[host]),
-                    _ => child.name.clone(),
-                };
-                self.words
-                    .extend(child.lines.drain(..).map(|line| format!("{who}: {line}")));
+            if self.children[number].hosts.iter().all(is_up) {
+                self.children[number].lines.clear();
             }
         }
     }
@@ -474,12 +445,10 @@ impl Peers {
     /// Takes the ends of launcher commands.
     pub fn reaped(&mut self, ends: &[WaitStatus]) {
         for end in ends {
-            let child = self
+            if let Some(child) = self
                 .children
                 .iter_mut()
-                .find(|child| Some(child.pid) == end.pid());
-            if let Some(child) =
-                child.filter(|_| !matches!(end, WaitStatus::Stopped(..) | WaitStatus::Continued(_)))
+                .find(|child| Some(child.pid) == end.pid())
             {
                 child.status = Some(*end);
             }
@@ -490,7 +459,10 @@ impl Peers {
     /// Says why agents could not be started, once that is known.
     fn judge_refused(&mut self) {
         for number in 0..self.children.len() {
-            self.read_errors_of(number);
+            let child = &mut self.children[number];
+            if child.status.is_some() {
+                child.read(&self.epoll);
+            }
             let child = &self.children[number];
             let with_port = self.port.is_some();
             for host in child.hosts.clone() {
@@ -502,40 +474,10 @@ impl Peers {
                     _ => false,
                 };
                 if refused {
-                    let why = self.why_refused(number);
+                    let why = self.children[number].why_refused(with_port);
                     self.lose(host, &why);
                 }
             }
-        }
-    }
-
-    fn read_errors_of(&mut self, number: usize) {
-        if self.children[number].status.is_some() && self.children[number].errors.is_some() {
-            self.read_errors(number);
-        }
-    }
-
-    fn why_refused(&self, number: usize) -> String {
-        let child = &self.children[number];
-        let path = launch::own_path().unwrap_or_default();
-        let (name, path) = (&child.name, path.display());
-        let words = child
-            .lines
-            .last()
-            .map_or(String::new(), |line| format!(": {line}"));
-        match child.status {
-            Some(WaitStatus::Exited(_, 127)) if child.hosts.len() == 1 => format!(
-                "it has no '{path}', where this mpiexec is: Weft has to be at the same place on all hosts{words}"
-            ),
-            Some(WaitStatus::Exited(_, 126)) if child.hosts.len() == 1 => {
-                format!("'{path}' can't be executed there{words}")
-            }
-            Some(WaitStatus::Exited(_, 255)) if name == "ssh" => format!("ssh can't reach it{words}"),
-            Some(WaitStatus::Exited(_, status)) => {
-                format!("{name} ended with status {status} before mpiexec answered from there{words}")
-            }
-            Some(WaitStatus::Signaled(_, signal, _)) => format!("{name} was killed by {signal}{words}"),
-            _ => format!("{name} has closed the connection before mpiexec answered from there{words}"),
         }
     }
 
@@ -637,28 +579,9 @@ impl Peers {
         }
         let start = Instant::now();
         loop {
-            for child in &mut self.children {
-                if child.status.is_none() {
-                    // An engine has to end its step in order; ssh has nothing to do any more.
-                    let patience = if child.hosts.len() > 1 {
-                        STATUS_WAIT
-                    } else {
-                        Duration::ZERO
-                    };
-                    let signal = match start.elapsed() {
-                        time if time > STATUS_WAIT + patience => Some(Signal::SIGKILL),
-                        time if time >= patience => Some(Signal::SIGTERM),
-                        _ => None,
-                    };
-                    signal.map(|signal| kill(child.pid, signal));
-                    child.status = match waitpid(child.pid, Some(WaitPidFlag::WNOHANG)) {
-                        Ok(WaitStatus::StillAlive) => None,
-                        Ok(status) => Some(status),
-                        Err(_) => Some(WaitStatus::StillAlive),
-                    };
-                }
-            }
-            if self.children.iter().all(|child| child.status.is_some()) {
+            let ended =
+                (self.children.iter_mut()).filter_map(|child| child.end(start.elapsed()).then_some(()));
+            if ended.count() == self.children.len() {
                 return;
             }
             std::thread::sleep(Duration::from_millis(1));

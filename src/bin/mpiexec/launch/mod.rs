@@ -61,14 +61,12 @@ pub fn own_path() -> Result<OsString, Failure> {
 /// A command that starts agents.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StartCommand {
-    /// The program.
+    /// The program, along `PATH` or by its path.
     pub program: OsString,
     /// Its arguments.
     pub arguments: Vec<OsString>,
     /// The hosts that it is for.
     pub hosts: Vec<usize>,
-    /// An agent speaks over its standard input and output.
-    pub speaks: bool,
 }
 
 impl StartCommand {
@@ -80,73 +78,53 @@ impl StartCommand {
     }
 }
 
-/// Starts the agents of `hosts`, each a number with a name. `call`: the environment variable with which they find the head's port.
-pub fn start(
-    launcher: &Launcher,
-    path: Option<&OsStr>,
-    hosts: &[(usize, &str)],
-    call: Option<&str>,
-    mask: &SigSet,
-) -> Result<Vec<Launched>, Failure> {
-    let commands = commands(launcher, path, hosts)?;
-    let started = commands.into_iter().map(|command| {
-        spawn(
-            &command.program,
-            &command.arguments,
-            call,
-            command.hosts,
-            command.speaks,
-            mask,
-        )
-    });
-    started.collect()
-}
-
-/// The commands that start the agents of `hosts`.
+/// The commands that start the agents of `hosts`, each a number with a name. `path`: of the launcher's command, where that is given.
 pub fn commands(
     launcher: &Launcher,
     path: Option<&OsStr>,
     hosts: &[(usize, &str)],
 ) -> Result<Vec<StartCommand>, Failure> {
-    let own = own_path()?;
-    let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
-    let all: Vec<&str> = hosts.iter().map(|(_, name)| *name).collect();
-    let count = all.len().to_string();
-    let list = all.join(",");
-    if let Some(name) = all.iter().find(|name| !is_safe_name(name)) {
+    if let Some((_, name)) = hosts.iter().find(|(_, name)| !is_safe_name(name)) {
         return Err(Failure::usage(format!(
             "'{name}' can't be the name of a host: letters, digits and . - _ : @ [ ] % are expected"
         )));
     }
-    let (program, arguments): (OsString, Vec<OsString>) = match launcher {
-        Launcher::Ssh | Launcher::Program(_) => {
-            let (program, plain) = match launcher {
-                Launcher::Program(program) => (program.clone(), true),
-                _ => (path.unwrap_or(OsStr::new("ssh")).to_os_string(), false),
-            };
-            let timeout = format!("ConnectTimeout={CONNECT_S}");
-            let options = words(&["-x", "-T", "-o", "BatchMode=yes", "-o", &timeout]);
-            let commands = (hosts.iter())
-                .map(|&(number, host)| {
-                    let mut arguments = if plain { Vec::new() } else { options.clone() };
-                    arguments.push(host.into());
-                    if !plain {
-                        arguments.push("exec".into());
-                    }
-                    arguments.extend([quoted(&own), AGENT_OPTION.into()]);
-                    StartCommand {
-                        program: program.clone(),
-                        arguments,
-                        hosts: vec![number],
-                        speaks: true,
-                    }
-                })
-                .collect();
-            return Ok(commands);
+    let own = own_path()?;
+    let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+    let program = |name: &str| path.unwrap_or(OsStr::new(name)).to_os_string();
+    let timeout = format!("ConnectTimeout={CONNECT_S}");
+    let each = |program: OsString, before: &[&str], after: &[&str]| {
+        let of_host = |&(number, host): &(usize, &str)| StartCommand {
+            program: program.clone(),
+            arguments: [
+                words(before),
+                words(&[host]),
+                words(after),
+                vec![quoted(&own), AGENT_OPTION.into()],
+            ]
+            .concat(),
+            hosts: vec![number],
+        };
+        hosts.iter().map(of_host).collect()
+    };
+    let all = |program: OsString, arguments: &[&str]| {
+        vec![StartCommand {
+            program,
+            arguments: [words(arguments), vec![own.clone(), AGENT_OPTION.into()]].concat(),
+            hosts: hosts.iter().map(|(number, _)| *number).collect(),
+        }]
+    };
+    let names: Vec<&str> = hosts.iter().map(|(_, name)| *name).collect();
+    let count = names.len().to_string();
+    Ok(match launcher {
+        Launcher::Ssh => {
+            let options = ["-x", "-T", "-o", "BatchMode=yes", "-o", &timeout];
+            each(program("ssh"), &options, &["exec"])
         }
-        Launcher::Slurm => (
-            path.unwrap_or(OsStr::new("srun")).to_os_string(),
-            words(&[
+        Launcher::Program(program) => each(program.clone(), &[], &[]),
+        Launcher::Slurm => {
+            let list = names.join(",");
+            let options = [
                 "--nodes",
                 &count,
                 "--ntasks",
@@ -160,35 +138,43 @@ pub fn commands(
                 "--kill-on-bad-exit=0",
                 "--input=none",
                 "--quiet",
-            ]),
-        ),
-        Launcher::Prrte => {
-            let slots: Vec<String> = all.iter().map(|name| format!("{name}:1")).collect();
-            (
-                path.unwrap_or(OsStr::new("prterun")).to_os_string(),
-                words(&[
-                    "--host",
-                    &slots.join(","),
-                    "--map-by",
-                    "ppr:1:node",
-                    "--bind-to",
-                    "none",
-                    "-n",
-                    &count,
-                    "-x",
-                    port::VARIABLE,
-                ]),
-            )
+            ];
+            all(program("srun"), &options)
         }
-    };
-    let arguments = [arguments, vec![own, AGENT_OPTION.into()]].concat();
-    let numbers = hosts.iter().map(|(number, _)| *number).collect();
-    Ok(vec![StartCommand {
-        program,
-        arguments,
-        hosts: numbers,
-        speaks: false,
-    }])
+        Launcher::Prrte => {
+            let list = names
+                .iter()
+                .map(|name| format!("{name}:1"))
+                .collect::<Vec<_>>()
+                .join(",");
+            let options = [
+                "--host",
+                &list,
+                "--map-by",
+                "ppr:1:node",
+                "--bind-to",
+                "none",
+                "-n",
+                &count,
+                "-x",
+                port::VARIABLE,
+            ];
+            all(program("prterun"), &options)
+        }
+    })
+}
+
+/// Runs these commands. `call`: the environment variable with which agents find the head's port; without it they speak over standard
+/// input and output.
+pub fn start(
+    commands: Vec<StartCommand>,
+    call: Option<&str>,
+    mask: &SigSet,
+) -> Result<Vec<Launched>, Failure> {
+    commands
+        .into_iter()
+        .map(|command| spawn(command, call, mask))
+        .collect()
 }
 
 /// The commands' words may pass through a shell, and must not be options.
@@ -199,7 +185,7 @@ pub fn is_safe_name(name: &str) -> bool {
 
 /// A word for a shell. One that has no special characters stays as it is, for programs that use no shell.
 pub fn quoted(word: &OsStr) -> OsString {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+:@,".contains(byte);
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+:@,=".contains(byte);
     if word.as_bytes().iter().all(plain) {
         return word.to_os_string();
     }
@@ -207,20 +193,24 @@ pub fn quoted(word: &OsStr) -> OsString {
     OsStr::from_bytes(&[b"'", bytes.join(&b"'\\''"[..]).as_slice(), b"'"].concat()).to_os_string()
 }
 
-fn spawn(
-    program: &OsStr,
-    arguments: &[OsString],
-    call: Option<&str>,
-    hosts: Vec<usize>,
-    speaks: bool,
-    mask: &SigSet,
-) -> Result<Launched, Failure> {
-    let stdio = |speaks: bool| if speaks { Stdio::piped() } else { Stdio::null() };
-    let mut command = Command::new(program);
+fn spawn(start: StartCommand, call: Option<&str>, mask: &SigSet) -> Result<Launched, Failure> {
+    let StartCommand {
+        program,
+        arguments,
+        hosts,
+    } = start;
+    let stdio = || {
+        if call.is_none() {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        }
+    };
+    let mut command = Command::new(&program);
     command
         .args(arguments)
-        .stdin(stdio(speaks))
-        .stdout(stdio(speaks))
+        .stdin(stdio())
+        .stdout(stdio())
         .stderr(Stdio::piped());
     if let Some(call) = call {
         command.env(port::VARIABLE, call);
@@ -238,9 +228,9 @@ fn spawn(
     };
     // SAFETY: between fork and exec this makes system calls only: no allocation, no lock.
     unsafe { command.pre_exec(prepare) };
-    let name = Path::new(program)
+    let name = Path::new(&program)
         .file_name()
-        .unwrap_or(program)
+        .unwrap_or(&program)
         .display()
         .to_string();
     let failed = |error: &io::Error| {
