@@ -38,8 +38,6 @@ pub struct Start<'a> {
     pub local_rank: usize,
     /// Their number.
     pub local_size: usize,
-    /// The job has ranks on other machines.
-    pub several: bool,
     /// The job's id.
     pub job: &'a str,
     /// The job's process sets, encoded, where there are any.
@@ -198,10 +196,7 @@ impl Start<'_> {
         let told = [
             (
                 ENV_PROCESSORS,
-                // It must be the same for all ranks of the job, and other machines may have other processors.
-                (self.inherited.processors)
-                    .filter(|_| !self.several)
-                    .map(|number| number.to_string()),
+                self.inherited.processors.map(|number| number.to_string()),
             ),
             (ENV_PIDS, self.inherited.pids.map(|inode| inode.to_string())),
         ];

@@ -142,7 +142,6 @@ impl Agent {
                 size: start.size as usize,
                 local_rank: local,
                 local_size: start.ranks.len(),
-                several: start.several,
                 job: &start.job,
                 process_sets: &start.process_sets,
                 library_path: library_path.as_deref(),

@@ -284,7 +284,6 @@ impl Job {
             report_bindings: plan.report_bindings,
             at_terminal: nix::unistd::isatty(std::io::stdout()).unwrap_or(false),
             input,
-            several: placement.hosts.iter().any(|host| !host.is_this),
         };
         let starts: Vec<JobStart> = (0..placement.hosts.len()).map(start_of).collect();
         // The other machines take longer.

@@ -41,8 +41,6 @@ pub struct JobStart {
     pub at_terminal: bool,
     /// Where rank 0's standard input comes from, if it is one of these ranks.
     pub input: Input,
-    /// The job has ranks on other machines, too.
-    pub several: bool,
 }
 
 /// Where rank 0's standard input comes from.
