@@ -56,6 +56,7 @@ fn help_and_version_go_to_standard_output() {
     for words in [
         "Usage: mpiexec",
         "--bind-to",
+        "--dry-run",
         "--report-bindings",
         "-n 1 ./manager : -n 7 ./worker",
         "exit status",

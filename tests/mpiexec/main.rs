@@ -5,6 +5,7 @@ mod ends;
 mod hosts;
 mod jobs;
 mod output;
+mod placing;
 mod rank;
 mod terminal;
 

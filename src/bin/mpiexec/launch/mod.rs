@@ -185,7 +185,7 @@ pub fn is_safe_name(name: &str) -> bool {
 
 /// A word for a shell. One that has no special characters stays as it is, for programs that use no shell.
 pub fn quoted(word: &OsStr) -> OsString {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+:@,".contains(byte);
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+:@,=".contains(byte);
     if word.as_bytes().iter().all(plain) {
         return word.to_os_string();
     }
