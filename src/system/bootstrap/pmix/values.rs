@@ -227,26 +227,22 @@ mod tests {
                 size: usize::MAX,
             },
         };
+        let value = sys::Value {
+            kind: sys::BYTE_OBJECT,
+            data,
+        };
         // SAFETY: a size that can't be true is refused before the bytes are looked at.
-        assert_eq!(
-            unsafe {
-                read(&sys::Value {
-                    kind: sys::BYTE_OBJECT,
-                    data,
-                })
-            },
-            None
-        );
+        let said = unsafe { read(&value) };
+        assert_eq!(said, None);
     }
 
     #[test]
     fn bytes_come_back() {
         let mut card = vec![1, 0, 255];
+        let value = bytes(&mut card);
         // SAFETY: the value points to `card`.
-        assert_eq!(
-            unsafe { read(&bytes(&mut card)) },
-            Some(Said::Bytes(vec![1, 0, 255]))
-        );
+        let said = unsafe { read(&value) };
+        assert_eq!(said, Some(Said::Bytes(vec![1, 0, 255])));
     }
 
     #[test]
