@@ -6,7 +6,7 @@
 //! Declarations differ between versions of libfabric only by fields and enumerators added at the end, so code that
 //! compiles against 1.17 compiles against 2.x. Whoever fills a struct starts from `Default::default()`.
 //!
-//! [`hwloc`] is the same of hwloc 2.
+//! [`hwloc`] is the same of hwloc 2, and [`pmix`] of PMIx, by declarations of its own.
 
 #[allow(
     missing_docs,
@@ -24,6 +24,7 @@ mod bindings {
 pub mod hwloc;
 mod library;
 pub mod ops;
+pub mod pmix;
 
 pub use bindings::*;
 pub use library::{Library, LoadError, library};

@@ -1,11 +1,12 @@
 //! How a process learns about its job: its rank, its size, and the business cards of the others.
 //!
-//! [`connect`] chooses by the environment: [`pmi1`] where a launcher left a descriptor in `PMI_FD`,
-//! [`singleton`] otherwise.
+//! [`connect`] chooses by the environment: [`pmi1`] where a launcher left a descriptor in `PMI_FD`, [`pmix`] where a PMIx server
+//! expects the process, [`singleton`] otherwise.
 //!
 //! What does not belong here: the contents of a business card (`engine`).
 
 pub mod pmi1;
+mod pmix;
 mod process_sets;
 pub mod singleton;
 
@@ -114,7 +115,7 @@ pub trait Bootstrap: Send {
     /// The job as the launcher described it.
     fn job(&self) -> &Job;
 
-    /// For tests: `singleton`, `pmi-1 (weft)`, `pmi-1`.
+    /// For tests: `singleton`, `pmi-1 (weft)`, `pmi-1`, `pmix`.
     #[allow(dead_code)]
     fn name(&self) -> &'static str;
 
@@ -122,7 +123,7 @@ pub trait Bootstrap: Send {
     /// has initialized MPI again.
     fn publish(&mut self, incarnation: u32, card: &[u8]) -> Result<()>;
 
-    /// Whether cards can be fetched only after a [`Bootstrap::fence`] of all processes (PMI-1 launchers other than Weft's).
+    /// Whether cards can be fetched only after a [`Bootstrap::fence`] of all processes (launchers of PMI-1 other than Weft's, Slurm's PMIx).
     fn needs_fence(&self) -> bool;
 
     /// Enters a fence: it is over once every process of the job has entered it.
@@ -210,10 +211,9 @@ pub fn connect() -> Result<Box<dyn Bootstrap>> {
     if environment("PMI_FD").is_some() {
         return Ok(Box::new(pmi1::Pmi1::connect(environment)?));
     }
-    if let Some(warning) = singleton::other_launcher(environment) {
-        // Each session that is opened after the last was closed connects again.
-        static WARNED: std::sync::Once = std::sync::Once::new();
-        WARNED.call_once(|| eprintln!("weft: {warning}"));
+    if pmix::is_expected(environment) && !singleton::is_alone(environment) {
+        return Ok(Box::new(pmix::Pmix::connect(environment)?));
     }
+    singleton::other_launcher(environment)?;
     Ok(Box::new(singleton::Singleton::new()))
 }

@@ -190,8 +190,12 @@ impl Pmi1 {
             .request("cmd=get_my_kvsname\n", "my_kvsname")?
             .get("kvsname")?
             .to_string();
-        self.job.appnum = self.request("cmd=get_appnum\n", "appnum")?.number("appnum").ok();
-        // Hydra says -1 for "unknown".
+        // Slurm says -1 for "unknown", as Hydra does of the universe.
+        self.job.appnum = self
+            .request("cmd=get_appnum\n", "appnum")?
+            .number("appnum")
+            .ok()
+            .filter(|&appnum| appnum >= 0);
         self.job.universe_size = self
             .request("cmd=get_universe_size\n", "universe_size")?
             .number("size")
@@ -554,7 +558,7 @@ fn die_with_launcher(launcher_pid: i32) -> Result<()> {
 /// Ends this process by SIGKILL: a launcher that has received `finalize` accepts any exit status as a good end, but not a
 /// death by a signal. Hydra looks for dead ranks only when one of their streams ends or has data, and the streams of a
 /// process are closed a moment before it can be waited for. So a child process keeps them open until then.
-fn die_of_a_signal() {
+pub(super) fn die_of_a_signal() {
     // SAFETY: takes numbers only.
     let own = unsafe { libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0) };
     if let Ok(own @ 0..) = i32::try_from(own) {

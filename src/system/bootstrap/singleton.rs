@@ -4,6 +4,7 @@ use std::os::fd::BorrowedFd;
 
 use super::{Bootstrap, Job};
 use crate::base::error::Result;
+use crate::err;
 use crate::identity::ProcessName;
 use crate::system::locality::Layout;
 
@@ -40,29 +41,46 @@ impl Singleton {
     }
 }
 
-/// Detects a launcher that Weft does not support yet, under which each process takes itself for a singleton. One process
-/// of the job gets the sentence to print for the user.
-pub fn other_launcher(environment: impl Fn(&str) -> Option<String>) -> Option<String> {
+/// Variables in which launchers say how many processes they have started, and which this is.
+const LAUNCHERS: [(&str, &str, &str); 3] = [
+    (
+        "PRRTE or Open MPI (PMIx)",
+        "OMPI_COMM_WORLD_SIZE",
+        "OMPI_COMM_WORLD_RANK",
+    ),
+    ("Slurm", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),
+    ("another launcher (PMI without PMI_FD)", "PMI_SIZE", "PMI_RANK"),
+];
+
+/// The launcher that has started this process, as the environment tells, with the number of processes.
+fn launcher(environment: impl Fn(&str) -> Option<String>) -> Option<(&'static str, u32)> {
     let number = |name: &str| environment(name).and_then(|text| text.parse::<u32>().ok());
-    let (launcher, size, rank) = [
-        (
-            "PRRTE or Open MPI (PMIx)",
-            "OMPI_COMM_WORLD_SIZE",
-            "OMPI_COMM_WORLD_RANK",
-        ),
-        ("Slurm", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),
-        ("another launcher (PMI without PMI_FD)", "PMI_SIZE", "PMI_RANK"),
-    ]
-    .into_iter()
-    .find_map(|(launcher, size, rank)| {
-        Some((launcher, number(size).filter(|&size| size > 1)?, number(rank)?))
-    })?;
-    (rank == 0).then(|| {
-        format!(
-            "this process is one of {size} started by {launcher}, which Weft can't talk to yet: each of them is rank 0 \
-             of a world of 1. Start the program with Weft's mpiexec."
-        )
-    })
+    LAUNCHERS
+        .into_iter()
+        .find_map(|(launcher, size, rank)| number(rank).and(Some((launcher, number(size)?))))
+}
+
+/// Whether Slurm has started this process alone: it needs no other then, and no server.
+pub fn is_alone(environment: impl Fn(&str) -> Option<String>) -> bool {
+    // A launcher of its own may have started more processes inside the step.
+    let slurms = environment("PMIX_NAMESPACE").is_some_and(|name| name.starts_with("slurm."));
+    slurms && launcher(environment).is_some_and(|(_, size)| size == 1)
+}
+
+/// An error if a launcher that Weft can't talk to has started several processes: each would take itself for a singleton.
+pub fn other_launcher(environment: impl Fn(&str) -> Option<String>) -> Result<()> {
+    match launcher(environment) {
+        Some((launcher, size @ 2..)) => Err(err!(
+            Other,
+            "this process is one of {size} started by {launcher} in a way that Weft can't talk to. Start the program with srun \
+             --mpi=pmi2 or --mpi=pmix, prterun, or Weft's mpiexec; to run it alone, unset {}",
+            LAUNCHERS
+                .iter()
+                .find(|(name, ..)| *name == launcher)
+                .map_or("", |(_, size, _)| *size)
+        )),
+        _ => Ok(()),
+    }
 }
 
 impl Default for Singleton {
@@ -152,23 +170,23 @@ mod tests {
     }
 
     #[test]
-    fn one_process_tells_of_the_wrong_launcher() {
+    fn the_wrong_launcher_is_an_error_in_every_process() {
         let slurm_of = |size: &'static str, rank: &'static str| {
             move |name: &str| match name {
                 "SLURM_STEP_NUM_TASKS" => Some(size.to_string()),
                 "SLURM_PROCID" => Some(rank.to_string()),
+                "PMIX_NAMESPACE" => Some("slurm.pmix.1.0".to_string()),
                 _ => None,
             }
         };
-        let slurm = |rank| slurm_of("4", rank);
-        assert!(other_launcher(slurm_of("2", "0")).is_some());
-        assert_eq!(other_launcher(slurm_of("1", "0")), None, "it is alone");
-        assert!(
-            other_launcher(slurm("0"))
-                .unwrap()
-                .contains("one of 4 started by Slurm")
-        );
-        assert_eq!(other_launcher(slurm("1")), None);
-        assert_eq!(other_launcher(|_| None), None);
+        for rank in ["0", "3"] {
+            let error = other_launcher(slurm_of("4", rank)).unwrap_err();
+            assert!(error.message.contains("one of 4 started by Slurm"), "{error}");
+            assert!(error.message.contains("unset SLURM_STEP_NUM_TASKS"), "{error}");
+        }
+        other_launcher(slurm_of("1", "0")).unwrap();
+        other_launcher(slurm_of("many", "0")).unwrap();
+        other_launcher(|_| None).unwrap();
+        assert!(is_alone(slurm_of("1", "0")) && !is_alone(slurm_of("4", "0")) && !is_alone(|_| None));
     }
 }

@@ -1,0 +1,313 @@
+//! The client of PMIx, by the library of that name, which is loaded only where a PMIx launcher has started the process: Slurm
+//! (`srun --mpi=pmix`), PRRTE (`prterun`), Open MPI (`mpirun`).
+//!
+//! - `library`: where the library is found
+//! - `values`: what the server says, checked, and what it is told
+//! - `answers`: what comes from the library's own thread
+//!
+//! PRRTE's server waits for a card that has not been put yet, so cards are fetched on demand and no fence is needed. With Slurm a
+//! fence that collects no data is no barrier, and such a wait may never end: there, and with launchers that are not known, each
+//! fence collects, and cards are there after it.
+//!
+//! What does not belong here: the declarations (`sys/`), and what the ranks do between jobs (`instance`).
+
+mod answers;
+mod library;
+mod values;
+
+use std::ffi::{CStr, CString, c_char};
+use std::os::fd::BorrowedFd;
+use std::ptr;
+use std::time::Duration;
+
+use weft_libfabric_sys::pmix as sys;
+
+use super::pmi1::die_of_a_signal;
+use super::{AfterFinalize, Bootstrap, Job};
+use crate::base::error::{Error, Result};
+use crate::err;
+use crate::identity::ProcessName;
+use crate::system::locality::Layout;
+use answers::Answers;
+use values::Said;
+
+/// How long [`Bootstrap::abort`] waits for the server.
+const ABORT_WAIT: Duration = Duration::from_secs(5);
+
+/// The connection to a PMIx server.
+pub struct Pmix {
+    library: &'static sys::Symbols,
+    me: sys::Proc,
+    job: Job,
+    /// Whether fences must collect what was put: see the module.
+    collects: bool,
+    answers: Answers,
+    /// The server was told that this process may exit.
+    over: bool,
+}
+
+/// Whether the environment is that of a process which a PMIx server expects.
+pub fn is_expected(environment: impl Fn(&str) -> Option<String>) -> bool {
+    environment("PMIX_NAMESPACE").is_some() && environment("PMIX_RANK").is_some()
+}
+
+impl Pmix {
+    /// Connects to the server that the environment names.
+    pub fn connect(environment: impl Fn(&str) -> Option<String>) -> Result<Pmix> {
+        let library = library::load(environment)?;
+        let mut me = values::process("", 0)?;
+        let blocked = SignalsBlocked::now();
+        // SAFETY: `me` has room for the name of this process, and there are no attributes.
+        let status = unsafe { (library.PMIx_Init)(&mut me, ptr::null_mut(), 0) };
+        drop(blocked);
+        check(library, status, "PMIx_Init")?;
+        let namespace = values::namespace(&me)?;
+        let mut pmix = Pmix {
+            library,
+            me,
+            job: super::singleton::Singleton::new().job().clone(),
+            collects: !namespace.starts_with("prte"),
+            answers: Answers::new()?,
+            over: false,
+        };
+        pmix.learn(namespace)?;
+        Ok(pmix)
+    }
+
+    fn learn(&mut self, namespace: String) -> Result<()> {
+        let all = values::process(&namespace, sys::RANK_WILDCARD)?;
+        let size = self
+            .ask(&all, "pmix.job.size")?
+            .and_then(|said| said.number::<u32>())
+            .filter(|&size| size > 0 && i32::try_from(size).is_ok())
+            .ok_or_else(|| {
+                err!(
+                    Other,
+                    "the PMIx server does not say how many processes the job has"
+                )
+            })?;
+        let rank = self.me.rank;
+        if rank >= size {
+            return Err(err!(
+                Other,
+                "the PMIx server says that this is rank {rank} of {size}: a rank below the size is expected"
+            ));
+        }
+        let me = self.me;
+        let job = &mut self.job;
+        (job.rank, job.size) = (rank, size);
+        job.id.clone_from(&namespace);
+        self.job.appnum = self.ask(&me, "pmix.appnum")?.and_then(|said| said.number());
+        self.job.universe_size = self.ask(&all, "pmix.univ.size")?.and_then(|said| said.number());
+        let layout = match self.ask(&all, "pmix.anlmap")? {
+            Some(Said::Text(mapping)) => Layout::parse(&mapping),
+            _ => self.resolve(&namespace),
+        };
+        self.job.layout = layout.unwrap_or_else(|error| {
+            self.job.layout_unknown = Some(error.message.into_owned());
+            Layout::of_machines(&vec![None; size as usize])
+        });
+        let locals = self.job.layout.locals_of(rank, size);
+        self.job.local_ranks = locals.count;
+        self.job.local_rank = locals.before;
+        self.job.local_only = locals.count == size;
+        Ok(())
+    }
+
+    /// The value of a key that the server has told this process at its start; `None` if it has not.
+    fn ask(&self, process: &sys::Proc, key: &str) -> Result<Option<Said>> {
+        let key = values::text(key)?;
+        let local = values::flag("pmix.optional");
+        let mut value = ptr::null_mut();
+        // SAFETY: a process, a key and one attribute, which live until the call returns; `value` has room for a pointer.
+        let status = unsafe { (self.library.PMIx_Get)(process, key.as_ptr(), &local, 1, &mut value) };
+        if status != sys::SUCCESS || value.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: the library has allocated it for the caller.
+        Ok(unsafe { values::take(value) })
+    }
+
+    /// The machines by their names, each with its ranks.
+    fn resolve(&self, namespace: &str) -> Result<Layout> {
+        let space = values::text(namespace)?;
+        let mut list: *mut c_char = ptr::null_mut();
+        // SAFETY: a text, and room for a pointer.
+        let status = unsafe { (self.library.PMIx_Resolve_nodes)(space.as_ptr(), &mut list) };
+        check(self.library, status, "PMIx_Resolve_nodes")?;
+        // SAFETY: the library has allocated the text for the caller.
+        let list = unsafe { values::take_text(list) }
+            .ok_or_else(|| err!(Other, "the PMIx server does not name the job's machines"))?;
+        let mut machines = vec![None; self.job.size as usize];
+        for node in list.split(',') {
+            let name = values::text(node)?;
+            let (mut processes, mut count) = (ptr::null_mut(), 0);
+            // SAFETY: texts, and room for a pointer and a number.
+            let status = unsafe {
+                (self.library.PMIx_Resolve_peers)(name.as_ptr(), space.as_ptr(), &mut processes, &mut count)
+            };
+            check(self.library, status, "PMIx_Resolve_peers")?;
+            if processes.is_null() {
+                continue;
+            }
+            // SAFETY: the library has allocated that many for the caller.
+            let ranks = unsafe { std::slice::from_raw_parts(processes, count) };
+            for process in ranks {
+                if let Some(machine) = machines.get_mut(process.rank as usize) {
+                    *machine = Some(node.to_string());
+                }
+            }
+            // SAFETY: by C's allocator, and not used any more.
+            unsafe { libc::free(processes.cast()) };
+        }
+        match machines.iter().position(Option::is_none) {
+            Some(rank) => Err(err!(Other, "the PMIx server does not say where rank {rank} is")),
+            None => Ok(Layout::of_machines(&machines)),
+        }
+    }
+}
+
+/// Checks the status of a call.
+fn check(library: &sys::Symbols, status: i32, what: &str) -> Result<()> {
+    match status {
+        sys::SUCCESS | sys::OPERATION_SUCCEEDED => Ok(()),
+        _ => Err(failed(library, status, what)),
+    }
+}
+
+fn failed(library: &sys::Symbols, status: i32, what: &str) -> Error {
+    // SAFETY: takes a number only.
+    let text = unsafe { (library.PMIx_Error_string)(status) };
+    let text = match text.is_null() {
+        true => "unknown".into(),
+        // SAFETY: a text that the library does not free before the next such call.
+        false => unsafe { CStr::from_ptr(text) }.to_string_lossy(),
+    };
+    err!(
+        Other,
+        "the launcher's PMIx server can't be used: {what} says {text} ({status})"
+    )
+}
+
+impl Bootstrap for Pmix {
+    fn job(&self) -> &Job {
+        &self.job
+    }
+
+    fn name(&self) -> &'static str {
+        "pmix"
+    }
+
+    fn publish(&mut self, incarnation: u32, card: &[u8]) -> Result<()> {
+        let key = values::text(&card_key(incarnation))?;
+        let mut bytes = card.to_vec();
+        let mut value = values::bytes(&mut bytes);
+        // SAFETY: the key and the value live until the call returns; the library copies both.
+        let status = unsafe { (self.library.PMIx_Put)(sys::GLOBAL, key.as_ptr(), &mut value) };
+        check(self.library, status, "PMIx_Put")?;
+        // SAFETY: no preconditions after PMIx_Init.
+        let status = unsafe { (self.library.PMIx_Commit)() };
+        check(self.library, status, "PMIx_Commit")
+    }
+
+    fn needs_fence(&self) -> bool {
+        self.collects
+    }
+
+    fn begin_fence(&mut self) -> Result<()> {
+        self.answers
+            .begin_fence(self.library, &self.job.id, self.collects)
+    }
+
+    fn fence_is_over(&mut self) -> Result<bool> {
+        match self.answers.fence() {
+            None => Ok(false),
+            Some(status) => check(self.library, status, "PMIx_Fence").map(|()| true),
+        }
+    }
+
+    fn lookup(&mut self, incarnation: u32, peer: ProcessName) -> Result<Option<Vec<u8>>> {
+        let rank = self.job.rank_of(peer)?;
+        let process = values::process(&self.job.id, rank)?;
+        let key = card_key(incarnation);
+        match self.answers.value(self.library, &process, &key, self.collects)? {
+            None => Ok(None),
+            Some(Ok(Said::Bytes(card))) => Ok(Some(card)),
+            Some(Ok(_)) => Err(err!(Other, "the business card of process {rank} is not bytes")),
+            Some(Err(status)) => Err(failed(
+                self.library,
+                status,
+                &format!("PMIx_Get of the business card of process {rank}"),
+            )),
+        }
+    }
+
+    fn after_finalize(&self) -> AfterFinalize {
+        AfterFinalize::Ends
+    }
+
+    fn is_over(&self) -> bool {
+        self.over
+    }
+
+    fn attend(&mut self) -> Result<bool> {
+        self.answers.drain();
+        Ok(false)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        (!self.over).then(|| self.answers.descriptor())
+    }
+
+    fn abort(&mut self, code: i32, message: &str) -> bool {
+        if self.over {
+            if self.job.size > 1 {
+                die_of_a_signal();
+            }
+            return false;
+        }
+        let (library, message) = (self.library, CString::new(message).unwrap_or_default());
+        // The call returns when the server has answered, and that may be never.
+        let (done, answered) = std::sync::mpsc::channel();
+        let asking = std::thread::Builder::new().spawn(move || {
+            // SAFETY: a text that lives until the call returns; no processes stand for all.
+            let status = unsafe { (library.PMIx_Abort)(code, message.as_ptr(), ptr::null_mut(), 0) };
+            let _ = done.send(status == sys::SUCCESS);
+        });
+        asking.is_ok() && answered.recv_timeout(ABORT_WAIT).unwrap_or(true)
+    }
+
+    fn finalize(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.over, true) {
+            return Ok(());
+        }
+        // SAFETY: after PMIx_Init, once; no call is under way in another thread, as they all need `self`.
+        let status = unsafe { (self.library.PMIx_Finalize)(ptr::null(), 0) };
+        check(self.library, status, "PMIx_Finalize")
+    }
+}
+
+/// The key of a business card. The server keeps the keys of each process apart.
+fn card_key(incarnation: u32) -> String {
+    format!("weft-card-{incarnation}")
+}
+
+/// While it lives, all signals are blocked in this thread, and so in the threads that are made meanwhile, for good: the library's own must
+/// not take the program's signals.
+struct SignalsBlocked(nix::sys::signal::SigSet);
+
+impl SignalsBlocked {
+    fn now() -> Option<SignalsBlocked> {
+        use nix::sys::signal::{SigSet, SigmaskHow};
+        SigSet::all()
+            .thread_swap_mask(SigmaskHow::SIG_BLOCK)
+            .ok()
+            .map(SignalsBlocked)
+    }
+}
+
+impl Drop for SignalsBlocked {
+    fn drop(&mut self) {
+        let _ = self.0.thread_set_mask();
+    }
+}
