@@ -85,7 +85,7 @@ fn place_with(
         false => Allocation::find(variables).map_err(Failure::usage)?,
     };
     let mut pool = pool(plan, &names, allocation.as_ref())?;
-    let parts = parts(plan, &names, &mut pool)?;
+    let parts = parts(plan, &names, allocation.as_ref(), &mut pool)?;
     fill(plan, &pool, &parts)?;
     let share = match (
         plan.per_host,
@@ -223,11 +223,16 @@ impl Pool {
 }
 
 /// For each program the hosts that it may use, as numbers in the pool.
-fn parts(plan: &Plan, names: &Names<'_>, pool: &mut Pool) -> Result<Vec<Vec<usize>>, Failure> {
-    let source = match (&plan.host_file, plan.hosts.is_empty()) {
-        (_, false) => "list of -hosts",
-        (Some(_), true) => "host file",
-        _ => "allocation",
+fn parts(
+    plan: &Plan,
+    names: &Names<'_>,
+    allocation: Option<&Allocation>,
+    pool: &mut Pool,
+) -> Result<Vec<Vec<usize>>, Failure> {
+    let source = match (&plan.host_file, allocation) {
+        _ if !plan.hosts.is_empty() => "list of -hosts".to_string(),
+        (None, Some(allocation)) => format!("allocation of {}", allocation.manager.name()),
+        _ => "host file".to_string(),
     };
     let mut parts = Vec::new();
     for app in &plan.apps {
@@ -236,7 +241,9 @@ fn parts(plan: &Plan, names: &Names<'_>, pool: &mut Pool) -> Result<Vec<Vec<usiz
             parts.push((0..pool.hosts.len()).collect());
             continue;
         }
-        let wanted = names.filter(&pool.hosts, typed, source).map_err(Failure::usage)?;
+        let wanted = names
+            .filter(&pool.hosts, typed, &source)
+            .map_err(Failure::usage)?;
         let number = |known: &Known| {
             pool.hosts
                 .iter()

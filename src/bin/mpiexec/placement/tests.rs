@@ -164,7 +164,7 @@ fn allocations_count_where_nothing_is_named() {
     assert!(
         placed_in("-host x ./p", &slurm)
             .unwrap_err()
-            .contains("'x' is not in the allocation")
+            .contains("'x' is not in the allocation of Slurm")
     );
     assert!(
         placed_in("-hosts x ./p", &slurm)
