@@ -39,6 +39,8 @@ const NAP: Duration = Duration::from_micros(50);
 const NAP_MAX: Duration = Duration::from_millis(2);
 /// After this many sleeps they do not become longer.
 const NAPS: u32 = 9;
+/// So many stay at their shortest where something long is under way over a lane that moves only when it is polled: some tenths of a second.
+const MOVING_NAPS: u32 = 2000;
 
 impl Policy {
     /// By the settings, and by whether each rank of the machine has a processor. The processors that count are those that
@@ -211,7 +213,7 @@ impl Instance {
                 let armed = engine.arm(&mut descriptors);
                 drop(engine);
                 self.report_if_late();
-                if let Some(Armed { by_clock, .. }) = armed {
+                if let Some(Armed { by_clock, moves, .. }) = armed {
                     idle.naps += 1;
                     let launcher = self
                         .bootstrap
@@ -220,6 +222,7 @@ impl Instance {
                     descriptors.extend(launcher);
                     let longest = if by_clock { NAP_MAX } else { self.policy.sleep };
                     let nap = match idle.naps {
+                        naps if moves && naps < MOVING_NAPS => NAP,
                         NAPS.. => longest,
                         naps => longest.min(NAP * (1 << naps)),
                     };
