@@ -86,7 +86,7 @@ settings! {
     stores: Vec<&'static str> = "WEFT_STORES", ValueKind::List { of: &["cached", "streaming"] }, "";
     /// libfabric provider to use, such as `tcp;ofi_rxm`; if it is not set, FI_PROVIDER counts
     provider: Option<String> = "WEFT_PROVIDER", ValueKind::Text, "";
-    /// network interface (name or address) whose addresses the provider may use
+    /// network interfaces whose addresses the provider may use, best first, separated by commas: names, addresses or networks (10.0.0.0/8)
     interface: Option<String> = "WEFT_INTERFACE", ValueKind::Text, "";
     /// largest payload in bytes that is sent at once, without asking the receiver; 0: Weft decides
     eager_max: u64 = "WEFT_EAGER_MAX", ValueKind::Number { min: 0, max: 1 << 30 }, "0";

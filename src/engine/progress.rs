@@ -93,6 +93,8 @@ const HELD_MAX: u32 = 1 << 16;
 pub struct Armed {
     /// Some lane has no descriptor and has to be polled after a time.
     pub by_clock: bool,
+    /// Such a lane sends something, or reads or offers memory: it moves only when it is polled, so a long sleep would hold it up.
+    pub moves: bool,
     bed: Bed,
 }
 
@@ -171,11 +173,15 @@ impl Engine {
         if !self.lanes[0].is_drained() {
             return None;
         }
+        let mut moves = false;
         for lane in &mut self.lanes[1..] {
             match lane.arm() {
                 Some(descriptor) => descriptors.push(descriptor),
                 None if lane.can_sleep() => return None,
-                None => by_clock = true,
+                None => {
+                    by_clock = true;
+                    moves |= !lane.is_drained() || lane.is_registered();
+                }
             }
         }
         let (bed, descriptor) = self.state.sleepers.enter();
@@ -183,7 +189,7 @@ impl Engine {
             Some(descriptor) => descriptors.push(descriptor),
             None => by_clock = true,
         }
-        Some(Armed { by_clock, bed })
+        Some(Armed { by_clock, moves, bed })
     }
 
     /// After a sleep for which [`Engine::arm`] gave descriptors.

@@ -11,6 +11,7 @@
 
 mod drain;
 mod lifetime;
+mod pace;
 mod task;
 pub mod transports;
 mod users;
@@ -40,6 +41,7 @@ use crate::system::lock;
 use crate::system::output;
 
 pub use lifetime::{Host, Lifetime, Stage};
+use pace::Pace;
 pub use task::Completion;
 #[cfg(feature = "sim")]
 pub use task::Operation;
@@ -57,6 +59,7 @@ pub struct Instance {
     job: Job,
     settings: Settings,
     policy: Policy,
+    pace: Pace,
     incarnation: u32,
     ledger: Arc<Ledger>,
     contexts: Contexts,
@@ -130,6 +133,7 @@ impl Instance {
             kept: Mutex::default(),
             tasks: Tasks::default(),
             job,
+            pace: Pace::new(policy.spin, settings.spin_us.is_none()),
             settings,
             policy,
             incarnation,
@@ -473,7 +477,7 @@ impl Instance {
         alone: impl Fn() -> bool,
     ) -> Result<Received> {
         let mut engine = self.engine();
-        let mut turns = match self.policy.spins() && !engine.sleeps_early() {
+        let mut turns = match self.pace.spin() != 0 && !engine.sleeps_early() {
             true => ATTENDED_TURNS,
             false => 1,
         };

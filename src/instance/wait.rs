@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use super::Instance;
+use super::pace::PROBE;
 use crate::base::settings::Settings;
 use crate::engine::mismatch::View;
 use crate::engine::request::RequestId;
@@ -29,6 +30,8 @@ pub struct Policy {
 /// Where each rank has a core, a spin costs no other rank anything; one that is shorter than the pauses of a busy machine
 /// adds half a microsecond of latency (seen with 200 µs).
 const SPIN: Duration = Duration::from_millis(2);
+/// While a wait spins it yields so often, which costs nothing where nobody else wants the core ([`super::pace`]).
+const LOOK: Duration = Duration::from_micros(50);
 const YIELD: Duration = Duration::from_millis(2);
 /// The first sleep of a wait; each is twice as long as the one before. Without a descriptor to wake the process, this is
 /// also the longest; otherwise [`Policy::sleep`] is.
@@ -36,6 +39,8 @@ const NAP: Duration = Duration::from_micros(50);
 const NAP_MAX: Duration = Duration::from_millis(2);
 /// After this many sleeps they do not become longer.
 const NAPS: u32 = 9;
+/// So many stay at their shortest where something long is under way over a lane that moves only when it is polled: some tenths of a second.
+const MOVING_NAPS: u32 = 2000;
 
 impl Policy {
     /// By the settings, and by whether each rank of the machine has a processor. The processors that count are those that
@@ -68,6 +73,8 @@ impl Policy {
 struct Idle {
     polls: u32,
     since: Option<Instant>,
+    /// Yields during the time of spinning.
+    looks: u32,
     naps: u32,
 }
 
@@ -82,19 +89,20 @@ impl Idle {
         Idle {
             polls: 0,
             since: None,
+            looks: 0,
             naps: 0,
         }
     }
 
     /// What to do after a poll that found nothing.
     #[inline]
-    fn rest(&mut self, policy: &Policy, early: bool) -> Rest {
+    fn rest(&mut self, policy: &Policy, spin: u64, early: bool) -> Rest {
         self.polls = self.polls.wrapping_add(1);
         // A process that has slept and was woken for nothing goes on sleeping.
         if early || self.naps != 0 {
             return Rest::Sleep;
         }
-        if policy.spin.is_zero() {
+        if spin == 0 {
             if self.polls < 64 {
                 return Rest::Yield;
             }
@@ -102,9 +110,15 @@ impl Idle {
             return Rest::Spin;
         }
         let waited = self.since.get_or_insert_with(Instant::now).elapsed();
-        if waited < policy.spin {
-            Rest::Spin
-        } else if waited < policy.spin + policy.yields {
+        let spin = Duration::from_nanos(spin);
+        if waited < spin {
+            // Somebody else may want the core, and may be who is waited for.
+            if waited < LOOK * (self.looks + 1) {
+                return Rest::Spin;
+            }
+            self.looks += 1;
+            Rest::Yield
+        } else if waited < spin + policy.yields {
             Rest::Yield
         } else {
             Rest::Sleep
@@ -180,7 +194,7 @@ impl Instance {
         early: bool,
         needs: &dyn Fn(RequestId) -> bool,
     ) -> MutexGuard<'a, Engine> {
-        match idle.rest(&self.policy, early) {
+        match idle.rest(&self.policy, self.pace.spin(), early) {
             Rest::Spin => {
                 std::hint::spin_loop();
                 MutexGuard::bump(&mut engine);
@@ -188,8 +202,7 @@ impl Instance {
             }
             Rest::Yield => {
                 drop(engine);
-                std::thread::yield_now();
-                self.engine()
+                self.give_way(idle)
             }
             Rest::Sleep => {
                 let mut descriptors = Vec::new();
@@ -200,7 +213,7 @@ impl Instance {
                 let armed = engine.arm(&mut descriptors);
                 drop(engine);
                 self.report_if_late();
-                if let Some(Armed { by_clock, .. }) = armed {
+                if let Some(Armed { by_clock, moves, .. }) = armed {
                     idle.naps += 1;
                     let launcher = self
                         .bootstrap
@@ -209,6 +222,7 @@ impl Instance {
                     descriptors.extend(launcher);
                     let longest = if by_clock { NAP_MAX } else { self.policy.sleep };
                     let nap = match idle.naps {
+                        naps if moves && naps < MOVING_NAPS => NAP,
                         NAPS.. => longest,
                         naps => longest.min(NAP * (1 << naps)),
                     };
@@ -224,6 +238,39 @@ impl Instance {
                 engine
             }
         }
+    }
+}
+
+impl Instance {
+    /// Yields the core, and learns from it whether spinning pays.
+    #[cold]
+    fn give_way(&self, idle: &mut Idle) -> MutexGuard<'_, Engine> {
+        let start = Instant::now();
+        if idle.polls == 1 && self.pace.probes() {
+            loop {
+                let mut engine = self.engine();
+                if self.step_engine(&mut engine, true) {
+                    self.pace.spinning_pays();
+                    return engine;
+                }
+                drop(engine);
+                if start.elapsed() >= PROBE {
+                    break;
+                }
+                std::hint::spin_loop();
+            }
+        }
+        if !self.pace.adapts() {
+            std::thread::yield_now();
+            return self.engine();
+        }
+        let start = Instant::now();
+        std::thread::yield_now();
+        let took = start.elapsed();
+        let mut engine = self.engine();
+        let found = self.step_engine(&mut engine, true);
+        self.pace.yielded(took, found);
+        engine
     }
 }
 

@@ -9,7 +9,7 @@ use crate::base::settings::Settings;
 use crate::base::startup::Ledger;
 use crate::system::bootstrap::Job;
 use crate::system::fabric::select;
-use crate::system::locality::{pid_namespace, pretended_node};
+use crate::system::locality::{has_network_of_parent, is_outside_containers, pid_namespace, pretended_node};
 
 /// The lanes that the settings ask for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,9 +93,22 @@ pub fn open(
         if settings.provider.as_deref().or(fi_provider.as_deref()) == Some("shm") {
             shm_room::check(job.local_ranks)?;
         }
-        lanes.push(Box::new(OfiLane::open(settings, job.local_only, spins, ledger)?));
+        lanes.push(Box::new(OfiLane::open(
+            settings,
+            shares_loopback(job),
+            spins,
+            ledger,
+        )?));
     }
     Ok(lanes)
+}
+
+/// Whether all ranks can be taken to reach each other by 127.0.0.1: those that the launcher has put on one machine may be
+/// in containers with networks of their own. Where that can't be told, an address that others can reach is used if there is one.
+fn shares_loopback(job: &Job) -> bool {
+    job.local_only
+        && has_network_of_parent()
+        && (shares_pids_with_launcher(job) || job.launcher_pids.is_none() && is_outside_containers())
 }
 
 /// Ranks that were started in separate containers are on one machine, and still can't share memory. Where the launcher
@@ -197,6 +210,22 @@ mod tests {
             };
             assert_eq!(names(&[], &apart), 3, "{launcher_pids:?}");
         }
+    }
+
+    #[test]
+    fn loopback_is_used_only_where_it_reaches_all() {
+        assert!(shares_loopback(&job(2, 2)));
+        assert!(!shares_loopback(&job(3, 2)));
+        let elsewhere = Job {
+            launcher_pids: Some(1),
+            ..job(2, 2)
+        };
+        assert!(!shares_loopback(&elsewhere));
+        let unknown = Job {
+            launcher_pids: None,
+            ..job(2, 2)
+        };
+        assert_eq!(shares_loopback(&unknown), is_outside_containers());
     }
 
     #[test]

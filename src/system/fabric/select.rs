@@ -12,12 +12,14 @@
 use std::net::IpAddr;
 
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
+use nix::sys::socket::SockaddrStorage;
 
 use super::info::{Facts, Info, InfoList, Query, query};
-use super::interface::{Reach, reach};
+use super::interface::{Device, Reach, Wishes, best_device, network, reach};
 use crate::base::error::Result;
 use crate::base::settings::Settings;
 use crate::err;
+use crate::system::locality::Processors;
 
 /// Providers that are chosen without being named, best first. `tcp` offers what Weft needs from 2.x on, where it is
 /// what 1.17 calls `net`.
@@ -195,38 +197,108 @@ fn best(choice: &Choice, settings: &Settings, local_only: bool, entries: &[&Fact
     let Some(rank) = entries.iter().filter_map(|facts| ranked(facts)).min() else {
         return Ok(None);
     };
-    let mut of_provider = entries
+    let of_provider: Vec<(usize, &Facts)> = entries
         .iter()
+        .copied()
         .enumerate()
-        .filter(|(_, facts)| ranked(facts) == Some(rank));
-    let position = match &settings.interface {
-        Some(wanted) => {
-            let names: Vec<String> = of_provider
-                .clone()
-                .map(|(_, facts)| interface_words(facts))
-                .collect();
-            let found = of_provider.find(|(_, facts)| is_interface(facts, wanted));
-            let Some((position, _)) = found else {
-                return Err(err!(
-                    Arg,
-                    "the setting WEFT_INTERFACE has the value '{}': the provider {} offers {}",
-                    wanted,
-                    entries
-                        .iter()
-                        .find(|facts| ranked(facts) == Some(rank))
-                        .map_or(String::new(), |f| f.provider()),
-                    unique(names).join(", ")
-                ));
-            };
-            Some(position)
-        }
-        // Among equals the first one is taken, as libfabric lists what it prefers first; max_by_key would take the last.
-        None => of_provider
-            .map(|(position, facts)| (preference(facts, local_only), position))
-            .reduce(|best, next| if next.0 > best.0 { next } else { best })
-            .map(|(_, position)| position),
+        .filter(|(_, facts)| ranked(facts) == Some(rank))
+        .collect();
+    let quality = |facts: &Facts| preference(facts, local_only);
+    let best_of = |group: Vec<(usize, &Facts)>| {
+        let best = group.iter().map(|(_, facts)| quality(facts)).max()?;
+        let equals: Vec<_> = group
+            .into_iter()
+            .filter(|(_, facts)| quality(facts) == best)
+            .collect();
+        nearest(&equals)
     };
-    Ok(position)
+    let Some(text) = &settings.interface else {
+        return Ok(best_of(of_provider));
+    };
+    let wishes = Wishes::parse(text)?;
+    let wish = |facts: &Facts| wishes.position(&facts.domain_name(), facts.source_ip());
+    let Some(first) = of_provider.iter().filter_map(|(_, facts)| wish(facts)).min() else {
+        let names = of_provider.iter().map(|(_, facts)| interface_words(facts));
+        return Err(err!(
+            Arg,
+            "the setting WEFT_INTERFACE has the value '{text}': the provider {} offers {}",
+            of_provider[0].1.provider(),
+            unique(names.collect()).join(", ")
+        ));
+    };
+    let wished = of_provider
+        .into_iter()
+        .filter(|(_, facts)| wish(facts) == Some(first));
+    Ok(best_of(wished.collect()))
+}
+
+/// Which of several entries that are equally good otherwise; each is given with its position, which is returned.
+fn nearest(equals: &[(usize, &Facts)]) -> Option<usize> {
+    let &(first, facts) = equals.first()?;
+    let name = facts.domain_name();
+    if equals.iter().all(|(_, facts)| facts.domain_name() == name) {
+        // Most often there is one interface, and the system need not be asked.
+        return Some(first);
+    }
+    let here = Processors::of_this_process();
+    let networks: Vec<(IpAddr, u32)> = interfaces()
+        .filter_map(|one| Some((ip(&one)?, bits(&one)?)))
+        .collect();
+    let device = |facts: &Facts| {
+        let found = facts
+            .source_ip()
+            .and_then(|address| networks.iter().find(|(own, _)| *own == address));
+        device_of(
+            &facts.domain_name(),
+            found.map_or_else(
+                || facts.fabric_name(),
+                |&(own, bits)| network(own, bits).to_string(),
+            ),
+            &here,
+        )
+    };
+    let devices: Vec<Device> = equals.iter().map(|(_, facts)| device(facts)).collect();
+    best_device(&devices).map(|at| equals[at].0)
+}
+
+/// What the system tells of an interface or device.
+fn device_of(name: &str, network: String, here: &Processors) -> Device {
+    // A domain of verbs is named `mlx5_0` or `mlx5_0-rdm`.
+    let name = name.split('-').next().unwrap_or(name);
+    let told = |file: &str| {
+        let classes = ["net", "infiniband", "cxi"];
+        let paths = classes.map(|class| format!("/sys/class/{class}/{name}/{file}"));
+        paths.iter().find_map(|path| std::fs::read_to_string(path).ok())
+    };
+    let near = told("device/local_cpulist").and_then(|list| Processors::parse(list.trim()));
+    Device {
+        network,
+        speed: told("speed")
+            .and_then(|speed| speed.trim().parse().ok())
+            .unwrap_or(0),
+        near: near.is_none_or(|near| near.is_empty() || near.meets(here)),
+    }
+}
+
+fn interfaces() -> impl Iterator<Item = InterfaceAddress> {
+    getifaddrs().into_iter().flatten()
+}
+
+fn ip(interface: &InterfaceAddress) -> Option<IpAddr> {
+    of_storage(interface.address.as_ref()?)
+}
+
+/// How many bits of its address name the network.
+fn bits(interface: &InterfaceAddress) -> Option<u32> {
+    Some(match of_storage(interface.netmask.as_ref()?)? {
+        IpAddr::V4(mask) => mask.to_bits().count_ones(),
+        IpAddr::V6(mask) => mask.to_bits().count_ones(),
+    })
+}
+
+fn of_storage(address: &SockaddrStorage) -> Option<IpAddr> {
+    let v4 = address.as_sockaddr_in().map(|address| address.ip().into());
+    v4.or_else(|| address.as_sockaddr_in6().map(|address| address.ip().into()))
 }
 
 /// Whether `WEFT_INTERFACE`, where it is set, names something of this machine: an interface that the kernel knows, or a
@@ -235,20 +307,17 @@ pub fn check_interface(settings: &Settings, local_only: bool) -> Result<()> {
     let Some(wanted) = &settings.interface else {
         return Ok(());
     };
-    let interfaces: Vec<InterfaceAddress> = getifaddrs().into_iter().flatten().collect();
-    let address = |interface: &InterfaceAddress| -> Option<IpAddr> {
-        let address = interface.address.as_ref()?;
-        let v4 = address.as_sockaddr_in().map(|address| address.ip().into());
-        v4.or_else(|| address.as_sockaddr_in6().map(|address| address.ip().into()))
-    };
-    let as_address = wanted.parse::<IpAddr>().ok();
+    let wishes = Wishes::parse(wanted)?;
+    let interfaces: Vec<InterfaceAddress> = interfaces().collect();
     let is_it = |interface: &InterfaceAddress| {
-        interface.interface_name == *wanted || as_address.is_some() && address(interface) == as_address
+        wishes
+            .position(&interface.interface_name, ip(interface))
+            .is_some()
     };
     if interfaces.iter().any(is_it) || choose(settings, local_only).is_ok() {
         return Ok(());
     }
-    let words = interfaces.iter().map(|interface| match address(interface) {
+    let words = interfaces.iter().map(|interface| match ip(interface) {
         Some(address) => format!("{} ({address})", interface.interface_name),
         None => interface.interface_name.clone(),
     });
@@ -274,13 +343,6 @@ fn preference(facts: &Facts, local_only: bool) -> (bool, Option<Reach>) {
 
 fn is_on_ip(facts: &Facts) -> bool {
     ON_IP.contains(&facts.provider().as_str())
-}
-
-fn is_interface(facts: &Facts, wanted: &str) -> bool {
-    facts.domain_name() == wanted
-        || facts
-            .source_ip()
-            .is_some_and(|address| Ok(address) == wanted.parse::<IpAddr>())
 }
 
 fn interface_words(facts: &Facts) -> String {
@@ -402,6 +464,10 @@ fn why_not(
                 Some(Reach::Loopback) => "it reaches only this machine".into(),
                 Some(Reach::Virtual) => "it belongs to containers, virtual machines or a tunnel".into(),
                 Some(Reach::LinkLocal) => "a link-local address".into(),
+                _ if candidate.interface != chosen.domain_name() => format!(
+                    "{} is used: on the network that comes first, by speed and by number, the nearest to this process",
+                    interface_words(chosen)
+                ),
                 _ => format!("{} comes before it", interface_words(chosen)),
             }
         });

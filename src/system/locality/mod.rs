@@ -16,5 +16,5 @@ mod processors;
 
 pub use hardware::{HardwareKind, Topology};
 pub use layout::{Layout, Locals, pretended_node};
-pub use namespace::{PID_NAMESPACE, pid_namespace};
+pub use namespace::{PID_NAMESPACE, has_network_of_parent, is_outside_containers, pid_namespace};
 pub use processors::Processors;

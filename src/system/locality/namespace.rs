@@ -1,4 +1,4 @@
-//! Which processes this one can see.
+//! Which processes this one can see, and whose network it has.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -13,4 +13,23 @@ pub const PID_NAMESPACE: &str = "/proc/self/ns/pid";
 /// There is no `/proc`, or it does not tell.
 pub fn pid_namespace() -> io::Result<u64> {
     Ok(std::fs::metadata(PID_NAMESPACE)?.ino())
+}
+
+/// Whether loopback reaches what this process's parent reaches by it: whether both are in one network namespace. `false` where
+/// that can't be told, as in a container whose first process this is.
+pub fn has_network_of_parent() -> bool {
+    let namespace = |process: &str| {
+        std::fs::metadata(format!("/proc/{process}/ns/net"))
+            .ok()
+            .map(|found| found.ino())
+    };
+    let parent = std::os::unix::process::parent_id();
+    namespace("self").is_some_and(|own| namespace(&parent.to_string()) == Some(own))
+}
+
+/// Whether this process is in the namespace of process ids with which the system began: in no container.
+pub fn is_outside_containers() -> bool {
+    /// `PROC_PID_INIT_INO` of `<linux/proc_ns.h>`.
+    const FIRST: u64 = 0xEFFF_FFFC;
+    pid_namespace().is_ok_and(|own| own == FIRST)
 }

@@ -32,6 +32,22 @@ impl Processors {
         Processors::from(&sched_getaffinity(Pid::from_raw(number)).unwrap_or_default())
     }
 
+    /// Reads what the kernel writes: `0-3,8`. `None`: it is no such list.
+    pub fn parse(text: &str) -> Option<Processors> {
+        /// Higher numbers are taken for an error.
+        const MAX: usize = 1 << 16;
+        let mut all = Processors::default();
+        for part in text.split(',').filter(|part| !part.is_empty()) {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+            if last < first || last >= MAX {
+                return None;
+            }
+            all.extend(first..=last);
+        }
+        Some(all)
+    }
+
     /// Adds one.
     pub fn insert(&mut self, processor: usize) {
         let word = processor / 64;
@@ -139,6 +155,19 @@ mod tests {
         assert!(some.meets(&other) && !some.contains_all(&other) && some.contains_all(&some.within(&other)));
         assert!(!other.contains(70) && !other.contains(100_000));
         assert_eq!(Processors::default().to_string(), "");
+    }
+
+    #[test]
+    fn lists_are_read_as_they_are_printed() {
+        for list in ["", "0", "0-3,8", "5,70-71"] {
+            assert_eq!(
+                Processors::parse(list).map(|read| read.to_string()).as_deref(),
+                Some(list)
+            );
+        }
+        for wrong in ["a", "3-1", "1-", "-1", "0-99999999", "0x1"] {
+            assert_eq!(Processors::parse(wrong), None, "{wrong}");
+        }
     }
 
     #[test]
