@@ -1,7 +1,7 @@
 //! What Weft's own programs, `mpiexec` and `weft-info`, share with the library. It is not an interface for others.
 
 pub use crate::abi::common::constants::{MPI_ABI_SUBVERSION, MPI_ABI_VERSION, MPI_SUBVERSION, MPI_VERSION};
-pub use crate::base::settings;
+pub use crate::base::{random, settings};
 pub use crate::identity::{JobId, ProcessName};
 pub use crate::instance::transports::columns;
 pub use crate::lane::choose::Wanted;

@@ -24,3 +24,10 @@ pub fn number() -> Result<u64> {
     fill(&mut number)?;
     Ok(number[0])
 }
+
+/// 128 bits in hexadecimal: a secret, or a name that nobody else has.
+pub fn hexadecimal() -> Result<String> {
+    let mut numbers = [0; 2];
+    fill(&mut numbers)?;
+    Ok(numbers.map(|number| format!("{number:016x}")).concat())
+}

@@ -245,8 +245,8 @@ impl Instance {
     /// Yields the core, and learns from it whether spinning pays.
     #[cold]
     fn give_way(&self, idle: &mut Idle) -> MutexGuard<'_, Engine> {
-        let start = Instant::now();
         if idle.polls == 1 && self.pace.probes() {
+            let start = Instant::now();
             loop {
                 let mut engine = self.engine();
                 if self.step_engine(&mut engine, true) {

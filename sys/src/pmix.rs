@@ -1,4 +1,4 @@
-//! Raw FFI to PMIx, 4.x and 5.x, which share the library's name and what is declared here. Written by hand: building Weft needs no
+//! Raw FFI to PMIx, 4.x and 5.x (by their headers; only 4.2.2 was tried), which share the library's name and what is declared here. Written by hand: building Weft needs no
 //! headers of PMIx. What later versions added to the structures lies inside the union of [`Value`], which has room for it.
 //! [`Symbols::new`] loads the library; nobody is linked to it.
 

@@ -5,14 +5,7 @@ use crate::rank::{play, play_command};
 
 /// The job fails with this status and says why in one line, long before the ranks that sleep would have ended by themselves.
 fn fails(output: &Output, start: Instant, expected: i32, words: &str) {
-    let text = stderr(output);
-    assert_eq!(status(output), expected, "{text}");
-    let told: Vec<&str> = text
-        .lines()
-        .filter(|line| line.starts_with("mpiexec: "))
-        .collect();
-    assert_eq!(told.len(), 1, "{text}");
-    assert!(told[0].contains(words), "{text}");
+    fails_in_one_line(output, expected, &[words]);
     assert!(
         start.elapsed() < Duration::from_secs(80),
         "it took {:?}",

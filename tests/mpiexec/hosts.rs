@@ -48,20 +48,6 @@ impl Launcher {
     }
 }
 
-/// The job fails with this status and says why in one line.
-fn fails(output: &Output, expected: i32, words: &[&str]) {
-    let text = stderr(output);
-    assert_eq!(status(output), expected, "{text}");
-    let told: Vec<&str> = text
-        .lines()
-        .filter(|line| line.starts_with("mpiexec: "))
-        .collect();
-    assert_eq!(told.len(), 1, "{text}");
-    for words in words {
-        assert!(told[0].contains(words), "{text}");
-    }
-}
-
 #[test]
 fn ranks_know_their_numbers_on_each_host() {
     let script = "echo $PMI_RANK/$PMI_SIZE $MPI_LOCALRANKID/$MPI_LOCALNRANKS $HERE $(pwd) $(umask)";
@@ -132,46 +118,46 @@ fn statuses_are_as_on_one_machine_and_name_the_host() {
         "far-a,far-b",
         &["-n", "2", "sh", "-c", "[ $PMI_RANK = 0 ] || exit 7"],
     );
-    fails(
+    fails_in_one_line(
         &output,
         7,
         &["rank 1 (pid ", " on far-b, sh) exited with status 7"],
     );
     let script = "[ $PMI_RANK = 0 ] && kill -SEGV $$; exec sleep 100";
     let output = launcher.run("far-a,far-b", &["-n", "2", "sh", "-c", script]);
-    fails(
+    fails_in_one_line(
         &output,
         139,
         &["rank 0 (pid ", " on far-a, sh) was killed by signal 11"],
     );
-    fails(
+    fails_in_one_line(
         &launcher.play("abort", "far-a,far-b,far-c", &["-n", "3"]),
         7,
         &["on far-b, "],
     );
-    fails(
+    fails_in_one_line(
         &launcher.play("crash", "far-a,far-b", &["-n", "3"]),
         128 + libc::SIGABRT,
         &["signal 6"],
     );
     let below = ["-n", "3", "sh", "-c", "\"$@\"; sleep 100", "sh"];
-    fails(
+    fails_in_one_line(
         &launcher.play("crash", "far-a,far-b", &below),
         1,
         &["ended without calling MPI_Finalize"],
     );
     let output = launcher.run("far-a,far-b", &["-n", "2", "--timeout", "0.5", "sleep", "100"]);
-    fails(
+    fails_in_one_line(
         &output,
         124,
         &["after the time limit of 0.5 s ranks 0-1 were still running"],
     );
-    fails(
+    fails_in_one_line(
         &launcher.run("far", &["./no-such-program"]),
         127,
         &["on host far: the program './no-such-program'"],
     );
-    fails(
+    fails_in_one_line(
         &launcher.run("far", &["/dev/null"]),
         126,
         &["on host far: the program '/dev/null' is not exec"],
@@ -195,22 +181,22 @@ fn what_a_slow_reader_has_held_up_at_another_host_goes_on() {
 fn an_agent_that_cant_be_started_is_told_with_its_host() {
     let on_b = |what: &str| Launcher::that(&format!("[ $host = far-a ] || {{ {what}; }}"));
     let run = |what: &str| on_b(what).run("far-a,far-b", &["-n", "2", "sleep", "100"]);
-    fails(
+    fails_in_one_line(
         &run("echo no route >&2; exit 255"),
         125,
         &["host far-b: ", "status 255", "no route"],
     );
-    fails(&run("exit 127"), 125, &["host far-b: it has no '", "mpiexec'"]);
-    fails(&run("exit 126"), 125, &["host far-b: ", "can't be executed"]);
-    fails(&run("exec true"), 125, &["host far-b: ", "status 0"]);
-    fails(&run("kill -KILL $$"), 125, &["host far-b: ", "SIGKILL"]);
-    fails(
+    fails_in_one_line(&run("exit 127"), 125, &["host far-b: it has no '", "mpiexec'"]);
+    fails_in_one_line(&run("exit 126"), 125, &["host far-b: ", "can't be executed"]);
+    fails_in_one_line(&run("exec true"), 125, &["host far-b: ", "status 0"]);
+    fails_in_one_line(&run("kill -KILL $$"), 125, &["host far-b: ", "SIGKILL"]);
+    fails_in_one_line(
         &run("exec yes"),
         125,
         &["host far-b: what answers there is not mpiexec"],
     );
     let other = r"printf '\000\001weft-mpiexec 9.9 (protocol 9)\n'; exec sleep 100";
-    fails(
+    fails_in_one_line(
         &run(other),
         125,
         &[
@@ -222,11 +208,11 @@ fn an_agent_that_cant_be_started_is_told_with_its_host() {
         r"printf '\000\001weft-mpiexec {} (protocol 1)\n\377\377\377\377'; exec sleep 100",
         env!("CARGO_PKG_VERSION")
     );
-    fails(&run(&broken), 125, &["host far-b: a message is too long"]);
+    fails_in_one_line(&run(&broken), 125, &["host far-b: a message is too long"]);
     let nowhere = mpiexec(&["-launcher", "/no/such", "-hosts", "far", "true"])
         .output()
         .unwrap();
-    fails(&nowhere, 125, &["'/no/such'"]);
+    fails_in_one_line(&nowhere, 125, &["'/no/such'"]);
 }
 
 #[test]

@@ -41,6 +41,20 @@ fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("text")
 }
 
+/// The job fails with this status and says why in one line.
+fn fails_in_one_line(output: &Output, expected: i32, words: &[&str]) {
+    let text = stderr(output);
+    assert_eq!(status(output), expected, "{text}");
+    let told: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("mpiexec: "))
+        .collect();
+    assert_eq!(told.len(), 1, "{text}");
+    for words in words {
+        assert!(told[0].contains(words), "{text}");
+    }
+}
+
 fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).expect("text")
 }

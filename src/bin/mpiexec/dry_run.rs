@@ -11,6 +11,7 @@ use crate::outcome::{Failure, rank_list};
 use crate::picture::Picture;
 use crate::placement::{Launcher, Placement};
 use crate::program::Program;
+use crate::shell::quoted;
 
 /// The plan in words. `programs` and `cpus` are for the ranks on this machine, as far as there are some.
 pub fn text(
@@ -87,7 +88,7 @@ pub fn text(
 /// A program with its arguments, directory and changes to the environment.
 fn describe(app: &App, program: Option<&Program>, ranks: &[usize]) -> Result<String, Failure> {
     let words: Vec<String> = (std::iter::once(&app.program).chain(&app.args))
-        .map(|word| launch::quoted(word).display().to_string())
+        .map(|word| quoted(word).display().to_string())
         .collect();
     let directory = match (program, &app.wdir) {
         (Some(program), _) => program.wdir.clone(),

@@ -15,6 +15,10 @@ mod cli;
 mod dry_run;
 mod events;
 mod head;
+#[path = "../common/host_file.rs"]
+mod host_file;
+#[path = "../common/host_list.rs"]
+mod host_list;
 mod launch;
 mod leftovers;
 mod library;
@@ -28,6 +32,10 @@ mod placement;
 mod process;
 mod program;
 mod server;
+#[path = "../common/shell.rs"]
+mod shell;
+#[path = "../common/system_words.rs"]
+mod system_words;
 mod watchdog;
 mod wire;
 

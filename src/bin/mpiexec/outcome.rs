@@ -2,6 +2,8 @@
 
 use nix::sys::wait::WaitStatus;
 
+pub use crate::system_words::system_words;
+
 /// A reason to stop, printed as one line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
@@ -37,14 +39,6 @@ impl Failure {
             message,
             status: STATUS_LAUNCHER,
         }
-    }
-}
-
-/// The operating system's text for an error, without its number.
-pub fn system_words(error: &std::io::Error) -> String {
-    match error.raw_os_error() {
-        Some(number) => nix::errno::Errno::from_raw(number).desc().to_string(),
-        None => error.to_string(),
     }
 }
 

@@ -15,6 +15,8 @@ use serde::de::DeserializeOwned;
 use weft::tools::columns;
 
 use crate::host::Facts;
+use crate::shell::quoted;
+use crate::{host_file, host_list};
 
 /// For a host to be reached and to tell of itself; and then to try the others.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
@@ -48,31 +50,16 @@ struct Pair {
     why: String,
 }
 
-/// The names in `hosts`: a list with commas, or a file with a host in each line, as `mpiexec` takes them. Slots (`:4`, `slots=4`) don't
-/// matter here.
+/// The names in `hosts`: a list or a host file, as `mpiexec` takes them. Slots don't matter here.
 pub fn names(hosts: &str) -> Result<Vec<String>, String> {
-    let text = match Path::new(hosts).is_file() {
-        true => std::fs::read_to_string(hosts).map_err(|error| format!("{hosts} can't be read: {error}"))?,
-        false => hosts.replace(',', "\n"),
+    let entries = match Path::new(hosts).is_file() {
+        true => host_file::read(Path::new(hosts))?,
+        false => host_list::entries(&[hosts.to_string()])?,
     };
     let mut names: Vec<String> = Vec::new();
-    for line in text.lines() {
-        let line = line.split('#').next().unwrap_or_default();
-        let Some(word) = line.split_whitespace().next() else {
-            continue;
-        };
-        let name = match word.split_once(':') {
-            // An IPv6 address has more colons.
-            Some((name, slots)) if !slots.contains(':') => name,
-            _ => word,
-        };
-        // A name that begins with a hyphen would be an option of ssh.
-        let fits = |c: char| c.is_ascii_alphanumeric() || ".-_:@".contains(c);
-        if name.is_empty() || name.starts_with('-') || !name.chars().all(fits) {
-            return Err(format!("'{word}' is not the name of a host"));
-        }
-        if !names.iter().any(|known| known == name) {
-            names.push(name.into());
+    for entry in entries {
+        if !names.contains(&entry.name) {
+            names.push(entry.name);
         }
     }
     match names.is_empty() {
@@ -189,6 +176,7 @@ fn remote_command() -> Result<String, String> {
     let own =
         std::env::current_exe().map_err(|error| format!("the path of weft-info is not known: {error}"))?;
     let mut command = "exec env".to_string();
+    let quoted = |word: &str| quoted(word.as_ref()).display().to_string();
     for (name, value) in std::env::vars() {
         let travels =
             ["WEFT_", "FI_"].iter().any(|prefix| name.starts_with(prefix)) || name == "LD_LIBRARY_PATH";
@@ -198,11 +186,6 @@ fn remote_command() -> Result<String, String> {
     }
     let _ = write!(command, " {} --serve-hosts", quoted(&own.to_string_lossy()));
     Ok(command)
-}
-
-/// For a shell.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 impl Picture {
@@ -430,7 +413,7 @@ mod tests {
 
     #[test]
     fn lists_and_files_name_hosts() {
-        assert_eq!(names("a,b:4,a").unwrap(), ["a", "b"]);
+        assert_eq!(names("a,b:4,n[1-2],a").unwrap(), ["a", "b", "n1", "n2"]);
         assert_eq!(names("fd00::1,me@b").unwrap(), ["fd00::1", "me@b"]);
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "# all\na slots=2 max_slots=4\n\nb:3 # the second\n").unwrap();
@@ -490,10 +473,5 @@ mod tests {
         assert!(why(255, Some("refused")).contains("ssh can't reach it: refused"));
         assert!(why(127, None).contains("can't be run there"));
         assert!(why(3, Some("x")).contains("status 3: x"));
-    }
-
-    #[test]
-    fn a_shell_gets_each_value_whole() {
-        assert_eq!(quoted("a'b c;d"), r"'a'\''b c;d'");
     }
 }

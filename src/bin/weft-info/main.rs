@@ -4,10 +4,19 @@
 //! [`hosts`] asks a [`host`] on each.
 
 mod host;
+#[path = "../common/host_file.rs"]
+mod host_file;
+#[path = "../common/host_list.rs"]
+#[allow(dead_code, reason = "slots are of no interest here")]
+mod host_list;
 mod hosts;
 #[path = "../common/pages.rs"]
 mod pages;
 mod report;
+#[path = "../common/shell.rs"]
+mod shell;
+#[path = "../common/system_words.rs"]
+mod system_words;
 mod text;
 mod ways;
 

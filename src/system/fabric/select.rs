@@ -12,6 +12,7 @@
 use std::net::IpAddr;
 
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
+use nix::net::if_::InterfaceFlags;
 use nix::sys::socket::SockaddrStorage;
 
 use super::info::{Facts, Info, InfoList, Query, query};
@@ -282,6 +283,20 @@ fn device_of(name: &str, network: String, here: &Processors) -> Device {
 
 fn interfaces() -> impl Iterator<Item = InterfaceAddress> {
     getifaddrs().into_iter().flatten()
+}
+
+/// The addresses of this machine that other machines may reach, those first that they reach best.
+pub fn addresses() -> Vec<IpAddr> {
+    let rated = |interface: InterfaceAddress| {
+        let address = ip(&interface).filter(|_| interface.flags.contains(InterfaceFlags::IFF_UP))?;
+        Some((reach(&interface.interface_name, address), address))
+    };
+    let mut all: Vec<(Reach, IpAddr)> = interfaces()
+        .filter_map(rated)
+        .filter(|(reach, _)| !matches!(reach, Reach::Loopback | Reach::LinkLocal))
+        .collect();
+    all.sort_by_key(|&(reach, _)| std::cmp::Reverse(reach));
+    all.into_iter().map(|(_, address)| address).collect()
 }
 
 fn ip(interface: &InterfaceAddress) -> Option<IpAddr> {

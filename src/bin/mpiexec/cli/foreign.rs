@@ -1,13 +1,12 @@
 //! Options of other `mpiexec`s: those that mean one of Weft's, and for those without an equal what to use instead.
 
 /// Options that stand for others, or for nothing where Weft does it anyway.
-const SYNONYMS: [(&str, &[&str]); 10] = [
+const SYNONYMS: [(&str, &[&str]); 9] = [
     ("pernode", &["--ppn", "1"]),
     ("bynode", &["--map-by", "node"]),
     ("rr", &["--map-by", "node"]),
     ("byslot", &["--map-by", "slot"]),
     ("bycore", &["--map-by", "core"]),
-    ("display-map", &["--dry-run"]),
     ("oversubscribe", &[]),
     ("allow-run-as-root", &[]),
     ("enable-x", &[]),
@@ -31,7 +30,7 @@ const ENGINE: &str =
     "is not supported: run under that engine itself (srun, prterun), which Weft's programs understand";
 
 /// What to use instead of an option.
-const ADVICE: [(&str, &str); 56] = [
+const ADVICE: [(&str, &str); 57] = [
     ("mca", MCA),
     ("gmca", MCA),
     ("omca", MCA),
@@ -91,6 +90,7 @@ const ADVICE: [(&str, &str); 56] = [
     ("stdin", "is not supported: standard input goes to rank 0"),
     ("s", "is not supported: standard input goes to rank 0"),
     ("display", SHOW),
+    ("display-map", SHOW),
     ("display-allocation", SHOW),
     ("disable-auto-cleanup", FAULTS),
     ("enable-recovery", FAULTS),

@@ -17,6 +17,7 @@ use clap::{Command, FromArgMatches};
 use weft::tools::ProcessSet;
 
 use crate::bind::{Bind, MapBy};
+use crate::host_list::RANKS_MAX;
 use crate::outcome::Failure;
 use crate::output_files::Pattern;
 use crate::pages;
@@ -24,9 +25,6 @@ use crate::placement::Launcher;
 pub use environment::Inherits;
 use options::{OF_THE_JOB, Options, command};
 use words::{one_line, split_part};
-
-/// The most ranks of a job.
-pub const RANKS_MAX: u32 = 65_536;
 
 /// One program of the job.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]

@@ -8,8 +8,9 @@ use clap::{ArgAction, Args, Command};
 
 use weft::tools::ProcessSet;
 
-use super::{RANKS_MAX, Universe};
+use super::Universe;
 use crate::bind::{Bind, MapBy};
+use crate::host_list::RANKS_MAX;
 use crate::pages::Page;
 
 /// The initial error handlers of MPI 5.0, section 9.3.

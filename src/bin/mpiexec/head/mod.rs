@@ -9,7 +9,6 @@ mod peers;
 mod reports;
 mod sinks;
 
-use std::io::Read;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -18,8 +17,7 @@ use nix::sched::CpuSet;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use weft::tools::ProcessSet;
-use weft::tools::pmi1::wire::to_hex;
+use weft::tools::{ProcessSet, random};
 
 use crate::agent::Agent;
 use crate::cli::Plan;
@@ -145,7 +143,7 @@ pub fn run(
     cpus: &[Option<CpuSet>],
 ) -> Result<u8, Failure> {
     let failed = |what: &str, error: &dyn std::fmt::Display| Failure::launcher(format!("{what}: {error}"));
-    let id = job_id().map_err(|error| failed("no random numbers", &error))?;
+    let id = job_id().map_err(|error| failed("the job gets no name", &error))?;
     let watchdog = Watchdog::start(&id).map_err(|error| failed("the watchdog can't be started", &error))?;
     nix::sys::prctl::set_child_subreaper(true)
         .map_err(|error| failed("this process can't adopt orphans", &error))?;
@@ -167,10 +165,8 @@ pub fn run(
     }
 }
 
-fn job_id() -> std::io::Result<String> {
-    let mut random = [0u8; 16];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
-    Ok(format!("weft-{}-{}", std::process::id(), to_hex(&random)))
+fn job_id() -> weft::Result<String> {
+    Ok(format!("weft-{}-{}", std::process::id(), random::hexadecimal()?))
 }
 
 /// The number of its program for each rank.

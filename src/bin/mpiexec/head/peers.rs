@@ -559,7 +559,14 @@ impl Peers {
                         &format!("mpiexec has not answered from there for {seconds} s"),
                     );
                 }
-                State::Up if overdue || silence > LOST => {
+                State::Up if overdue => {
+                    let seconds = CLEAN_UP.as_secs();
+                    self.lose(
+                        host,
+                        &format!("its mpiexec has not ended within {seconds} s after the ranks"),
+                    );
+                }
+                State::Up if silence > LOST => {
                     let seconds = LOST.as_secs();
                     self.lose(
                         host,

@@ -9,7 +9,6 @@ pub mod port;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -18,8 +17,10 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::unistd::{Pid, getpid, getppid, setsid};
 
+use crate::host_list::is_safe_name;
 use crate::outcome::{Failure, system_words};
 use crate::placement::Launcher;
+use crate::shell::quoted;
 
 /// The hidden option that makes `mpiexec` an agent.
 pub const AGENT_OPTION: &str = "--agent";
@@ -177,22 +178,6 @@ pub fn start(
         .collect()
 }
 
-/// The commands' words may pass through a shell, and must not be options.
-pub fn is_safe_name(name: &str) -> bool {
-    let fits = |c: char| c.is_ascii_alphanumeric() || ".-_:@[]%".contains(c);
-    !name.is_empty() && !name.starts_with('-') && name.chars().all(fits)
-}
-
-/// A word for a shell. One that has no special characters stays as it is, for programs that use no shell.
-pub fn quoted(word: &OsStr) -> OsString {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+:@,=".contains(byte);
-    if word.as_bytes().iter().all(plain) {
-        return word.to_os_string();
-    }
-    let bytes = word.as_bytes().split(|&byte| byte == b'\'').collect::<Vec<_>>();
-    OsStr::from_bytes(&[b"'", bytes.join(&b"'\\''"[..]).as_slice(), b"'"].concat()).to_os_string()
-}
-
 fn spawn(start: StartCommand, call: Option<&str>, mask: &SigSet) -> Result<Launched, Failure> {
     let StartCommand {
         program,
@@ -257,29 +242,4 @@ fn spawn(start: StartCommand, call: Option<&str>, mask: &SigSet) -> Result<Launc
         errors,
         hosts,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_pass_a_shell_unchanged() {
-        for word in ["/opt/weft/bin/mpiexec", "/a b/c", "/it's/$HOME/`x`"] {
-            let line = [OsStr::new("printf %s "), &quoted(OsStr::new(word))].join(OsStr::new(""));
-            let output = Command::new("sh").arg("-c").arg(line).output().unwrap();
-            assert_eq!(String::from_utf8(output.stdout).unwrap(), word);
-        }
-        assert_eq!(quoted(OsStr::new("/opt/mpiexec")), "/opt/mpiexec");
-    }
-
-    #[test]
-    fn names_of_hosts_are_no_options_and_no_shell_code() {
-        for name in ["h1", "me@node-7.cluster", "fe80::1%eth0", "[::1]"] {
-            assert!(is_safe_name(name), "{name}");
-        }
-        for name in ["", "-oProxyCommand=x", "a;b", "a b", "$(x)", "a,b"] {
-            assert!(!is_safe_name(name), "{name}");
-        }
-    }
 }

@@ -6,9 +6,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use nix::ifaddrs::getifaddrs;
-use nix::net::if_::InterfaceFlags;
-use weft::tools::pmi1::wire::to_hex;
+use weft::tools::{random, select};
 
 use crate::wire::frames::{Frames, greeting};
 
@@ -45,35 +43,17 @@ impl Port {
         let any = |ip: IpAddr| TcpListener::bind(SocketAddr::new(ip, 0));
         let listener = any(Ipv6Addr::UNSPECIFIED.into()).or_else(|_| any([0, 0, 0, 0].into()))?;
         listener.set_nonblocking(true)?;
-        let mut random = [0u8; 16];
-        std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
         Ok(Port {
             listener,
-            secret: to_hex(&random),
+            secret: random::hexadecimal().map_err(std::io::Error::other)?,
             strangers: Vec::new(),
         })
     }
 
-    /// The value of [`VARIABLE`]: secret, port, and the addresses of this machine that others may reach.
+    /// The value of [`VARIABLE`]: secret, port, and the addresses of this machine, the best first: agents try them in turn.
     pub fn call(&self) -> std::io::Result<String> {
         let port = self.listener.local_addr()?.port();
-        let mut addresses: Vec<String> = Vec::new();
-        for interface in getifaddrs()? {
-            let flags = interface.flags;
-            if flags.contains(InterfaceFlags::IFF_LOOPBACK) || !flags.contains(InterfaceFlags::IFF_UP) {
-                continue;
-            }
-            let Some(address) = interface.address else {
-                continue;
-            };
-            let ip = (address.as_sockaddr_in().map(|own| IpAddr::from(own.ip())))
-                .or_else(|| address.as_sockaddr_in6().map(|own| IpAddr::from(own.ip())));
-            let near = |ip: &IpAddr| match ip {
-                IpAddr::V4(ip) => ip.is_link_local(),
-                IpAddr::V6(ip) => ip.is_unicast_link_local(),
-            };
-            addresses.extend(ip.filter(|ip| !near(ip)).map(|ip| ip.to_string()));
-        }
+        let addresses: Vec<String> = select::addresses().iter().map(IpAddr::to_string).collect();
         Ok(format!("{} {port} {}", self.secret, addresses.join(" ")))
     }
 

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::file;
-use super::list::{self, Entry};
+use crate::host_file;
+use crate::host_list::{self, Entry};
 
 /// The schedulers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,7 +71,7 @@ impl Allocation {
 
 /// A node list, with counts such as `2(x3),1`.
 fn of_slurm(name: &str, nodes: &str, counts: Option<(&str, String)>) -> Result<Vec<Entry>, String> {
-    let names = list::expand(nodes).map_err(|why| format!("{name}: {why}"))?;
+    let names = host_list::expand(nodes).map_err(|why| format!("{name}: {why}"))?;
     let slots = match counts {
         None => vec![1; names.len()],
         Some((name, text)) => {
@@ -124,7 +124,7 @@ fn repeated(text: &str) -> Result<Vec<u32>, String> {
 
 fn of_file(path: &str, parse: fn(&str) -> Result<Vec<Entry>, String>) -> Result<Vec<Entry>, String> {
     let path = Path::new(path);
-    file::lines(path, &file::text(path)?, parse)
+    host_file::lines(path, &host_file::text(path)?, parse)
 }
 
 /// A name is one slot.
@@ -140,7 +140,7 @@ fn of_pairs(text: &str) -> Result<Vec<Entry>, String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let pair = |pair: &[&str]| match pair {
         [name, slots] => Ok(Entry {
-            slots: Some(list::slots(name, slots)?),
+            slots: Some(host_list::slots(name, slots)?),
             ..Entry::new(name)?
         }),
         _ => Err(format!("'{}' has no number of slots", pair.join(" "))),

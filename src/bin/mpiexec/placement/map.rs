@@ -129,8 +129,8 @@ fn place(
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::list::Entry;
     use super::*;
+    use crate::host_list::Entry;
 
     fn hosts(slots: &[(Option<u32>, Option<u32>)]) -> Vec<Known> {
         let host = |(number, &(slots, max)): (usize, &(Option<u32>, Option<u32>))| Known {

@@ -1,18 +1,19 @@
 //! Which rank runs on which host: the hosts that the user or an allocation names, and the rule by which ranks fill them.
 
 mod allocation;
-mod file;
-mod list;
 mod map;
+mod names;
 
 use std::ffi::OsString;
 
-use crate::cli::{Plan, RANKS_MAX, Universe};
+use crate::cli::{Plan, Universe};
+use crate::host_file;
+use crate::host_list::{self, Entry, RANKS_MAX};
 use crate::launch::HOSTS_MAX;
 use crate::outcome::Failure;
 use allocation::{Allocation, Manager};
-use list::{Entry, Names};
 use map::{Rule, Share};
+use names::Names;
 
 /// A host of the job.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -163,10 +164,10 @@ fn launcher(plan: &Plan, managed: Option<Manager>, variables: &dyn Fn(&str) -> O
 /// The hosts that the job may use: those of the host file, or else of the allocation, cut to those of `-hosts`; or those of
 /// `-hosts` or `-host` alone; or this machine.
 fn pool(plan: &Plan, names: &Names<'_>, allocation: Option<&Allocation>) -> Result<Pool, Failure> {
-    let typed = list::entries(&plan.hosts).map_err(Failure::usage)?;
+    let typed = host_list::entries(&plan.hosts).map_err(Failure::usage)?;
     let base = match (&plan.host_file, allocation) {
         (Some(path), _) => Some((
-            file::read(path).map_err(Failure::usage)?,
+            host_file::read(path).map_err(Failure::usage)?,
             format!("host file '{}'", path.display()),
         )),
         (None, Some(allocation)) => Some((
@@ -189,7 +190,7 @@ fn pool(plan: &Plan, names: &Names<'_>, allocation: Option<&Allocation>) -> Resu
     let entries = match typed.is_empty() {
         false => typed,
         true => {
-            let of_apps = plan.apps.iter().map(|app| list::entries(&app.hosts));
+            let of_apps = plan.apps.iter().map(|app| host_list::entries(&app.hosts));
             let lists = of_apps.collect::<Result<Vec<_>, _>>().map_err(Failure::usage)?;
             names.union(lists)
         }
@@ -236,7 +237,7 @@ fn parts(
     };
     let mut parts = Vec::new();
     for app in &plan.apps {
-        let typed = list::entries(&app.hosts).map_err(Failure::usage)?;
+        let typed = host_list::entries(&app.hosts).map_err(Failure::usage)?;
         if typed.is_empty() {
             parts.push((0..pool.hosts.len()).collect());
             continue;

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::list::{self, Entry};
+use crate::host_list::{self, Entry};
+use crate::system_words::system_words;
 
 /// The longest host file (bytes).
 const BYTES_MAX: u64 = 16 << 20;
@@ -12,7 +13,7 @@ pub fn text(path: &Path) -> Result<String, String> {
     use std::io::Read;
     let shown = path.display();
     let unreadable = |error: std::io::Error| {
-        let why = crate::outcome::system_words(&error);
+        let why = system_words(&error);
         format!("the host file '{shown}' can't be read: {why}")
     };
     let mut bytes = Vec::new();
@@ -52,13 +53,13 @@ pub fn read(path: &Path) -> Result<Vec<Entry>, String> {
 /// A line without its comment.
 pub fn line(line: &str) -> Result<Vec<Entry>, String> {
     let mut words = line.split_whitespace();
-    let mut entries = list::entries(&[words.next().unwrap_or_default().to_string()])?;
+    let mut entries = host_list::entries(&[words.next().unwrap_or_default().to_string()])?;
     for word in words {
         let Some((key, value)) = word.split_once('=') else {
             return Err(format!("'{word}' is unknown: slots=N or max_slots=N is expected"));
         };
         for entry in &mut entries {
-            let number = list::slots(&entry.name, value)?;
+            let number = host_list::slots(&entry.name, value)?;
             match key {
                 "slots" if entry.slots.is_some() => {
                     return Err(format!("the host '{}' has two numbers of slots", entry.name));
