@@ -80,6 +80,8 @@ settings! {
     lanes: Vec<&'static str> = "WEFT_LANES", ValueKind::List { of: &["shm", "ofi"] }, "";
     /// for tests: treat the ranks of one machine as if they were on this many machines (by rank modulo that number); 0 and 1: as they are
     fake_nodes: u64 = "WEFT_FAKE_NODES", ValueKind::Number { min: 0, max: u32::MAX as u64 }, "0";
+    /// for tests: whether a barrier, broadcasts and reductions over several hosts go through one rank of each; it has to be the same on all ranks
+    two_level: bool = "WEFT_TWO_LEVEL", ValueKind::Switch, "1";
     /// whether shared memory may read large messages from the sender's memory (process_vm_readv)
     cma: bool = "WEFT_CMA", ValueKind::Switch, "1";
     /// how long messages are written into shared memory: cached (ordinary store instructions), streaming (they bypass the caches); by default whichever proves faster

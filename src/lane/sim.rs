@@ -209,6 +209,11 @@ impl Network {
         self.0.lock().nodes[process.index()].sent
     }
 
+    /// How many messages a process has sent to another, of all kinds.
+    pub fn sent_to(&self, from: PeerIndex, to: PeerIndex) -> usize {
+        self.0.lock().left_ns.get(&(from, to)).map_or(0, Vec::len)
+    }
+
     /// Ends a process without notice. What it has sent may or may not arrive; then the others learn of its end.
     pub fn kill(&self, process: PeerIndex) {
         let state = &mut *self.0.lock();

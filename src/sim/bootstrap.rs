@@ -67,20 +67,22 @@ impl Launcher {
         network: &Network,
         lookup_ns_max: u64,
         processors: Option<u32>,
+        layout: &Layout,
         after_finalize: AfterFinalize,
     ) -> Launcher {
+        let locals = layout.locals_of(rank, size);
         Launcher {
             job: Job {
                 rank,
                 size,
                 appnum: None,
                 universe_size: None,
-                local_only: true,
-                local_rank: rank,
-                local_ranks: size,
+                local_only: locals.count == size,
+                local_rank: locals.before,
+                local_ranks: locals.count,
                 processors,
                 launcher_pids: None,
-                layout: Layout::one_node(size),
+                layout: layout.clone(),
                 layout_unknown: None,
                 id: JOB.into(),
                 memory_alloc_kinds: None,

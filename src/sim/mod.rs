@@ -38,6 +38,7 @@ use crate::lane::Limits;
 use crate::lane::loopback::Loopback;
 use crate::lane::sim::{Conditions, Network};
 use crate::system::bootstrap::AfterFinalize;
+use crate::system::locality::Layout;
 
 pub use crate::base::skip::skip;
 pub use buffer::Buffer;
@@ -62,6 +63,12 @@ pub struct Options {
     pub lookup_ns_max: u64,
     /// The number of processors that the ranks share, as the launcher says.
     pub processors: Option<u32>,
+    /// Which ranks share a machine, as the launcher says. (The network is the same between all.)
+    pub layout: Layout,
+    /// The setting `two_level`.
+    pub two_level: bool,
+    /// The setting `unexpected_max`; `None`: by the seed.
+    pub unexpected_max: Option<u64>,
     /// What the launcher does when a process has told it that it may exit.
     pub after_finalize: AfterFinalize,
     /// A run of more steps counts as failed.
@@ -103,8 +110,20 @@ impl Options {
             after_finalize: [AfterFinalize::Returns, AfterFinalize::Stays, AfterFinalize::Ends]
                 [rng.u32(..3) as usize],
             steps_max: 20_000_000,
+            unexpected_max: None,
+            two_level: true,
+            layout: random_layout(rng),
         }
     }
+}
+
+/// One machine, or ranks in blocks, singly, or both on several.
+fn random_layout(rng: &mut Rng) -> Layout {
+    let (machines, ranks) = match rng.u32(..2) {
+        0 => (1, 1),
+        _ => (rng.u32(2..6), rng.u32(1..5)),
+    };
+    Layout::parse(&format!("(vector,(0,{machines},{ranks}))")).expect("a layout")
 }
 
 /// A number below 2 to the power of `bits`, of any magnitude with equal chance.
@@ -160,7 +179,10 @@ impl Simulation {
                     rma: options.rma,
                     first_generation: rng.u32(..),
                     window: rng.u32(2..8),
-                    unexpected_max: skewed(&mut rng, 14),
+                    unexpected_max: {
+                        let drawn = skewed(&mut rng, 14);
+                        options.unexpected_max.unwrap_or(drawn)
+                    },
                 });
                 let launcher = Launcher::new(
                     rank,
@@ -170,9 +192,11 @@ impl Simulation {
                     &network,
                     options.lookup_ns_max,
                     options.processors,
+                    &options.layout,
                     options.after_finalize,
                 );
-                let settings = Settings::read(|_| None).expect("the defaults are valid");
+                let mut settings = Settings::read(|_| None).expect("the defaults are valid");
+                settings.two_level = options.two_level;
                 // Nothing waits in a simulation.
                 let policy = Policy {
                     spin: Duration::ZERO,

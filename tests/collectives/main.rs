@@ -4,6 +4,7 @@
 mod data;
 mod failures;
 mod inter;
+mod levels;
 mod moving;
 mod reducing;
 

@@ -10,6 +10,7 @@ use super::pieces::Pieces;
 use super::reduction::{Accumulator, Folding, Halving, Order, Reducer, even_pieces};
 use super::run::Run;
 use super::scratch::Scratch;
+use super::two_level;
 use crate::base::error::Result;
 use crate::objects::communicator::Collective;
 
@@ -29,7 +30,25 @@ pub async fn allreduce(operation: &Collective, operands: Operands) -> Result<()>
     if operation.is_across() {
         return inter::allreduce(operation, send, receive, &reducer, count).await;
     }
+    if let Some(hosts) = two_level::hosts_for(operation, &reducer, count) {
+        return Box::pin(two_level::allreduce(
+            operation, hosts, send, receive, &reducer, count,
+        ))
+        .await;
+    }
     let mut run = Run::new(operation);
+    within(&mut run, send, receive, &reducer, count).await?;
+    run.finish()
+}
+
+/// Among the processes of a run.
+pub(super) async fn within(
+    run: &mut Run<'_>,
+    send: Option<Address>,
+    receive: Address,
+    reducer: &Reducer,
+    count: u64,
+) -> Result<()> {
     let bytes = count * reducer.datatype.size();
     let algorithm = choose::allreduce(bytes, count, run.size, reducer.commutes(), run.flat);
     if count == 0 {
@@ -39,21 +58,21 @@ pub async fn allreduce(operation: &Collective, operands: Operands) -> Result<()>
         }
     } else if algorithm == Allreduce::Flat {
         match run.rank {
-            0 => flat::reduce(&mut run, 0, send, Some(receive), &reducer, count).await?,
-            _ => flat::reduce(&mut run, 0, send.or(Some(receive)), None, &reducer, count).await?,
+            0 => flat::reduce(run, 0, send, Some(receive), reducer, count).await?,
+            _ => flat::reduce(run, 0, send.or(Some(receive)), None, reducer, count).await?,
         }
-        flat::broadcast(&mut run, 0, &reducer.chunk(receive, 0..count)).await;
+        flat::broadcast(run, 0, &reducer.chunk(receive, 0..count)).await;
     } else if algorithm == Allreduce::Ring {
-        ring(&mut run, send, receive, &reducer, count).await?;
+        ring(run, send, receive, reducer, count).await?;
     } else {
         let scratch = Scratch::elements(&reducer.datatype, count, 1)?;
         let sum = match send {
-            Some(send) => Accumulator::reading(&reducer, send, [receive, scratch.slot(0)]),
-            None => Accumulator::owning(&reducer, receive, scratch.slot(0)),
+            Some(send) => Accumulator::reading(reducer, send, [receive, scratch.slot(0)]),
+            None => Accumulator::owning(reducer, receive, scratch.slot(0)),
         };
-        folded(&mut run, sum, receive, count, algorithm).await;
+        folded(run, sum, receive, count, algorithm).await;
     }
-    run.finish()
+    Ok(())
 }
 
 /// Among a power of two of processes; the others send their elements before and get the result after.

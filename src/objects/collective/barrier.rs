@@ -4,25 +4,33 @@ use super::buffer::Chunk;
 use super::flat;
 use super::run::Run;
 use super::scratch::Scratch;
+use super::two_level;
 use crate::base::error::Result;
 use crate::objects::communicator::Collective;
 
 /// No process leaves before all have come, on an intercommunicator those of both groups: dissemination, in ⌈log₂ n⌉
-/// rounds, or through rank 0.
+/// rounds, or through rank 0, or through one process of each host.
 pub async fn barrier(operation: &Collective) -> Result<()> {
     let operation = operation.everybody();
-    let mut run = Run::new(&operation);
-    if run.flat {
-        flat::barrier(&mut run).await;
-        return run.finish();
+    if let Some(hosts) = operation.hosts() {
+        return Box::pin(two_level::barrier(&operation, hosts)).await;
     }
+    let mut run = Run::new(&operation);
+    match run.flat {
+        true => flat::barrier(&mut run).await,
+        false => dissemination(&mut run).await,
+    }
+    run.finish()
+}
+
+/// In ⌈log₂ n⌉ rounds.
+pub(super) async fn dissemination(run: &mut Run<'_>) {
     let mut distance = 1;
     while distance < run.size {
         let (to, from) = (run.above(distance), run.below(distance));
         run.exchange(to, Chunk::empty(), from, Chunk::empty()).await;
         distance *= 2;
     }
-    run.finish()
 }
 
 /// The ranks that may be missing, where a process waits in [`largest`] for a message of rank `from`: at least one of

@@ -7,6 +7,7 @@ use super::inter::Root;
 use super::pieces::Pieces;
 use super::run::Run;
 use super::scratch::{Scratch, copy};
+use super::two_level;
 use crate::base::error::Result;
 use crate::objects::communicator::Collective;
 
@@ -16,10 +17,18 @@ use crate::objects::communicator::Collective;
 /// `MPI_ERR_TRUNCATE` where the root's message is longer than this rank's buffer; the error of a lost process.
 pub async fn bcast(operation: &Collective, root: impl Into<Root>, buffer: Buffer) -> Result<()> {
     let (operation, root) = root.into().among(operation);
-    let mut run = Run::new(&operation);
-    if run.size > 1 {
-        broadcast(&mut run, root, buffer.chunk()).await?;
+    if operation.size() == 1 {
+        return Ok(());
     }
+    among_all(&operation, root, buffer.chunk()).await
+}
+
+async fn among_all(operation: &Collective, root: u32, chunk: Chunk) -> Result<()> {
+    if let Some(hosts) = operation.hosts() {
+        return Box::pin(two_level::broadcast(operation, hosts, root, chunk)).await;
+    }
+    let mut run = Run::new(operation);
+    broadcast(&mut run, root, chunk).await?;
     run.finish()
 }
 
@@ -28,15 +37,15 @@ pub async fn bcast(operation: &Collective, root: impl Into<Root>, buffer: Buffer
 /// # Errors
 /// What peers say of lost processes.
 pub async fn bcast_bytes(operation: &Collective, root: u32, bytes: Vec<u8>) -> Result<Vec<u8>> {
-    let mut run = Run::new(operation);
-    if run.size == 1 {
+    if operation.size() == 1 {
         return Ok(bytes);
     }
     let scratch = Scratch::of(&bytes)?;
-    broadcast(&mut run, root, scratch.all()).await?;
-    run.finish().map(|()| scratch.to_vec())
+    among_all(operation, root, scratch.all()).await?;
+    Ok(scratch.to_vec())
 }
 
+/// Among the processes of a run.
 pub(super) async fn broadcast(run: &mut Run<'_>, root: u32, chunk: Chunk) -> Result<()> {
     let algorithm = choose::bcast(chunk.len(), run.size, run.flat);
     if algorithm == Bcast::Flat {
@@ -47,31 +56,18 @@ pub(super) async fn broadcast(run: &mut Run<'_>, root: u32, chunk: Chunk) -> Res
         binomial(run, root, &chunk).await;
         return Ok(());
     }
-    // Pieces are runs of bytes; anything else is packed.
-    let scratch = Scratch::bytes(match chunk.run() {
-        Some(_) => 0,
-        None => chunk.len() as usize,
-    })?;
-    let (address, packed) = match chunk.run() {
-        Some((address, _)) => (address, false),
-        None => (scratch.address(), true),
-    };
-    if packed && run.rank == root {
-        run.note(copy(&chunk, &scratch.all()));
+    let cut = Cut::of(&chunk, run.size)?;
+    if run.rank == root {
+        run.note(cut.pack(&chunk));
     }
-    let pieces = Pieces {
-        total: chunk.len(),
-        number: run.size,
-    };
-    let pieces = Cut { address, pieces };
-    scatter(run, root, &pieces).await;
+    scatter(run, root, &cut).await;
     if algorithm == Bcast::ScatterDoubling {
-        allgather_doubling(run, root, &pieces).await;
+        allgather_doubling(run, root, &cut).await;
     } else {
-        allgather_ring(run, root, &pieces).await;
+        allgather_ring(run, root, &cut).await;
     }
-    if packed && run.rank != root {
-        run.note(copy(&scratch.all(), &chunk));
+    if run.rank != root {
+        run.note(cut.unpack(&chunk));
     }
     Ok(())
 }
@@ -102,14 +98,47 @@ async fn binomial(run: &mut Run<'_>, root: u32, chunk: &Chunk) {
     run.end_all(sends).await;
 }
 
-/// The message cut into a piece for each process; piece `p` belongs to the process `p` above the root.
-struct Cut {
+/// A message cut into pieces. Where there is one for each process, piece `p` belongs to the process `p` above the root.
+pub(super) struct Cut {
     address: Address,
     pieces: Pieces,
+    /// Pieces are runs of bytes; anything else is packed.
+    packed: Option<Scratch>,
 }
 
 impl Cut {
-    fn range(&self, first: u32, end: u32) -> Chunk {
+    pub fn of(chunk: &Chunk, number: u32) -> Result<Cut> {
+        let packed = match chunk.run() {
+            Some(_) => None,
+            None => Some(Scratch::bytes(chunk.len() as usize)?),
+        };
+        let whole = packed.as_ref().map_or_else(|| chunk.clone(), Scratch::all);
+        let (address, _) = whole.run().expect("bytes are one run");
+        let pieces = Pieces {
+            total: chunk.len(),
+            number,
+        };
+        Ok(Cut {
+            address,
+            pieces,
+            packed,
+        })
+    }
+
+    /// Makes the message's bytes those of the pieces.
+    pub fn pack(&self, chunk: &Chunk) -> Result<()> {
+        let packed = self.packed.as_ref();
+        packed.map_or(Ok(()), |packed| copy(chunk, &packed.all()))
+    }
+
+    /// The reverse.
+    pub fn unpack(&self, chunk: &Chunk) -> Result<()> {
+        let packed = self.packed.as_ref();
+        packed.map_or(Ok(()), |packed| copy(&packed.all(), chunk))
+    }
+
+    /// Pieces `first` to `end - 1`.
+    pub fn range(&self, first: u32, end: u32) -> Chunk {
         let range = self.pieces.range(first, end);
         let len = (range.end - range.start) as usize;
         Chunk::bytes(self.address.at(range.start as i64), len)

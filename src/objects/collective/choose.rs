@@ -55,6 +55,27 @@ pub(super) fn bcast(bytes: u64, size: u32, flat: bool) -> Bcast {
     }
 }
 
+/// In how many pieces a message of medium length goes from host to host.
+const CHAIN_PIECES: u32 = 3;
+/// The shortest piece of a long one in bytes: a host has passed on a piece of that length in the time of a few messages.
+const CHAIN_PIECE: u64 = 128 << 10;
+
+/// In how many pieces a broadcast goes along a chain of hosts; `None`: down a tree of hosts, or as it does among as many
+/// processes. With p pieces and h hosts, the chain takes the time of (p + h - 2) ÷ p messages: the longer the message, the more
+/// often it may be cut, but not so often that hosts exchange more than half of the messages that all processes would (of a
+/// communicator of `size`, some h × size where they pass pieces round a ring).
+pub(super) fn bcast_chain(bytes: u64, hosts: u32, size: u32) -> Option<u32> {
+    if bytes <= BCAST_SHORT {
+        return None;
+    }
+    let pieces = match bytes <= BCAST_LONG {
+        true => CHAIN_PIECES,
+        false => bytes.div_ceil(CHAIN_PIECE).min((size / 2 + 1).into()) as u32,
+    };
+    // Otherwise dividing the message among the hosts, and exchanging the parts, takes less time: that of two messages.
+    (hosts - 1 <= pieces).then_some(pieces)
+}
+
 /// Blocks up to this many bytes travel up and down trees; longer ones directly between root and rank, without being
 /// copied on the way.
 const TREE_BLOCK: u64 = 2 << 10;

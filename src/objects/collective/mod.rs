@@ -5,6 +5,7 @@
 //! - one file for each family of procedures
 //! - `inter`: across intercommunicators, made of those inside a group
 //! - `choose`: which algorithm, by size, number of processes, and whether they share processors
+//! - `two_level`: over several hosts, inside each and between one process of each
 //! - `flat`: the direct algorithms, for processes that do
 //! - `buffer`: arguments of the procedures; `overlap`: send and receive buffers that overlap
 //! - `run`: the messages of one run; `scratch`, `pieces`, `tree`, `reduction`: what algorithms are made of
@@ -40,6 +41,7 @@ mod scan;
 mod scatter;
 mod scratch;
 mod tree;
+mod two_level;
 
 pub use allgather::{allgather, allgather_bytes, allgatherv};
 pub use allreduce::allreduce;

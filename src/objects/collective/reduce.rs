@@ -8,6 +8,7 @@ use super::inter::{self, Root};
 use super::reduction::{Accumulator, Folding, Halving, Order, Reducer, even_pieces};
 use super::run::Run;
 use super::scratch::Scratch;
+use super::two_level;
 use crate::base::error::Result;
 use crate::objects::communicator::Collective;
 
@@ -29,11 +30,17 @@ pub async fn reduce(operation: &Collective, root: impl Into<Root>, operands: Ope
         return inter::reduce(operation, root, send, receive, &reducer, count).await;
     }
     let (operation, root) = root.among(operation);
-    let mut run = Run::new(&operation);
-    let receive = match run.rank == root {
+    let receive = match operation.rank() == root {
         true => Some(receive.ok_or_else(no_receive)?),
         false => None,
     };
+    if let Some(hosts) = two_level::hosts_for(&operation, &reducer, count) {
+        return Box::pin(two_level::reduce(
+            &operation, hosts, root, send, receive, &reducer, count,
+        ))
+        .await;
+    }
+    let mut run = Run::new(&operation);
     within(&mut run, root, send, receive, &reducer, count).await?;
     run.finish()
 }

@@ -11,18 +11,46 @@ use super::buffer::Chunk;
 use super::choose;
 use crate::base::error::{Error, Result};
 use crate::instance::Completion;
-use crate::objects::communicator::Collective;
+use crate::objects::communicator::{Collective, Hosts};
 
 /// See the module.
 pub(super) struct Run<'a> {
     operation: &'a Collective,
-    /// This process's rank.
+    team: Team<'a>,
+    /// This process's rank, in a run of some processes its place among them.
     pub rank: u32,
     /// Number of processes.
     pub size: u32,
     /// Whether the algorithms of `flat` are to be preferred.
     pub flat: bool,
     failure: Option<Error>,
+}
+
+/// Which processes a run is among; algorithms name them by 0 to the size − 1.
+enum Team<'a> {
+    /// All of the operation.
+    All,
+    /// Those of a host.
+    Inside(&'a [u32]),
+    /// One of each host: of the host that a root is on, the root, of others the lowest rank.
+    Heads { hosts: &'a Hosts, root: Option<u32> },
+}
+
+impl Team<'_> {
+    /// The rank of a place.
+    fn rank_of(&self, place: u32) -> u32 {
+        match *self {
+            Team::All => place,
+            Team::Inside(ranks) => ranks[place as usize],
+            Team::Heads { hosts, root } => head(hosts, root, place),
+        }
+    }
+}
+
+/// The rank that acts for a host.
+pub(super) fn head(hosts: &Hosts, root: Option<u32>, host: u32) -> u32 {
+    root.filter(|&root| hosts.host_of(root) == host)
+        .unwrap_or(hosts.ranks(host)[0])
 }
 
 impl<'a> Run<'a> {
@@ -38,11 +66,39 @@ impl<'a> Run<'a> {
         let size = operation.size();
         Run {
             operation,
+            team: Team::All,
             rank: operation.rank(),
             size,
             flat: choose::flat(size, operation.communicator().instance().job()),
             failure: None,
         }
+    }
+
+    /// A run among the processes of this one's host. Its messages are told from those of other runs of the operation by who sends them to
+    /// whom, and in which order.
+    pub fn inside(operation: &'a Collective, hosts: &'a Hosts) -> Run<'a> {
+        let ranks = hosts.ranks(hosts.mine());
+        Run {
+            operation,
+            team: Team::Inside(ranks),
+            rank: hosts.place(operation.rank()),
+            size: ranks.len() as u32,
+            flat: false,
+            failure: None,
+        }
+    }
+
+    /// A run among one process of each host, the root for its own; `None` if this is not one of them. Places are the numbers of hosts.
+    pub fn heads(operation: &'a Collective, hosts: &'a Hosts, root: Option<u32>) -> Option<Run<'a>> {
+        let mine = hosts.mine();
+        (head(hosts, root, mine) == operation.rank()).then(|| Run {
+            operation,
+            team: Team::Heads { hosts, root },
+            rank: mine,
+            size: hosts.number(),
+            flat: false,
+            failure: None,
+        })
     }
 
     /// This rank counted from `root`.
@@ -72,13 +128,16 @@ impl<'a> Run<'a> {
         // SAFETY: a user's buffer is valid until the operation ends (see `Buffer`), which is not before its
         // completions have ended or were dropped; scratch is dropped after them. Algorithms do not write to what
         // they are sending.
-        unsafe { self.operation.send(to, chunk.into_memory()) }
+        unsafe { self.operation.send(self.team.rank_of(to), chunk.into_memory()) }
     }
 
     /// Starts a receive.
     pub fn receive(&self, from: u32, chunk: Chunk) -> Completion {
         // SAFETY: as in `send`; algorithms leave what they are receiving alone until it has come.
-        unsafe { self.operation.receive(from, chunk.into_memory()) }
+        unsafe {
+            self.operation
+                .receive(self.team.rank_of(from), chunk.into_memory())
+        }
     }
 
     /// Waits for the end of a message.

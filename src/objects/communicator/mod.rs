@@ -3,6 +3,7 @@
 //!
 //! - [`Communicator`]
 //! - [`Collective`]: the messages of one collective operation
+//! - [`Hosts`]: which of its processes share a host
 //! - `buffered`: sends in buffered mode
 //! - `names`: their names for people, in reports
 //! - `numbers`: tags of partitioned sends
@@ -11,12 +12,13 @@
 //! (`partitioned`), and matching (`engine`).
 
 mod buffered;
+mod hosts;
 pub mod names;
 mod numbers;
 mod operation;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
@@ -32,6 +34,7 @@ use crate::identity::Context;
 use crate::instance::Instance;
 use crate::objects::errhandler::Errhandler;
 use crate::objects::group::{Comparison, Group};
+pub use hosts::Hosts;
 pub use numbers::Numbers;
 pub use operation::Collective;
 
@@ -47,6 +50,8 @@ pub struct Communicator {
     /// The group that the ranks of messages name: the same group, or the remote one of an intercommunicator.
     peers: Arc<Group>,
     rank: u32,
+    /// Its processes by host, where that makes a difference; found out when first needed.
+    hosts: OnceLock<Option<Hosts>>,
     /// Counts collective operations, blocking and nonblocking ones separately: a part of their messages' tag.
     begun: Arc<Begun>,
     name: Mutex<String>,
@@ -85,6 +90,7 @@ impl Communicator {
             group,
             peers,
             rank,
+            hosts: OnceLock::new(),
             begun,
             name: Mutex::default(),
             errhandler: Mutex::default(),
@@ -161,6 +167,13 @@ impl Communicator {
     #[inline]
     pub fn peers(&self) -> &Arc<Group> {
         &self.peers
+    }
+
+    /// Its processes by host, if collective operations are to be in two levels: there are several hosts, and several processes on one
+    /// of them. The same on all processes.
+    #[inline]
+    pub(crate) fn hosts(&self) -> Option<&Hosts> {
+        self.hosts.get_or_init(|| Hosts::of(self)).as_ref()
     }
 
     /// Whether it is an intercommunicator.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::Communicator;
+use super::{Communicator, Hosts};
 use crate::base::error::Result;
 use crate::data::memory::Memory;
 use crate::engine::matching::{Envelope, Pattern};
@@ -46,6 +46,15 @@ impl Collective {
     /// Whether ranks name processes of an intercommunicator's remote group, to which this process does not belong.
     pub(crate) fn is_across(&self) -> bool {
         self.among.is_none() && self.communicator.is_inter()
+    }
+
+    /// Its processes by host, if it is to be in two levels.
+    #[inline]
+    pub(crate) fn hosts(&self) -> Option<&Hosts> {
+        match self.among {
+            None => self.communicator.hosts(),
+            Some(_) => None,
+        }
     }
 
     /// For an operation across an intercommunicator: the same inside the local group.

@@ -17,8 +17,8 @@ use crate::err;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     parts: Vec<Part>,
-    /// Ranks placed by one pass over the parts.
-    span: u64,
+    /// Ranks placed by one pass over the parts, up to the end of each.
+    ends: Vec<u64>,
 }
 
 /// The ranks of one machine, as one of them sees them.
@@ -96,35 +96,32 @@ impl Layout {
                 })
             })
             .collect();
-        Layout {
-            span: parts.len() as u64,
-            parts,
-        }
+        Layout::of_parts(parts).expect("one rank in each part, and one part at least")
     }
 
     fn of(block: Block) -> Layout {
-        Layout {
-            parts: vec![Part::of(block)],
-            span: block.span(),
-        }
+        Layout::of_parts(vec![Part::of(block)]).expect("a block has ranks")
+    }
+
+    /// `None`: these are no ranks, or more than can be counted.
+    fn of_parts(parts: Vec<Part>) -> Option<Layout> {
+        let mut end = 0u64;
+        let ends = parts.iter().map(|part| {
+            end = end.checked_add(part.span()?)?;
+            Some(end)
+        });
+        let ends: Vec<u64> = ends.collect::<Option<_>>()?;
+        (end > 0).then_some(Layout { parts, ends })
     }
 
     /// Parses the value of `PMI_process_mapping`.
     pub fn parse(text: &str) -> Result<Layout> {
-        let parts = parse_parts(text);
-        let span = parts.as_ref().and_then(|parts| {
-            let mut spans = parts.iter().map(Part::span);
-            spans
-                .try_fold(0u64, |sum, span| sum.checked_add(span?))
-                .filter(|&span| span > 0)
-        });
-        match (parts, span) {
-            (Some(parts), Some(span)) => Ok(Layout { parts, span }),
-            _ => Err(err!(
+        parse_parts(text).and_then(Layout::of_parts).ok_or_else(|| {
+            err!(
                 Other,
                 "the launcher's process mapping '{text}' is not (vector,(node,nodes,ranks),…)"
-            )),
-        }
+            )
+        })
     }
 
     /// The node of `rank` where each machine counts as several nodes (`WEFT_FAKE_NODES`; 0 and 1: as one).
@@ -134,21 +131,18 @@ impl Layout {
 
     /// The node of `rank`: a number that is the same for ranks of one machine.
     pub fn node_of(&self, rank: u32) -> u32 {
-        let mut place = u64::from(rank) % self.span;
-        for part in &self.parts {
-            // Checked when it was parsed.
-            let (once, span) = (part.span_once().unwrap_or(1), part.span().unwrap_or(1));
-            if place >= span {
-                place -= span;
-                continue;
+        let last = self.ends.len() - 1;
+        let place = u64::from(rank) % self.ends[last];
+        let at = self.ends.partition_point(|&end| end <= place);
+        let part = &self.parts[at];
+        let begin = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        // A part that ranks are in has some in each repetition.
+        let mut place = (place - begin) % part.span_once().unwrap_or(1).max(1);
+        for block in &part.blocks {
+            if place < block.span() {
+                return block.first_node + (place / u64::from(block.ranks_per_node)) as u32;
             }
-            place %= once;
-            for block in &part.blocks {
-                if place < block.span() {
-                    return block.first_node + (place / u64::from(block.ranks_per_node)) as u32;
-                }
-                place -= block.span();
-            }
+            place -= block.span();
         }
         0
     }

@@ -1,0 +1,217 @@
+//! Collective operations over several hosts in two levels: among the processes of each host, which share memory, and between
+//! one process of each host, its head. So each host gets the data once.
+//!
+//! The head of a host is its lowest rank, or the root of the operation. The runs of one operation share its tag: those inside hosts and
+//! those between heads have no pair of processes in common, and two runs inside a host follow each other.
+
+use super::barrier::dissemination;
+use super::bcast::{self, Cut};
+use super::buffer::{Address, Chunk};
+use super::choose;
+use super::gather::no_send;
+use super::reduction::Reducer;
+use super::run::{Run, head};
+use super::scratch::Scratch;
+use super::tree;
+use crate::base::error::Result;
+use crate::objects::communicator::{Collective, Hosts};
+
+/// The hosts of a reduction, if it is to be in two levels. Where the order of operands matters, the ranks of each host have to be
+/// consecutive.
+pub(super) fn hosts_for<'a>(operation: &'a Collective, reducer: &Reducer, count: u64) -> Option<&'a Hosts> {
+    let hosts = operation.hosts()?;
+    (count > 0 && (reducer.commutes() || hosts.consecutive())).then_some(hosts)
+}
+
+/// No process leaves before all have come: up a tree in each host, dissemination between heads, and down again.
+pub(super) async fn barrier(operation: &Collective, hosts: &Hosts) -> Result<()> {
+    let mut run = Run::inside(operation, hosts);
+    for (child, _) in tree::children(run.rank, run.size) {
+        let receiving = run.receive(child, Chunk::empty());
+        run.end(receiving).await;
+    }
+    if run.rank != 0 {
+        let parent = run.rank & (run.rank - 1);
+        let sending = run.send(parent, Chunk::empty());
+        run.end(sending).await;
+    }
+    if let Some(mut heads) = Run::heads(operation, hosts, None) {
+        dissemination(&mut heads).await;
+        run.note(heads.finish());
+    }
+    bcast::broadcast(&mut run, 0, Chunk::empty()).await?;
+    run.finish()
+}
+
+/// From the root to all: see [`choose::bcast_chain`].
+pub(super) async fn broadcast(operation: &Collective, hosts: &Hosts, root: u32, chunk: Chunk) -> Result<()> {
+    if let Some(pieces) = choose::bcast_chain(chunk.len(), hosts.number(), operation.size()) {
+        return chain(operation, hosts, root, chunk, pieces).await;
+    }
+    let (host, mut run) = (hosts.host_of(root), Run::inside(operation, hosts));
+    if let Some(mut heads) = Run::heads(operation, hosts, Some(root)) {
+        bcast::broadcast(&mut heads, host, chunk.clone()).await?;
+        run.note(heads.finish());
+    }
+    let top = match hosts.mine() == host {
+        true => hosts.place(root),
+        false => 0,
+    };
+    bcast::broadcast(&mut run, top, chunk).await?;
+    run.finish()
+}
+
+/// Piece after piece from host to host, and in each host down a binary tree meanwhile.
+async fn chain(operation: &Collective, hosts: &Hosts, root: u32, chunk: Chunk, pieces: u32) -> Result<()> {
+    let mut run = Run::new(operation);
+    let (parent, children) = chain_neighbours(hosts, root, run.rank);
+    let cut = Cut::of(&chunk, pieces)?;
+    if parent.is_none() {
+        run.note(cut.pack(&chunk));
+    }
+    let post = |run: &Run<'_>, piece: u32| {
+        let from = parent.filter(|_| piece < pieces)?;
+        Some(run.receive(from, cut.range(piece, piece + 1)))
+    };
+    let mut next = post(&run, 0);
+    let mut sends = Vec::new();
+    for piece in 0..pieces {
+        let receiving = next.take();
+        next = post(&run, piece + 1);
+        if let Some(receiving) = receiving {
+            run.end(receiving).await;
+        }
+        if sends.len() >= choose::WINDOW {
+            run.end_all(std::mem::take(&mut sends)).await;
+        }
+        for &child in &children {
+            let sending = run.send(child, cut.range(piece, piece + 1));
+            run.keep(&mut sends, sending);
+        }
+    }
+    run.end_all(sends).await;
+    if parent.is_some() {
+        run.note(cut.unpack(&chunk));
+    }
+    run.finish()
+}
+
+/// From which rank a rank gets the pieces (the root from none), and to which it passes them on.
+fn chain_neighbours(hosts: &Hosts, root: u32, rank: u32) -> (Option<u32>, Vec<u32>) {
+    let (host, first, number) = (hosts.host_of(rank), hosts.host_of(root), hosts.number());
+    let ranks = hosts.ranks(host);
+    let size = ranks.len() as u32;
+    let top = hosts.place(head(hosts, Some(root), host));
+    let inside = |place: u32| ranks[((place + top) % size) as usize];
+    let place = (hosts.place(rank) + size - top) % size;
+    let mut children = Vec::new();
+    let parent = if place == 0 {
+        let (before, behind) = ((host + number - 1) % number, (host + 1) % number);
+        if behind != first {
+            children.push(head(hosts, Some(root), behind));
+        }
+        (host != first).then(|| head(hosts, Some(root), before))
+    } else {
+        Some(inside((place - 1) / 2))
+    };
+    let below = [2 * place + 1, 2 * place + 2];
+    children.extend(below.into_iter().filter(|&place| place < size).map(inside));
+    (parent, children)
+}
+
+/// All elements combined, for the root: inside each host for its head, then among heads. Only the root passes `receive`.
+pub(super) async fn reduce(
+    operation: &Collective,
+    hosts: &Hosts,
+    root: u32,
+    send: Option<Address>,
+    receive: Option<Address>,
+    reducer: &Reducer,
+    count: u64,
+) -> Result<()> {
+    let mut run = Run::inside(operation, hosts);
+    let heads = Run::heads(operation, hosts, Some(root));
+    let top = hosts.place(head(hosts, Some(root), hosts.mine()));
+    let alone = run.size == 1;
+    let needs_place = heads.is_some() && receive.is_none() && !alone;
+    let scratch = Scratch::elements(&reducer.datatype, if needs_place { count } else { 0 }, 1)?;
+    // Where the sum of this host goes.
+    let place = receive.or(needs_place.then(|| scratch.slot(0)));
+    if !alone {
+        super::reduce::within(&mut run, top, send, place, reducer, count).await?;
+    }
+    if let Some(mut heads) = heads {
+        let own = match (alone, receive) {
+            (true, _) => send,
+            (false, Some(_)) => None,
+            (false, None) => place,
+        };
+        if own.is_none() && receive.is_none() {
+            return Err(no_send());
+        }
+        super::reduce::within(&mut heads, hosts.host_of(root), own, receive, reducer, count).await?;
+        run.note(heads.finish());
+    }
+    run.finish()
+}
+
+/// All elements combined, for every process: inside each host, among heads, and inside again.
+pub(super) async fn allreduce(
+    operation: &Collective,
+    hosts: &Hosts,
+    send: Option<Address>,
+    receive: Address,
+    reducer: &Reducer,
+    count: u64,
+) -> Result<()> {
+    let mut run = Run::inside(operation, hosts);
+    let alone = run.size == 1;
+    if !alone {
+        let (own, sum) = match run.rank {
+            0 => (send, Some(receive)),
+            _ => (send.or(Some(receive)), None),
+        };
+        super::reduce::within(&mut run, 0, own, sum, reducer, count).await?;
+    }
+    if let Some(mut heads) = Run::heads(operation, hosts, None) {
+        let own = send.filter(|_| alone);
+        super::allreduce::within(&mut heads, own, receive, reducer, count).await?;
+        run.note(heads.finish());
+    }
+    bcast::broadcast(&mut run, 0, reducer.chunk(receive, 0..count)).await?;
+    run.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_reach_every_rank_once_and_every_host_once() {
+        let layouts: [&[u64]; 4] = [
+            &[0, 0, 1, 1, 2, 2, 3, 3],
+            &[0, 1, 2, 0, 1, 2, 0],
+            &[5, 5, 5, 5, 5, 5, 5, 2],
+            &[1, 0, 0, 1, 1, 9, 0, 0, 1, 1, 1],
+        ];
+        for nodes in layouts {
+            let hosts = Hosts::by_node(nodes, 0).expect("several hosts");
+            for root in 0..nodes.len() as u32 {
+                let mut from = vec![None; nodes.len()];
+                let mut between = 0;
+                for rank in 0..nodes.len() as u32 {
+                    for child in chain_neighbours(&hosts, root, rank).1 {
+                        assert_eq!(from[child as usize].replace(rank), None, "{nodes:?} {root}");
+                        between += u32::from(hosts.host_of(rank) != hosts.host_of(child));
+                    }
+                }
+                for rank in 0..nodes.len() as u32 {
+                    let (parent, _) = chain_neighbours(&hosts, root, rank);
+                    assert_eq!(parent, from[rank as usize], "{nodes:?} {root} {rank}");
+                    assert_eq!(parent.is_none(), rank == root);
+                }
+                assert_eq!(between, hosts.number() - 1);
+            }
+        }
+    }
+}
