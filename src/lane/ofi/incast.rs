@@ -97,6 +97,12 @@ impl Hand {
         self.say(&header);
     }
 
+    /// The same, of a peer who knows the lane's secret, which is then already there.
+    fn announce_to(&mut self, lane: &OfiLane, len: usize) {
+        self.announce(Secret::BYTES + len);
+        self.say(&lane.secret.bytes());
+    }
+
     pub fn say(&mut self, bytes: &[u8]) {
         // A socket's buffers hold more than the tests write before they are read.
         let said = self.0.write(bytes).expect("there is room in the socket");
@@ -185,12 +191,12 @@ fn halves_of_many_messages_are_overwritten_by_nobody() {
         .map(|at| [most, most - 1, 4096, most / 2, 41][at % 5])
         .collect();
     for (at, hand) in hands.iter_mut().enumerate() {
-        hand.announce(lens[at]);
+        hand.announce_to(&receiver.lane, lens[at]);
         hand.say(&message(at, lens[at])[..lens[at] / 2]);
         // In between, whole messages fill every place that is free, or should be.
         for round in 0..2 {
             let number = 1000 + at * 2 + round;
-            known_peer.announce(most - at);
+            known_peer.announce_to(&receiver.lane, most - at);
             known_peer.say(&message(number, most - at));
             receiver.poll_until("a whole message", |log| {
                 log.messages.pop().is_some_and(|bytes| {
@@ -232,7 +238,7 @@ fn unauthenticated_senders_that_hang_up_in_the_middle_of_a_message_cost_no_buffe
         for round in 0..2 {
             let number = 2 * number + round;
             let len = 100 + number * 517 % (most - 100);
-            known_peer.announce(len);
+            known_peer.announce_to(&receiver.lane, len);
             known_peer.say(&message(number, len));
             receiver.poll_until("a known peer's message", |log| {
                 log.messages.pop().is_some_and(|bytes| {
@@ -327,7 +333,7 @@ fn three_hundred_endpoints_send_to_one() {
     let most = receiver.lane.limits().message;
     let mut hands = receiver.hands(100);
     for (at, hand) in hands.iter_mut().enumerate() {
-        hand.announce(most - at);
+        hand.announce_to(&receiver.lane, most - at);
         hand.say(&message(at, most - at)[..most / 2]);
         receiver.poll();
     }
@@ -427,7 +433,10 @@ fn three_hundred_endpoints_send_to_one() {
     drop(senders);
 }
 
-/// Messages that fill a buffer up to each place near its end that makes a difference, and random ones.
+/// Bytes of a message without payload.
+const LEAST: usize = Secret::BYTES + HEADER_BYTES;
+
+/// Lengths of messages that fill a buffer up to each place near its end that makes a difference, and random ones.
 fn lengths(buffer: usize, most: usize, seed: u64) -> Vec<usize> {
     let mut lengths = Vec::new();
     let mut left = buffer;
@@ -441,12 +450,12 @@ fn lengths(buffer: usize, most: usize, seed: u64) -> Vec<usize> {
     let rests = [
         0,
         1,
-        HEADER_BYTES,
+        LEAST,
         most / 2,
         most - 1,
         most,
         most + 1,
-        most + HEADER_BYTES,
+        most + LEAST,
         2 * most - 1,
     ];
     for rest in rests {
@@ -468,8 +477,8 @@ fn lengths(buffer: usize, most: usize, seed: u64) -> Vec<usize> {
     for _ in 0..100 {
         let len = match random.u8(..3) {
             0 => most - random.usize(..8),
-            1 => HEADER_BYTES + random.usize(..8),
-            _ => random.usize(HEADER_BYTES..=most),
+            1 => LEAST + random.usize(..8),
+            _ => random.usize(LEAST..=most),
         };
         push(&mut left, len);
     }
@@ -480,7 +489,7 @@ fn lengths(buffer: usize, most: usize, seed: u64) -> Vec<usize> {
 fn all_lengths_arrive(provider: &str) {
     for shared in [true, false] {
         let mut pair = Pair::new([open(provider), open(provider)]);
-        let most = pair.lanes[0].limits().message;
+        let most = Secret::BYTES + pair.lanes[0].limits().message;
         let buffer = Tuning::of(&pair.lanes[1].info).receive_bytes;
         if !shared {
             pair.lanes[1].receives.share_no_more();
@@ -489,7 +498,7 @@ fn all_lengths_arrive(provider: &str) {
         let messages: Vec<Vec<u8>> = lengths
             .iter()
             .enumerate()
-            .map(|(at, len)| pattern(at, len - HEADER_BYTES))
+            .map(|(at, len)| pattern(at, len - LEAST))
             .collect();
         let together = 16;
         let mut arrived = 0;

@@ -16,11 +16,12 @@
 //! connection is made only while both sides poll: that a peer does not take anything for long, not even the first
 //! message, does not mean that it is dead. The user is told where it is ([`Lane::late`]), and the lane goes on trying.
 //!
-//! What comes from the network is only passed on: nothing in a message is read here. An unauthenticated sender who
-//! connects and sends junk costs a completion with an error, or a message that the engine refuses.
+//! What comes from the network is only passed on: nothing in a message is read here but the lane's secret in front of it.
+//! An unauthenticated sender who connects and sends junk costs a completion with an error, or a message that is refused.
 //!
 //! - `open`, `tuning`: opening the lane, and sizes for each provider
 //! - `send`, `receive`, `reads`: messages out, messages in, reads of remote memory; `operations`: those under way
+//! - `secret`: what each message begins with
 //! - `peers`: whom it talks to; `registered`, `keys`, `memory`: memory that libfabric and peers use
 //! - `shm_name`, `shm_room`: what libfabric's own `shm` provider needs
 //!
@@ -39,6 +40,7 @@ mod peers;
 mod reads;
 mod receive;
 mod registered;
+mod secret;
 mod send;
 pub mod shm_name;
 pub mod shm_room;
@@ -61,7 +63,7 @@ use crate::base::startup::{Ledger, Phase};
 use crate::data::pieces::{Piece, total};
 use crate::err;
 use crate::identity::PeerIndex;
-use crate::lane::{Lane, Limits, Region, RemoteKey, Sent, Sink};
+use crate::lane::{HEADER_BYTES, Lane, Limits, Region, RemoteKey, Sent, Sink};
 use crate::system::fabric::{
     self, Access, AddressVector, Batch, CallError, Completion, CompletionQueue, Domain, Endpoint, Fabric,
     Failure, Info, MemoryRegion, Polled, Posted, Sockets, When, select,
@@ -72,6 +74,7 @@ use peers::Peer;
 use reads::{Read, Reads};
 use receive::{ReceiveBuffers, Target};
 use registered::{Registered, Registrar, RemoteMemory};
+use secret::Secret;
 use tuning::Tuning;
 
 /// Operations under way at most; more get [`Sent::Again`].
@@ -113,6 +116,8 @@ pub struct OfiLane {
     info: Info,
     provider: String,
     own_name: Vec<u8>,
+    /// What messages to this lane begin with.
+    secret: Secret,
     limits: Limits,
     inject_size: usize,
     /// Nothing is injected: every message has a completion.
@@ -231,7 +236,8 @@ impl OfiLane {
                 && let Some(message) = self.receives.message(index, &completion)
                 && !message.is_empty()
             {
-                sink.message(message);
+                // The sink counts what is no message.
+                sink.message(self.secret.strip(message).unwrap_or_default());
             }
             if self.receives.settle(index, &completion) {
                 self.replenish()?;
@@ -330,12 +336,17 @@ impl Lane for OfiLane {
     }
 
     fn address(&self) -> Vec<u8> {
-        peers::encode(&self.provider, self.info.address_format(), &self.own_name)
+        peers::encode(
+            &self.provider,
+            self.info.address_format(),
+            self.secret,
+            &self.own_name,
+        )
     }
 
     fn connect(&mut self, peer: PeerIndex, address: &[u8]) -> Result<()> {
         let format = self.info.address_format();
-        let name = peers::decode(address, &self.provider, format, &self.own_name)?;
+        let (secret, name) = peers::decode(address, &self.provider, format, &self.own_name)?;
         // libfabric reads as many bytes as the format says: some formats' structs are longer than their addresses.
         let mut padded = name.to_vec();
         padded.resize(name.len().max(self.own_name.len()) + 64, 0);
@@ -347,7 +358,7 @@ impl Lane for OfiLane {
                 peer.number()
             )
         })?;
-        self.peers.insert(peer, Peer::new(number, name));
+        self.peers.insert(peer, Peer::new(number, secret, name));
         if let Some((sockets, address)) = self.sockets.as_mut().zip(fabric::socket_address(name)) {
             sockets.add(address);
         }
@@ -363,7 +374,7 @@ impl Lane for OfiLane {
                 to.fill_from(unsafe { payload.bytes() });
             });
         }
-        if len > self.limits.message || header.len() > self.limits.buffered {
+        if len > self.limits.message || header.len() > HEADER_BYTES {
             return Err(err!(
                 Intern,
                 "a message of {len} bytes is longer than the lane {} carries ({})",

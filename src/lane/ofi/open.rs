@@ -30,9 +30,9 @@ impl OfiLane {
         };
         let registers_local = info.registers_local() || register_always;
         let limits = Limits {
-            buffered,
-            message,
-            piece: message,
+            buffered: buffered - Secret::BYTES,
+            message: message - Secret::BYTES,
+            piece: message - Secret::BYTES,
             ordered: info.is_ordered() && (info.completes_in_order() || tuning.short_messages_in_order),
             rma: settings.rma && info.has_rma(),
             rma_from: tuning.rma_from,
@@ -43,7 +43,7 @@ impl OfiLane {
                 message / info.send_iov_limit().clamp(1, Endpoint::TARGETS)
             },
             register_run: usize::MAX,
-            eager: tuning.eager.min(message),
+            eager: tuning.eager.min(message - Secret::BYTES),
             pipelined: 0,
             queue: tuning.queue,
         };
@@ -118,6 +118,7 @@ impl OfiLane {
             info,
             provider,
             own_name,
+            secret: Secret::random()?,
             limits,
             inject_size,
             counts_all: false,

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use weft_libfabric_sys as sys;
 
+use super::secret::Secret;
 use crate::base::error::Result;
 use crate::err;
 use crate::system::fabric::Facts;
@@ -23,6 +24,8 @@ struct Tried {
 pub(super) struct Peer {
     /// Its number in the address vector.
     pub address: sys::fi_addr_t,
+    /// What messages to it begin with.
+    pub secret: Secret,
     /// Whether its loss was reported.
     pub lost: bool,
     /// While libfabric returns only `FI_EAGAIN`: how long it has been tried.
@@ -35,9 +38,10 @@ pub(super) struct Peer {
 
 impl Peer {
     /// A peer that published `name`, by its number in the address vector.
-    pub(super) fn new(address: sys::fi_addr_t, name: &[u8]) -> Peer {
+    pub(super) fn new(address: sys::fi_addr_t, secret: Secret, name: &[u8]) -> Peer {
         Peer {
             address,
+            secret,
             lost: false,
             refused: None,
             told: false,
@@ -78,26 +82,33 @@ impl Peer {
     }
 }
 
-/// An address as peers exchange it: its kind, then libfabric's bytes.
+/// An address as peers exchange it: its kind, the lane's secret, then libfabric's bytes.
 ///
 /// | bytes | what |
 /// | --- | --- |
-/// | 0 | the layout's version, 1 |
+/// | 0 | the layout's version, 2 |
 /// | 1..5 | libfabric's address format, little-endian |
 /// | 5 | the length of the provider's name |
-/// | 6.. | the provider's name, then `fi_getname`'s bytes |
-pub(super) fn encode(provider: &str, format: u32, name: &[u8]) -> Vec<u8> {
+/// | 6..14 | the secret that messages to it begin with |
+/// | 14.. | the provider's name, then `fi_getname`'s bytes |
+pub(super) fn encode(provider: &str, format: u32, secret: Secret, name: &[u8]) -> Vec<u8> {
     let provider = &provider.as_bytes()[..provider.len().min(255)];
-    let mut bytes = vec![1];
+    let mut bytes = vec![2];
     bytes.extend_from_slice(&format.to_le_bytes());
     bytes.push(provider.len() as u8);
+    bytes.extend_from_slice(&secret.bytes());
     bytes.extend_from_slice(provider);
     bytes.extend_from_slice(name);
     bytes
 }
 
-/// The bytes for `fi_av_insert`, checked: `own` is this process's name; the peer's must be of the same kind.
-pub(super) fn decode<'a>(bytes: &'a [u8], provider: &str, format: u32, own: &[u8]) -> Result<&'a [u8]> {
+/// The secret, and the bytes for `fi_av_insert`, checked: `own` is this process's name; the peer's must be of the same kind.
+pub(super) fn decode<'a>(
+    bytes: &'a [u8],
+    provider: &str,
+    format: u32,
+    own: &[u8],
+) -> Result<(Secret, &'a [u8])> {
     let malformed = || {
         err!(
             Other,
@@ -105,9 +116,10 @@ pub(super) fn decode<'a>(bytes: &'a [u8], provider: &str, format: u32, own: &[u8
             bytes.len()
         )
     };
-    let (&[1, f0, f1, f2, f3, len], rest) = bytes.split_first_chunk().ok_or_else(malformed)? else {
+    let (&[2, f0, f1, f2, f3, len], rest) = bytes.split_first_chunk().ok_or_else(malformed)? else {
         return Err(malformed());
     };
+    let (&secret, rest) = rest.split_first_chunk().ok_or_else(malformed)?;
     let (theirs, name) = rest.split_at_checked(usize::from(len)).ok_or_else(malformed)?;
     if theirs != provider.as_bytes() {
         return Err(err!(
@@ -142,7 +154,10 @@ pub(super) fn decode<'a>(bytes: &'a [u8], provider: &str, format: u32, own: &[u8
         }
         _ => name.len() == own.len(),
     };
-    if sensible { Ok(name) } else { Err(malformed()) }
+    match sensible {
+        true => Ok((Secret::from_bytes(secret), name)),
+        false => Err(malformed()),
+    }
 }
 
 /// The text for an address in errors and reports.
@@ -166,10 +181,12 @@ pub(super) fn words(facts: &Facts, name: &[u8]) -> String {
 mod tests {
     use super::*;
 
+    const SECRET: Secret = Secret::from_bytes(*b"a secret");
+
     #[test]
     fn only_time_in_which_it_was_tried_makes_a_peer_late() {
         let limit = Duration::from_secs(60);
-        let mut peer = Peer::new(0, &[]);
+        let mut peer = Peer::new(0, SECRET, &[]);
         assert!(!peer.is_late(limit, Instant::now()), "nothing was refused");
         peer.refused();
         // This process computes for an hour: that says nothing about the peer.
@@ -188,7 +205,7 @@ mod tests {
     #[test]
     fn what_is_accepted_begins_anew() {
         let (limit, mut now) = (Duration::from_secs(2), Instant::now());
-        let mut peer = Peer::new(0, &[]);
+        let mut peer = Peer::new(0, SECRET, &[]);
         for _ in 0..10 {
             peer.refused();
             now += Duration::from_secs(1);
@@ -211,8 +228,11 @@ mod tests {
         let own = v4(80, [10, 0, 0, 1]);
         for format in [sys::FI_SOCKADDR, sys::FI_SOCKADDR_IN, sys::FI_SOCKADDR_IN6] {
             let decoded = |name: &[u8]| {
-                let bytes = encode("tcp", format, name);
-                decode(&bytes, "tcp", format, &own).map(<[u8]>::to_vec)
+                let bytes = encode("tcp", format, SECRET, name);
+                decode(&bytes, "tcp", format, &own).map(|(secret, name)| {
+                    assert_eq!(secret, SECRET);
+                    name.to_vec()
+                })
             };
             let good = v4(7, [10, 0, 0, 2]);
             assert_eq!(decoded(&good).as_ref(), Ok(&good));
@@ -237,7 +257,7 @@ mod tests {
     fn an_address_in_words_ends_where_its_text_does() {
         let own = b"fi_shm://1:2\0";
         let decoded = |name: &[u8]| {
-            let bytes = encode("shm", sys::FI_ADDR_STR, name);
+            let bytes = encode("shm", sys::FI_ADDR_STR, SECRET, name);
             decode(&bytes, "shm", sys::FI_ADDR_STR, own).is_ok()
         };
         assert!(decoded(b"fi_shm://1:2\0") && decoded(b"fi_shm://1000000:3:4\0"));
@@ -258,20 +278,20 @@ mod tests {
     fn of_other_addresses_the_length_is_known_and_the_format() {
         // That of efa, which has 32 bytes.
         let (format, own) = (sys::FI_ADDR_STR + 1, [7; 32]);
-        let good = encode("efa", format, &[9; 32]);
-        assert_eq!(decode(&good, "efa", format, &own), Ok(&[9; 32][..]));
+        let good = encode("efa", format, SECRET, &[9; 32]);
+        assert_eq!(decode(&good, "efa", format, &own), Ok((SECRET, &[9; 32][..])));
         for len in [0, 31, 33] {
-            assert!(decode(&encode("efa", format, &vec![9; len]), "efa", format, &own).is_err());
+            assert!(decode(&encode("efa", format, SECRET, &vec![9; len]), "efa", format, &own).is_err());
         }
-        let other = encode("efa", sys::FI_ADDR_STR, &[9; 32]);
+        let other = encode("efa", sys::FI_ADDR_STR, SECRET, &[9; 32]);
         let error = decode(&other, "efa", format, &own).unwrap_err();
         assert!(error.message.contains("another format"), "{error}");
         // Each byte that is missing, and another version.
-        for len in 0..6 + 3 {
+        for len in 0..14 + 3 {
             assert!(decode(&good[..len], "efa", format, &own).is_err(), "{len}");
         }
         let mut newer = good.clone();
-        newer[0] = 2;
+        newer[0] = 3;
         assert!(decode(&newer, "efa", format, &own).is_err());
     }
 }

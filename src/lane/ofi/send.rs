@@ -13,7 +13,7 @@ impl OfiLane {
         len: usize,
         payload: impl FnOnce(RawRoom),
     ) -> Result<Sent> {
-        if header.len() + len <= self.inject_size && !self.counts_all {
+        if Secret::BYTES + header.len() + len <= self.inject_size && !self.counts_all {
             self.inject(peer, header, len, payload)
         } else {
             self.send_copied(peer, header, len, payload)
@@ -32,15 +32,11 @@ impl OfiLane {
         let Some(known) = self.peers.get_mut(&peer) else {
             return Err(self.unknown(peer));
         };
-        let bytes = if len == 0 {
-            header
-        } else {
-            let bytes = &mut self.scratch[..header.len() + len];
-            let (head, rest) = bytes.split_at_mut(header.len());
-            head.copy_from_slice(header);
-            payload(RawRoom::from(rest));
-            bytes
-        };
+        let header = known.secret.before(header);
+        let bytes = &mut self.scratch[..header.len() + len];
+        let (head, rest) = bytes.split_at_mut(header.len());
+        head.copy_from_slice(&header);
+        payload(RawRoom::from(rest));
         // SAFETY: a peer's address is one of the lane's only vector.
         match unsafe { self.endpoint.inject(bytes, known.address) } {
             Ok(Posted::Accepted) => {
@@ -66,7 +62,8 @@ impl OfiLane {
         let Some(known) = self.peers.get_mut(&peer) else {
             return Err(self.unknown(peer));
         };
-        let bytes = self.operations.fill(slot, header, len, payload);
+        let header = known.secret.before(header);
+        let bytes = self.operations.fill(slot, &header, len, payload);
         let descriptor = self.operations.descriptor();
         let context = self.operations.context(slot);
         let len = header.len() + len;
@@ -93,7 +90,8 @@ impl OfiLane {
         let Some(known) = self.peers.get_mut(&peer) else {
             return Err(self.unknown(peer));
         };
-        let bytes = self.operations.fill_spare(spare, header, payload);
+        let header = known.secret.before(header);
+        let bytes = self.operations.fill_spare(spare, &header, payload);
         let descriptor = self.operations.descriptor();
         let context = self.operations.context(slot);
         let len = header.len() + payload.len();
@@ -125,9 +123,10 @@ impl OfiLane {
         let Some(slot) = self.operations.next() else {
             return Ok(Sent::Again);
         };
-        let Some(address) = self.peers.get(&peer).map(|known| known.address) else {
+        let Some(known) = self.peers.get(&peer) else {
             return Err(self.unknown(peer));
         };
+        let (address, head) = (known.address, known.secret.before(header));
         let region = if self.registers_local {
             // SAFETY: the caller keeps the payload valid until the completion, at which the region ends.
             let region = unsafe {
@@ -142,7 +141,8 @@ impl OfiLane {
         } else {
             None
         };
-        let head = self.operations.fill(slot, header, 0, |_| {});
+        let len = head.len();
+        let head = self.operations.fill(slot, &head, 0, |_| {});
         let in_place = region
             .as_ref()
             .map_or(std::ptr::null_mut(), |one| one.region.descriptor());
@@ -150,7 +150,7 @@ impl OfiLane {
         // the caller vouches for the payload. The address: as in `inject`.
         let posted = unsafe {
             self.endpoint.send_pair(
-                [(head, header.len()), (payload.address.cast_const(), payload.len)],
+                [(head, len), (payload.address.cast_const(), payload.len)],
                 [self.operations.descriptor(), in_place],
                 address,
                 self.operations.context(slot),

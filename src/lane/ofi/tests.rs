@@ -155,7 +155,7 @@ fn address_of_nobody(lane: &OfiLane) -> Vec<u8> {
     drop(listener);
     let mut name = lane.own_name.clone();
     name[2..4].copy_from_slice(&port.to_be_bytes());
-    peers::encode(&lane.provider, lane.info.address_format(), &name)
+    peers::encode(&lane.provider, lane.info.address_format(), lane.secret, &name)
 }
 
 /// The names of the providers over TCP that this libfabric has: what 1.17 calls `net` is `tcp` from 1.18 on.

@@ -1,5 +1,6 @@
 //! Sizes per provider, chosen by measuring (`benches/bare_pingpong.rs`), and the needs of a provider's progress.
 
+use super::secret::Secret;
 use crate::lane::HEADER_BYTES;
 use crate::system::fabric::info::Facts;
 
@@ -9,7 +10,7 @@ const EAGER_OF_TCP: usize = 64 << 10;
 /// How the lane uses a provider.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tuning {
-    /// The longest message, header and payload, in bytes.
+    /// The longest message, all that is in front of the payload included, in bytes.
     pub message: usize,
     /// Messages up to this many bytes are copied.
     pub buffered: usize,
@@ -106,7 +107,7 @@ impl Tuning {
                 sockets: true,
                 // A message without a buffer waits in the socket, and a message is read straight into its buffer: so one of 64 KiB costs
                 // nothing but a copy, where a rendezvous costs two more exchanges. Long buffers do not stay in a cache.
-                message: EAGER_OF_TCP + HEADER_BYTES,
+                message: EAGER_OF_TCP + HEADER_BYTES + Secret::BYTES,
                 eager: EAGER_OF_TCP,
                 rma_from: EAGER_OF_TCP + 1,
                 receive_bytes: 256 << 10,
