@@ -13,7 +13,7 @@ use weft::base::startup::Ledger;
 use weft::data::pieces::Piece;
 use weft::identity::{PeerIndex, ProcessName};
 use weft::lane::ofi::OfiLane;
-use weft::lane::{Lane as _, Sent, Sink};
+use weft::lane::{HEADER_BYTES, Lane as _, Sent, Sink};
 
 use crate::Outcome;
 use crate::build;
@@ -231,11 +231,13 @@ fn speak(provider: &str, port: u16) -> Outcome {
     let mut sink = Deaf::default();
     for (seed, len) in [1, 8, 20, 40, 41, 64, 500, 4000, most].into_iter().enumerate() {
         let bytes = junk(len.min(most), seed as u64);
+        // In front of it goes this lane's secret, which is not the rank's.
+        let (head, rest) = bytes.split_at(len.min(HEADER_BYTES));
         let deadline = Instant::now() + PATIENCE;
         let completed = sink.completed;
         loop {
             // SAFETY: `bytes` stays until the lane has completed the send, or is closed below.
-            match unsafe { lane.send(rank, &bytes, Piece::EMPTY, 1) } {
+            match unsafe { lane.send(rank, head, Piece::of(rest), 1) } {
                 Ok(Sent::Done) | Err(_) => break,
                 Ok(Sent::Pending) => {
                     while sink.completed == completed && Instant::now() < deadline {

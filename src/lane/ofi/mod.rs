@@ -368,7 +368,7 @@ impl Lane for OfiLane {
     #[inline]
     unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: Piece, token: u64) -> Result<Sent> {
         let len = header.len() + payload.len;
-        if len <= self.limits.buffered {
+        if len <= self.limits.buffered && header.len() <= HEADER_BYTES {
             return self.send_short(peer, header, payload.len, |to| {
                 // SAFETY: the caller says that the payload is readable.
                 to.fill_from(unsafe { payload.bytes() });
@@ -377,7 +377,8 @@ impl Lane for OfiLane {
         if len > self.limits.message || header.len() > HEADER_BYTES {
             return Err(err!(
                 Intern,
-                "a message of {len} bytes is longer than the lane {} carries ({})",
+                "a message of {len} bytes with a header of {} is longer than the lane {} carries ({} and {HEADER_BYTES})",
+                header.len(),
                 self.provider,
                 self.limits.message
             ));
@@ -393,6 +394,7 @@ impl Lane for OfiLane {
         len: usize,
         fill: &mut dyn FnMut(RawRoom),
     ) -> Result<Sent> {
+        assert!(header.len() <= HEADER_BYTES, "a header is no longer");
         self.send_short(peer, header, len, fill)
     }
 

@@ -129,6 +129,9 @@ pub(super) async fn reduce(
     reducer: &Reducer,
     count: u64,
 ) -> Result<()> {
+    if send.or(receive).is_none() {
+        return Err(no_send());
+    }
     let mut run = Run::inside(operation, hosts);
     let heads = Run::heads(operation, hosts, Some(root));
     let top = hosts.place(head(hosts, Some(root), hosts.mine()));
@@ -146,9 +149,6 @@ pub(super) async fn reduce(
             (false, Some(_)) => None,
             (false, None) => place,
         };
-        if own.is_none() && receive.is_none() {
-            return Err(no_send());
-        }
         super::reduce::within(&mut heads, hosts.host_of(root), own, receive, reducer, count).await?;
         run.note(heads.finish());
     }
