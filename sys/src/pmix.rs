@@ -54,7 +54,11 @@ pub const UINT32: u16 = 14;
 #[allow(missing_docs)]
 pub const UINT64: u16 = 15;
 #[allow(missing_docs)]
+pub const PROC: u16 = 22;
+#[allow(missing_docs)]
 pub const BYTE_OBJECT: u16 = 27;
+#[allow(missing_docs)]
+pub const DATA_ARRAY: u16 = 39;
 #[allow(missing_docs)]
 pub const PROC_RANK: u16 = 40;
 
@@ -78,6 +82,18 @@ pub struct ByteObject {
     pub size: usize,
 }
 
+/// `pmix_data_array_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DataArray {
+    /// The type of each.
+    pub kind: u16,
+    /// How many.
+    pub size: usize,
+    /// They themselves: of [`STRING`] pointers to texts, of [`PROC`] a [`Proc`] each.
+    pub array: *mut c_void,
+}
+
 /// The union of `pmix_value_t`, as far as it is used.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -88,6 +104,8 @@ pub union Data {
     pub string: *mut c_char,
     /// Of [`BYTE_OBJECT`].
     pub object: ByteObject,
+    /// Of [`DATA_ARRAY`].
+    pub array: *mut DataArray,
     /// The bytes of a number, which begins at the first.
     pub number: [u8; 8],
     /// All of it.
@@ -116,6 +134,18 @@ pub struct Info {
     pub value: Value,
 }
 
+/// `pmix_query_t`.
+#[repr(C)]
+pub struct Query {
+    /// What is asked for: texts, and a null pointer behind them.
+    pub keys: *mut *mut c_char,
+    /// Of what.
+    pub qualifiers: *mut Info,
+    /// How many of these.
+    pub qualifier_count: usize,
+}
+
+const _: () = assert!(size_of::<Query>() == 24 && size_of::<DataArray>() == 24);
 const _: () = assert!(size_of::<Proc>() == 260 && size_of::<Value>() == 32 && size_of::<Info>() == 552);
 
 /// `pmix_op_cbfunc_t`.
@@ -162,6 +192,7 @@ symbols! {
     PMIx_Fence_nb: fn(*const Proc, usize, *const Info, usize, OperationCallback, *mut c_void) -> c_int,
     PMIx_Get: fn(*const Proc, *const c_char, *const Info, usize, *mut *mut Value) -> c_int,
     PMIx_Get_nb: fn(*const Proc, *const c_char, *const Info, usize, ValueCallback, *mut c_void) -> c_int,
+    PMIx_Query_info: fn(*mut Query, usize, *mut *mut Info, *mut usize) -> c_int,
     PMIx_Resolve_nodes: fn(*const c_char, *mut *mut c_char) -> c_int,
     PMIx_Resolve_peers: fn(*const c_char, *const c_char, *mut *mut Proc, *mut usize) -> c_int,
     PMIx_Error_string: fn(c_int) -> *const c_char,

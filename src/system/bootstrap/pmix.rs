@@ -3,6 +3,7 @@
 //!
 //! - `library`: where the library is found
 //! - `values`: what the server says, checked, and what it is told
+//! - `sets`: process sets
 //! - `answers`: what comes from the library's own thread
 //!
 //! PRRTE's server waits for a card that has not been put yet, so cards are fetched on demand and no fence is needed. With Slurm a
@@ -13,6 +14,7 @@
 
 mod answers;
 mod library;
+mod sets;
 mod values;
 
 use std::ffi::{CStr, CString, c_char};
@@ -111,6 +113,7 @@ impl Pmix {
         self.job.local_ranks = locals.count;
         self.job.local_rank = locals.before;
         self.job.local_only = locals.count == size;
+        self.job.process_sets = self.process_sets(&namespace, size)?;
         Ok(())
     }
 

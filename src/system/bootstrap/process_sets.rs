@@ -102,6 +102,16 @@ impl ProcessSet {
         })
     }
 
+    /// Of these ranks, in any order; `None`: there are none, or the name is none.
+    pub fn of(name: &str, mut ranks: Vec<u32>) -> Option<ProcessSet> {
+        ranks.sort_unstable();
+        ranks.dedup();
+        let ranges = ranks.chunk_by(|one, next| one + 1 == *next);
+        let ranges: Vec<_> = ranges.map(|range| range[0]..=range[range.len() - 1]).collect();
+        let name = ProcessSet::name_of(name).ok()?;
+        (!ranges.is_empty()).then_some(ProcessSet { name, ranks: ranges })
+    }
+
     /// Whether a rank belongs to it.
     pub fn contains(&self, rank: u32) -> bool {
         self.ranks.iter().any(|range| range.contains(&rank))
@@ -117,6 +127,17 @@ impl ProcessSet {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn ranks_make_ranges() {
+        let set = ProcessSet::of("ocean", vec![4, 0, 1, 7, 3, 3]).expect("a set");
+        assert_eq!(
+            (&*set.name, &*set.ranks),
+            ("weft://ocean", &[0..=1, 3..=4, 7..=7][..])
+        );
+        assert_eq!(ProcessSet::of("ocean", vec![]), None);
+        assert_eq!(ProcessSet::of("mpi://mine", vec![1]), None);
+    }
 
     #[test]
     fn names_are_uris() {

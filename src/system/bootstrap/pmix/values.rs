@@ -16,6 +16,10 @@ pub(super) enum Said {
     Text(String),
     /// Bytes.
     Bytes(Vec<u8>),
+    /// Several texts.
+    Texts(Vec<String>),
+    /// Processes: the name of the namespace, and the rank there.
+    Processes(Vec<(String, u32)>),
 }
 
 impl Said {
@@ -66,8 +70,50 @@ pub(super) unsafe fn read(value: &sys::Value) -> Option<Said> {
             // SAFETY: not null, and that long (the caller's promise).
             Said::Bytes(unsafe { std::slice::from_raw_parts(bytes.cast(), size) }.to_vec())
         }
+        sys::DATA_ARRAY => {
+            // SAFETY: the field that the type names.
+            let array = unsafe { value.data.array };
+            if array.is_null() {
+                return None;
+            }
+            // SAFETY: not null, so it is there (the caller's promise).
+            return unsafe { read_array(&*array) };
+        }
         _ => return None,
     })
+}
+
+/// The same of an array.
+///
+/// # Safety
+/// As for [`read`].
+unsafe fn read_array(array: &sys::DataArray) -> Option<Said> {
+    if array.array.is_null() || array.size > isize::MAX as usize / size_of::<sys::Proc>() {
+        return None;
+    }
+    match array.kind {
+        sys::STRING => {
+            // SAFETY: not null, and so many (the caller's promise).
+            let texts =
+                unsafe { std::slice::from_raw_parts(array.array.cast::<*const c_char>(), array.size) };
+            let read = texts.iter().map(|&text| {
+                // SAFETY: a text, if it is not null (the caller's promise).
+                (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_str().ok())?
+            });
+            let texts: Option<Vec<&str>> = read.collect();
+            Some(Said::Texts(texts?.into_iter().map(str::to_string).collect()))
+        }
+        sys::PROC => {
+            // SAFETY: not null, and so many (the caller's promise).
+            let processes =
+                unsafe { std::slice::from_raw_parts(array.array.cast::<sys::Proc>(), array.size) };
+            let read = processes
+                .iter()
+                .map(|process| Some((namespace(process).ok()?, process.rank)));
+            read.collect::<Option<_>>().map(Said::Processes)
+        }
+        _ => None,
+    }
 }
 
 /// The same of a value that the library has allocated for the caller, which is freed.
@@ -79,17 +125,85 @@ pub(super) unsafe fn take(value: *mut sys::Value) -> Option<Said> {
     let copy = unsafe { *value };
     // SAFETY: as above.
     let said = unsafe { read(&copy) };
-    // What other types point to stays allocated.
-    match copy.kind {
-        // SAFETY: by C's allocator, as all of PMIx is; here and below.
-        sys::STRING => unsafe { libc::free(copy.data.string.cast()) },
-        // SAFETY: as above.
-        sys::BYTE_OBJECT => unsafe { libc::free(copy.data.object.bytes.cast()) },
-        _ => {}
-    }
+    // SAFETY: the library's, and not used any more.
+    unsafe { free_inside(&copy) };
     // SAFETY: as above.
     unsafe { libc::free(value.cast()) };
     said
+}
+
+/// Frees what a value of the library's points to, if it is of a type of [`Said`].
+///
+/// # Safety
+/// The library has allocated it for the caller, and it is not used any more.
+unsafe fn free_inside(value: &sys::Value) {
+    match value.kind {
+        // SAFETY: by C's allocator, as all of PMIx is; here and below.
+        sys::STRING => unsafe { libc::free(value.data.string.cast()) },
+        // SAFETY: as above.
+        sys::BYTE_OBJECT => unsafe { libc::free(value.data.object.bytes.cast()) },
+        // SAFETY: as above.
+        sys::DATA_ARRAY => unsafe { free_array(value.data.array) },
+        _ => {}
+    }
+}
+
+/// Frees an array that the library has allocated for the caller; what elements of other types than those of [`Said`] point to stays
+/// allocated.
+///
+/// # Safety
+/// It is such an array or null, and is not used any more.
+unsafe fn free_array(array: *mut sys::DataArray) {
+    if array.is_null() {
+        return;
+    }
+    // SAFETY: it is there (the caller's promise).
+    let copy = unsafe { *array };
+    if copy.kind == sys::STRING && !copy.array.is_null() {
+        for at in 0..copy.size {
+            // SAFETY: one of the array's texts, by C's allocator.
+            unsafe { libc::free((*copy.array.cast::<*mut c_char>().add(at)).cast()) };
+        }
+    }
+    // SAFETY: by C's allocator, both.
+    unsafe {
+        libc::free(copy.array);
+        libc::free(array.cast());
+    }
+}
+
+/// The values of an answer to a query, all of which is freed.
+///
+/// # Safety
+/// `infos` is null or has that many, which the library has allocated for the caller.
+pub(super) unsafe fn take_infos(infos: *mut sys::Info, count: usize) -> Vec<Said> {
+    if infos.is_null() {
+        return Vec::new();
+    }
+    let said = (0..count).filter_map(|at| {
+        // SAFETY: one of them.
+        let copy = unsafe { (*infos.add(at)).value };
+        // SAFETY: as above.
+        let said = unsafe { read(&copy) };
+        // SAFETY: the library's, and not used any more.
+        unsafe { free_inside(&copy) };
+        said
+    });
+    let said = said.collect();
+    // SAFETY: by C's allocator.
+    unsafe { libc::free(infos.cast()) };
+    said
+}
+
+/// An attribute that is a text, which has to outlive it.
+pub(super) fn of_text(key: &str, text: &CStr) -> sys::Info {
+    let mut info = flag(key);
+    info.value = sys::Value {
+        kind: sys::STRING,
+        data: sys::Data { room: [0; 3] },
+    };
+    info.value.data.string = text.as_ptr().cast_mut();
+    info
 }
 
 /// A text that the library has allocated for the caller, which is freed.
@@ -213,6 +327,37 @@ mod tests {
         assert_eq!(said(sys::INT, u64::MAX).unwrap().number::<u32>(), None);
         assert_eq!(said(sys::UINT64, u64::MAX).unwrap().number::<u32>(), None);
         assert_eq!(Said::Text("7".into()).number::<u32>(), None);
+    }
+
+    #[test]
+    fn arrays_of_texts_and_processes_are_read() {
+        let said = |kind, array: *mut std::ffi::c_void, size| {
+            let mut array = sys::DataArray { kind, size, array };
+            let mut data = sys::Data { room: [0; 3] };
+            data.array = &mut array;
+            let value = sys::Value {
+                kind: sys::DATA_ARRAY,
+                data,
+            };
+            // SAFETY: all that it points to is there.
+            unsafe { read(&value) }
+        };
+        let mut texts = [c"a".as_ptr(), c"b".as_ptr()];
+        assert_eq!(
+            said(sys::STRING, texts.as_mut_ptr().cast(), 2),
+            Some(Said::Texts(vec!["a".into(), "b".into()]))
+        );
+        texts[1] = std::ptr::null();
+        assert_eq!(said(sys::STRING, texts.as_mut_ptr().cast(), 2), None);
+        let mut processes = [process("job", 3).unwrap(), process("job", 0).unwrap()];
+        assert_eq!(
+            said(sys::PROC, processes.as_mut_ptr().cast(), 2),
+            Some(Said::Processes(vec![("job".into(), 3), ("job".into(), 0)]))
+        );
+        for (kind, size) in [(sys::PROC, usize::MAX), (sys::INT, 1)] {
+            assert_eq!(said(kind, processes.as_mut_ptr().cast(), size), None);
+        }
+        assert_eq!(said(sys::PROC, std::ptr::null_mut(), 1), None);
     }
 
     #[test]
