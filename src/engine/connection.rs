@@ -25,7 +25,11 @@ impl Engine {
         if matches!(self.state.peer(peer).link, ConnectionState::Lost(_)) {
             return;
         }
-        match self.first_lane_to(peer, card) {
+        let found = match self.state.sees_the_same(peer, card) {
+            Ok(()) => self.first_lane_to(peer, card),
+            Err(error) => Err(error),
+        };
+        match found {
             Ok(at) => {
                 self.state.peer(peer).token = card.token;
                 self.state.link_up(peer, at);
@@ -106,6 +110,19 @@ impl Engine {
 }
 
 impl EngineState {
+    /// Whether a peer of the same job sees alike what all of it have to.
+    fn sees_the_same(&self, peer: PeerIndex, card: &business_card::BusinessCard) -> Result<(), Error> {
+        if peer.rank_in(self.size).is_none() || card.agreed == self.agreed {
+            return Ok(());
+        }
+        Err(err!(
+            Other,
+            "process {} sees other hosts than this one, so collective operations would go wrong: WEFT_FAKE_NODES and WEFT_TWO_LEVEL have \
+             to be the same on all ranks, and the launcher has to tell all ranks the same",
+            peer.number()
+        ))
+    }
+
     /// Makes sure that messages to a peer can be sent: asks for its business card, unless that has been done.
     pub(super) fn seek(&mut self, id: PeerIndex) {
         let peer = self.peer(id);

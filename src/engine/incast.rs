@@ -28,6 +28,7 @@ fn engine(me: u32, lane: OfiLane, rma: bool) -> Engine {
         },
         size: SENDERS + 1,
         token: 1000 + u64::from(me),
+        agreed: 0,
         lanes: vec![Box::new(Loopback::default()), Box::new(lane)],
         eager_max: None,
         rma,

@@ -82,6 +82,8 @@ struct EngineState {
     me: PeerIndex,
     /// The token that messages to this process must contain.
     token: u64,
+    /// See [`Parts::agreed`].
+    agreed: u32,
     /// The largest eager payload, where a setting bounds it.
     eager_max: Option<usize>,
     /// Whether remote memory may be read.
@@ -159,6 +161,8 @@ pub struct Parts {
     pub size: u32,
     /// The token that messages to this process must contain: random.
     pub token: u64,
+    /// A digest of what all processes of the job have to see alike, so that they choose the same algorithms.
+    pub agreed: u32,
     /// Ways to other processes; the first lane leads to this process itself.
     pub lanes: Vec<Box<dyn Lane>>,
     /// Bound of eager payloads in bytes, where a setting gives one.
@@ -203,6 +207,7 @@ impl Engine {
             state: EngineState {
                 me: PeerIndex::of_rank(parts.me.rank),
                 token: parts.token,
+                agreed: parts.agreed,
                 eager_max: parts.eager_max,
                 rma: parts.rma,
                 limits,
@@ -256,6 +261,7 @@ impl Engine {
         let lanes = self.lanes.iter().skip(1);
         business_card::BusinessCard {
             token: self.state.token,
+            agreed: self.state.agreed,
             lanes: lanes.map(|lane| (lane.name(), lane.address())).collect(),
         }
     }

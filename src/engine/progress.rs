@@ -564,6 +564,7 @@ mod tests {
             },
             size: 3,
             token: 1,
+            agreed: 0,
             lanes: vec![Box::new(Loopback::default()), Box::new(busy), Box::new(quiet)],
             eager_max: None,
             rma: true,

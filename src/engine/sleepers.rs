@@ -166,6 +166,7 @@ mod tests {
             },
             size: 1,
             token: 1,
+            agreed: 0,
             lanes: vec![Box::new(Loopback::default())],
             eager_max: None,
             rma: false,

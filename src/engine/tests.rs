@@ -203,6 +203,7 @@ impl Scene {
 
     fn connect(&mut self) {
         let card = BusinessCard {
+            agreed: 0,
             token: TOKEN + 1,
             lanes: vec![("played".into(), Vec::new())],
         };
@@ -233,6 +234,7 @@ impl Scene {
             me: ProcessName { job: JOB, rank: 0 },
             size: 3,
             token: TOKEN,
+            agreed: 0,
             lanes: vec![Box::new(Loopback::default()), Box::new(played)],
             eager_max: None,
             rma: true,

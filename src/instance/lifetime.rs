@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::{Instance, Policy, Then, User, Users};
+use super::{Instance, Policy, Then, User, Users, hosts};
 use crate::base::error::Result;
 use crate::base::random;
 use crate::base::settings::{Settings, misspelt_here};
@@ -330,6 +330,7 @@ fn open(host: &Host, incarnation: u32) -> Result<Arc<Instance>> {
         me: job.name(),
         size: job.size,
         token: random::number()?,
+        agreed: hosts::digest(&job, &settings),
         lanes,
         eager_max: (settings.eager_max != 0).then_some(settings.eager_max as usize),
         rma: settings.rma,

@@ -2,6 +2,7 @@
 //!
 //! - [`Instance`]: the engine behind its lock, the bootstrap, the tasks
 //! - `drain`: waiting until nothing is under way any more
+//! - [`hosts`]: which hosts collective operations distinguish
 //! - `task`: operations of several steps, written as `async fn`s; the engine is their executor
 //! - [`Lifetime`]: when it is made and closed, and what aborts the job; [`Users`]: who uses it
 //! - [`transports`]: which lane carried whose messages
@@ -10,6 +11,7 @@
 //! What does not belong here: matching and protocols (`engine`), and what handles stand for (`objects`).
 
 mod drain;
+pub mod hosts;
 mod lifetime;
 mod pace;
 mod task;

@@ -174,6 +174,7 @@ impl Simulation {
                     },
                     size,
                     token: rng.u64(..),
+                    agreed: 0,
                     lanes: vec![Box::new(Loopback::default()), Box::new(network.lane(me))],
                     eager_max: options.eager_max,
                     rma: options.rma,

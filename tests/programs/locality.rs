@@ -25,6 +25,7 @@ pub fn trials() -> Vec<Trial> {
             report_of_one_host,
         ),
         Trial::test("locality::quiet_ranks_report_nothing", quiet_report),
+        Trial::test("locality::ranks_that_see_other_hosts_are_refused", other_hosts),
     ]
 }
 
@@ -106,6 +107,24 @@ fn unbound() -> Outcome {
         ended.prints(&format!("rank {rank}: divided by hwloc://Machine, {size} of 3"))?;
     }
     Ok(())
+}
+
+/// They would choose other algorithms.
+fn other_hosts() -> Outcome {
+    let program = build::program("collectives")?;
+    let ended = Job::new(&program, 1)
+        .option("-env")
+        .option("WEFT_TWO_LEVEL")
+        .option("0")
+        .env("WEFT_LANES", "shm,ofi")
+        .env("WEFT_FAKE_NODES", "2")
+        .arguments(&[":", "-n", "3", &program.to_string_lossy()])
+        .run()?;
+    ended.says(&["sees other hosts", "WEFT_FAKE_NODES", "WEFT_TWO_LEVEL"])?;
+    match ended.status {
+        0 => Err(ended.fail("it ends well")),
+        _ => Ok(()),
+    }
 }
 
 /// Ranks that send to each other round a ring, over both lanes, as on two nodes.

@@ -126,6 +126,7 @@ fn messages_to_another_job_name_this_process_by_its_own_rank() {
     assert_eq!(*scene.engine.wanted(), [OTHER]);
     scene.engine.wanted().clear();
     let card = BusinessCard {
+        agreed: 0,
         token: 1234,
         lanes: vec![("played".into(), Vec::new())],
     };

@@ -22,6 +22,13 @@ impl OfiLane {
             info.name_source(&shm_name::new(std::process::id())?)?;
         }
         let message = tuning.message.min(info.max_msg_size());
+        if message < Secret::BYTES + HEADER_BYTES {
+            return Err(err!(
+                Other,
+                "the libfabric provider {provider} carries messages of {message} bytes: {} are needed at least",
+                Secret::BYTES + HEADER_BYTES
+            ));
+        }
         let two_segments = info.send_iov_limit() >= 2;
         let buffered = if two_segments {
             tuning.buffered.min(message)

@@ -33,10 +33,15 @@ impl OfiLane {
             return Err(self.unknown(peer));
         };
         let header = known.secret.before(header);
-        let bytes = &mut self.scratch[..header.len() + len];
-        let (head, rest) = bytes.split_at_mut(header.len());
-        head.copy_from_slice(&header);
-        payload(RawRoom::from(rest));
+        let bytes = if len == 0 {
+            &*header
+        } else {
+            let bytes = &mut self.scratch[..header.len() + len];
+            let (head, rest) = bytes.split_at_mut(header.len());
+            head.copy_from_slice(&header);
+            payload(RawRoom::from(rest));
+            bytes
+        };
         // SAFETY: a peer's address is one of the lane's only vector.
         match unsafe { self.endpoint.inject(bytes, known.address) } {
             Ok(Posted::Accepted) => {

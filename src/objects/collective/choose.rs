@@ -1,6 +1,8 @@
 //! Which algorithm a collective operation uses. All members must choose the same, so every choice depends only on what
 //! the standard makes them agree on (the number of processes, the bytes of a matching block, the operation), and on what
-//! the launcher says to all alike (the number of processors that all share): never on a setting, which may differ.
+//! the launcher says to all alike (the number of processors that all share, and which processes share a host): never on a setting,
+//! which may differ. (Two settings for tests change which processes share a host; that all see the same hosts is checked when they
+//! connect: `instance::hosts`.)
 //!
 //! The crossing points are those of algorithms whose costs are latency × rounds + bytes ÷ bandwidth; each constant
 //! says where the second term starts to win.
@@ -61,9 +63,8 @@ const CHAIN_PIECES: u32 = 3;
 const CHAIN_PIECE: u64 = 128 << 10;
 
 /// In how many pieces a broadcast goes along a chain of hosts; `None`: down a tree of hosts, or as it does among as many
-/// processes. With p pieces and h hosts, the chain takes the time of (p + h - 2) ÷ p messages: the longer the message, the more
-/// often it may be cut, but not so often that hosts exchange more than half of the messages that all processes would (of a
-/// communicator of `size`, some h × size where they pass pieces round a ring).
+/// processes. With p pieces and h hosts, the chain takes the time of (p + h - 2) ÷ p messages, so long messages are cut more often;
+/// but there are at most half as many messages between hosts as where all `size` processes pass pieces round a ring (h × size).
 pub(super) fn bcast_chain(bytes: u64, hosts: u32, size: u32) -> Option<u32> {
     if bytes <= BCAST_SHORT {
         return None;

@@ -1,6 +1,7 @@
 //! Which processes of a communicator share a host, for collective operations in two levels.
 
 use super::Communicator;
+use crate::instance::hosts::distinguished;
 
 /// The ranks of a communicator by host. Hosts are numbered in the order of their lowest ranks.
 #[derive(Debug)]
@@ -21,8 +22,7 @@ impl Hosts {
     pub(super) fn of(communicator: &Communicator) -> Option<Hosts> {
         let instance = communicator.instance();
         let job = instance.job();
-        let one_host = job.local_only && instance.settings().fake_nodes <= 1;
-        if one_host || communicator.is_inter() || !instance.settings().two_level {
+        if communicator.is_inter() || !distinguished(job, instance.settings()) {
             return None;
         }
         let processes = communicator.group().iter();
