@@ -461,6 +461,8 @@ impl Instance {
     pub fn resume(&self, connect: impl FnOnce() -> Result<Box<dyn Bootstrap>>) -> Result<()> {
         if self.after_finalize() == AfterFinalize::Returns {
             *self.bootstrap.lock() = connect()?;
+        } else {
+            self.bootstrap().come_back();
         }
         Ok(())
     }

@@ -5,10 +5,12 @@
 //!
 //! What does not belong here: the contents of a business card (`engine`).
 
+mod death;
 pub mod pmi1;
 mod pmix;
 mod process_sets;
 pub mod singleton;
+mod watch;
 
 pub use process_sets::ProcessSet;
 
@@ -190,6 +192,9 @@ pub trait Bootstrap: Send {
     /// only way to ask. Returns if that had no effect, and the caller exits then; `false`: there is no launcher to ask.
     fn abort(&mut self, code: i32, message: &str) -> bool;
 
+    /// After [`Bootstrap::finalize`] this process uses MPI once more, over the same connection.
+    fn come_back(&mut self) {}
+
     /// Tells the launcher that this process may exit from now on. Does nothing where the launcher is gone already.
     fn finalize(&mut self) -> Result<()>;
 }
@@ -209,7 +214,9 @@ fn wait_readable(descriptor: BorrowedFd<'_>) {
 pub fn connect() -> Result<Box<dyn Bootstrap>> {
     let environment = |name: &str| std::env::var(name).ok();
     if environment("PMI_FD").is_some() {
-        return Ok(Box::new(pmi1::Pmi1::connect(environment)?));
+        let mut launcher = pmi1::Pmi1::connect(environment)?;
+        launcher.watch_over();
+        return Ok(Box::new(launcher));
     }
     if pmix::is_expected(environment) && !singleton::is_alone(environment) {
         return Ok(Box::new(pmix::Pmix::connect(environment)?));

@@ -8,12 +8,14 @@
 //!
 //! - `cards`: business cards as values of keys, in parts
 //! - [`wire`]: the lines, which `mpiexec` reads and writes too
+//! - `foreign`: what launchers other than Weft's are asked at the start
 //! - `machines`: where the ranks are, if the launcher's mapping can't be read
 //!
 //! What does not belong here: the launcher's side (`bin/mpiexec`), a process without a launcher (`singleton`), and how process sets are
 //! written (`process_sets`).
 
 mod cards;
+mod foreign;
 mod machines;
 #[cfg(test)]
 mod tests;
@@ -30,6 +32,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, recv, send};
 use rustc_hash::FxHashMap;
 
+use super::death::die_of_a_signal;
+use super::watch::Watch;
 use super::{AfterFinalize, Bootstrap, Job, ProcessSet};
 use crate::base::error::{Error, Result};
 use crate::err;
@@ -83,6 +87,8 @@ pub struct Pmi1 {
     fence_over: bool,
     /// Whether the launcher has asked what this process waits for.
     report_wanted: bool,
+    /// Under Slurm, for a job of several ranks.
+    watch: Option<Watch>,
     /// Whether the launcher, which is not Weft's, has received `finalize` and closed its end.
     over: bool,
 }
@@ -138,6 +144,7 @@ impl Pmi1 {
             outstanding: None,
             fence_over: false,
             report_wanted: false,
+            watch: None,
             over: false,
         };
         let answer = pmi.request("cmd=init pmi_version=1 pmi_subversion=1\n", "response_to_init")?;
@@ -161,6 +168,21 @@ impl Pmi1 {
         Ok(pmi)
     }
 
+    /// Makes sure that the end of this process ends the job, where the launcher would go on without it.
+    pub fn watch_over(&mut self) {
+        if !self.slurm || self.job.size == 1 {
+            return;
+        }
+        match Watch::start(&self.kvsname, self.job.rank, self.fd) {
+            Ok(watch) => self.watch = Some(watch),
+            Err(error) if self.job.local_rank == 0 => eprintln!(
+                "[weft] rank {}: {error}; if a rank dies, the others wait for it, unless srun is given -K",
+                self.job.rank
+            ),
+            Err(_) => {}
+        }
+    }
+
     fn read_init_answer(
         &mut self,
         answer: &Message,
@@ -179,42 +201,6 @@ impl Pmi1 {
         };
         self.job.processors = environment(ENV_PROCESSORS).and_then(|text| text.parse().ok());
         self.job.launcher_pids = environment(ENV_PIDS).and_then(|text| text.parse().ok());
-        Ok(())
-    }
-
-    fn ask_foreign_launcher(&mut self) -> Result<()> {
-        let maxes = self.request("cmd=get_maxes\n", "maxes")?;
-        self.keylen_max = maxes.number("keylen_max")?;
-        self.vallen_max = maxes.number("vallen_max")?;
-        self.kvsname = self
-            .request("cmd=get_my_kvsname\n", "my_kvsname")?
-            .get("kvsname")?
-            .to_string();
-        // Slurm says -1 for "unknown", as Hydra does of the universe.
-        self.job.appnum = self
-            .request("cmd=get_appnum\n", "appnum")?
-            .number("appnum")
-            .ok()
-            .filter(|&appnum| appnum >= 0);
-        self.job.universe_size = self
-            .request("cmd=get_universe_size\n", "universe_size")?
-            .number("size")
-            .ok();
-        let layout = match self.get_now("PMI_process_mapping")? {
-            Some(mapping) => Layout::parse(&mapping),
-            None => Err(err!(
-                Other,
-                "the launcher does not say which ranks share a machine"
-            )),
-        };
-        self.job.layout = match layout {
-            Ok(layout) => layout,
-            Err(error) => {
-                self.job.layout_unknown = Some(error.message.into_owned());
-                self.exchange_machines()?
-            }
-        };
-        self.job.memory_alloc_kinds = self.get_now("PMI_mpi_memory_alloc_kinds")?;
         Ok(())
     }
 
@@ -519,6 +505,10 @@ impl Bootstrap for Pmi1 {
         if self.send(&request).is_err() {
             return false;
         }
+        // Asked already.
+        if let Some(watch) = &self.watch {
+            watch.set_inside(false);
+        }
         // The end comes as a signal. Where it does not, the launcher does not work as it should.
         let _ = poll(
             &mut [PollFd::new(borrow(self.fd), PollFlags::empty())],
@@ -527,7 +517,16 @@ impl Bootstrap for Pmi1 {
         true
     }
 
+    fn come_back(&mut self) {
+        if let Some(watch) = &self.watch {
+            watch.set_inside(true);
+        }
+    }
+
     fn finalize(&mut self) -> Result<()> {
+        if let Some(watch) = &self.watch {
+            watch.set_inside(false);
+        }
         if self.over || self.slurm {
             return Ok(());
         }
@@ -553,32 +552,6 @@ fn die_with_launcher(launcher_pid: i32) -> Result<()> {
     } else {
         Err(gone())
     }
-}
-
-/// Ends this process by SIGKILL: a launcher that has received `finalize` accepts any exit status as a good end, but not a
-/// death by a signal. Hydra looks for dead ranks only when one of their streams ends or has data, and the streams of a
-/// process are closed a moment before it can be waited for. So a child process keeps them open until then.
-pub(super) fn die_of_a_signal() {
-    // SAFETY: takes numbers only.
-    let own = unsafe { libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0) };
-    if let Ok(own @ 0..) = i32::try_from(own) {
-        // SAFETY: a plain fork (the parent's stack goes on), after which the child makes system calls only.
-        let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
-        if child == 0 {
-            let mut ended = libc::pollfd {
-                fd: own,
-                events: libc::POLLIN,
-                revents: 0,
-            };
-            // SAFETY: one valid entry; and nothing of this copy of the process is to be run.
-            unsafe {
-                libc::poll(&mut ended, 1, i32::from(ABORT_WAIT_MS));
-                libc::_exit(0);
-            }
-        }
-    }
-    // SAFETY: takes numbers only.
-    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
 }
 
 /// The descriptor is open for the life of the process, as the launcher promises.

@@ -1,0 +1,290 @@
+//! Slurm goes on without a rank that died, and the others would wait for ever. So each rank has a *watch*: a child process that keeps
+//! the connection to the launcher, waits for the end of the rank, and asks Slurm to end the job if the rank was still between
+//! initialization and finalization. A thread would die with its process, and a signal handler sees no SIGKILL.
+//!
+//! The program does not see it: the child has no exit signal (no SIGCHLD, and `wait` does not find it), blocks all signals, has a name of
+//! its own, keeps no other descriptor than standard error and those two, and gives up the memory that it has inherited, so that nothing
+//! is copied when the rank writes to it, and nothing stays that the rank frees. It does not share memory with the rank, because the kernel
+//! then also ends it where the rank runs out of memory or dumps core.
+
+use std::io;
+use std::mem::{offset_of, zeroed};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nix::errno::Errno;
+use nix::sys::signal::{SigSet, SigmaskHow};
+
+use super::death::{fork, pidfd_of_self};
+use crate::base::error::Result;
+use crate::err;
+
+/// The name of the process.
+const NAME: &[u8] = b"weft-watch\0";
+/// The most areas of memory that are given up: those that are found first.
+const AREAS_MAX: usize = 4096;
+/// Room for what the watch prints: a host's name has 64 bytes at most.
+const LINE_BYTES_MAX: usize = 160;
+/// How long the launcher has to end the watch with a job that ends for another reason, in milliseconds.
+const GRACE_MS: i64 = 300;
+/// Where the kernel can't close descriptors by ranges (before 5.9), those below this one are closed.
+const DESCRIPTORS_MAX: u32 = 4096;
+/// What the launcher is asked for.
+const ABORT: &[u8] = b"cmd=abort exitcode=1\n";
+
+/// What rank and watch share.
+struct Shared {
+    /// The rank is between initialization and finalization.
+    inside: AtomicBool,
+    /// Areas of memory that the watch gives up, by address and length, and how many.
+    areas: [(usize, usize); AREAS_MAX],
+    areas_count: usize,
+    /// What it prints if the rank dies, and how long that is.
+    line: [u8; LINE_BYTES_MAX],
+    line_bytes: usize,
+    /// The name, the same on this host for all ranks of the job, that the first of several watches takes.
+    socket: libc::sockaddr_un,
+    socket_bytes: usize,
+}
+
+/// The watch of this process. It lives as long as the process.
+pub(super) struct Watch(&'static Shared);
+
+impl Watch {
+    /// Starts the watch of this process, which is `rank` of `job`, with the connection to the launcher.
+    pub fn start(job: &str, rank: u32, connection: i32) -> Result<Watch> {
+        let failed = |what: &str| {
+            let error = io::Error::last_os_error();
+            err!(
+                Other,
+                "a process that watches this rank can't be started: {what}: {error}"
+            )
+        };
+        // SAFETY: a new mapping, anywhere.
+        let memory = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                size_of::<Shared>(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if memory == libc::MAP_FAILED {
+            return Err(failed("mmap"));
+        }
+        // SAFETY: it is large enough, aligned to a page, never unmapped, not used by another, and zeros are a valid value.
+        let shared = unsafe { &mut *memory.cast::<Shared>() };
+        shared.inside.store(true, Ordering::Relaxed);
+        let host = nix::unistd::gethostname().unwrap_or_default();
+        let line = format!(
+            "[weft] rank {rank} on {} has ended without MPI_Finalize; the job is ended\n",
+            host.to_string_lossy()
+        );
+        shared.line_bytes = fill(&mut shared.line, line.bytes());
+        // Without a file: the name begins with a zero byte.
+        shared.socket.sun_family = libc::AF_UNIX as libc::sa_family_t;
+        let name = format!("\0weft-watch-{job}");
+        let name_bytes = fill(
+            &mut shared.socket.sun_path,
+            name.bytes().map(|byte| byte as libc::c_char),
+        );
+        shared.socket_bytes = offset_of!(libc::sockaddr_un, sun_path) + name_bytes;
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+        let used = [
+            memory as usize,
+            // This stack, and this thread's errno, which `syscall` sets.
+            ptr::from_ref(&line) as usize,
+            // SAFETY: it is always there.
+            unsafe { libc::__errno_location() } as usize,
+        ];
+        shared.areas_count = fill(&mut shared.areas, unneeded(&maps, &used));
+        let shared: &'static Shared = shared;
+        let own = pidfd_of_self().ok_or_else(|| failed("pidfd_open"))?;
+        let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK);
+        // SAFETY: the child runs `watch` only.
+        let child = unsafe { fork(0) };
+        if child == 0 {
+            // SAFETY: in the child, with descriptors that were open before; `shared` lists memory that neither this stack nor `syscall` needs.
+            unsafe { watch(shared, own, connection) };
+        }
+        let failed = (child < 0).then(|| failed("clone"));
+        if let Ok(before) = before {
+            let _ = before.thread_set_mask();
+        }
+        // SAFETY: opened above; the child has its own.
+        unsafe { libc::close(own) };
+        failed.map_or(Ok(Watch(shared)), Err)
+    }
+
+    /// The rank has come between initialization and finalization, or has gone from there.
+    pub fn set_inside(&self, inside: bool) {
+        self.0.inside.store(inside, Ordering::Release);
+    }
+}
+
+/// Copies what there is room for; the result is how many.
+fn fill<T>(room: &mut [T], from: impl IntoIterator<Item = T>) -> usize {
+    room.iter_mut().zip(from).map(|(to, from)| *to = from).count()
+}
+
+/// The memory that a process which only makes system calls does not need, by address and length, from `/proc/PID/maps`: private memory of no
+/// file, and shared memory, without the areas in which one of the addresses is. What belongs to programs and libraries stays.
+fn unneeded(maps: &str, used: &[usize]) -> Vec<(usize, usize)> {
+    // Its own memory, which runs the watch, too, is among the program's.
+    if maps.contains("/valgrind/") {
+        return Vec::new();
+    }
+    let area = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let (from, to) = words.next()?.split_once('-')?;
+        let from = usize::from_str_radix(from, 16).ok()?;
+        let to = usize::from_str_radix(to, 16).ok()?;
+        let is_shared = words.next()?.ends_with('s');
+        // Its offset, its device, its inode; other names in brackets are the kernel's.
+        let inode = words.nth(2)?;
+        let is_of_no_file = inode == "0"
+            && words
+                .next()
+                .is_none_or(|name| name == "[heap]" || name.starts_with("[anon"));
+        let is_used = used.iter().any(|address| (from..to).contains(address));
+        let bytes = to.checked_sub(from).filter(|&bytes| bytes > 0)?;
+        ((is_shared || is_of_no_file) && !is_used).then_some((from, bytes))
+    };
+    maps.lines().filter_map(area).collect()
+}
+
+/// The child's life.
+///
+/// # Safety
+/// In a child that shares nothing but `shared`, with these descriptors open; the areas in `shared` are not needed for system calls on this stack.
+unsafe fn watch(shared: &Shared, own: i32, connection: i32) -> ! {
+    // SAFETY: here and below, only system calls, with numbers or valid memory. Nothing of this copy of the program is to be run, so nobody uses
+    // the descriptors that are closed and the memory that is unmapped.
+    unsafe {
+        let mut kept = [libc::STDERR_FILENO, own, connection].map(|descriptor| descriptor as u32);
+        kept.sort_unstable();
+        let mut next = 0;
+        for descriptor in kept {
+            if next < descriptor {
+                close_range(next, descriptor - 1);
+            }
+            next = descriptor + 1;
+        }
+        close_range(next, u32::MAX);
+        for &(address, bytes) in shared.areas.iter().take(shared.areas_count) {
+            libc::syscall(libc::SYS_munmap, address, bytes);
+        }
+        libc::syscall(libc::SYS_prctl, libc::PR_SET_NAME, NAME.as_ptr(), 0, 0, 0);
+        let mut ended: libc::pollfd = zeroed();
+        (ended.fd, ended.events) = (own, libc::POLLIN);
+        while libc::syscall(libc::SYS_ppoll, &raw mut ended, 1, 0, 0, 0) < 1 {}
+        if shared.inside.load(Ordering::Acquire) {
+            end_job(shared, connection);
+        }
+        libc::syscall(libc::SYS_exit_group, 0);
+    }
+    unreachable!("exit_group does not return")
+}
+
+/// Asks for the end of the job. Where many ranks of a host die together, as by a signal to all, one watch does so for all. It does not stay
+/// then: Slurm's step waits for the end of standard error, and some of its plug-ins don't find the watch to kill it.
+///
+/// # Safety
+/// As for [`watch`].
+unsafe fn end_job(shared: &Shared, connection: i32) {
+    // SAFETY: only system calls, with numbers or valid memory.
+    unsafe {
+        let socket = libc::syscall(libc::SYS_socket, libc::AF_UNIX, libc::SOCK_DGRAM, 0);
+        let bound = libc::syscall(
+            libc::SYS_bind,
+            socket,
+            &raw const shared.socket,
+            shared.socket_bytes,
+        );
+        if bound != 0 && Errno::last_raw() == libc::EADDRINUSE {
+            return;
+        }
+        sleep(GRACE_MS);
+        libc::syscall(
+            libc::SYS_write,
+            libc::STDERR_FILENO,
+            shared.line.as_ptr(),
+            shared.line_bytes,
+        );
+        let nobody = ptr::null::<libc::sockaddr>();
+        libc::syscall(
+            libc::SYS_sendto,
+            connection,
+            ABORT.as_ptr(),
+            ABORT.len(),
+            libc::MSG_NOSIGNAL,
+            nobody,
+            0,
+        );
+    }
+}
+
+/// Closes the descriptors from one to another.
+///
+/// # Safety
+/// Nobody uses them.
+unsafe fn close_range(from: u32, to: u32) {
+    // SAFETY: takes numbers only; the caller's promise.
+    unsafe {
+        if libc::syscall(libc::SYS_close_range, from, to, 0) != 0 {
+            for descriptor in from..=to.min(DESCRIPTORS_MAX) {
+                libc::syscall(libc::SYS_close, descriptor);
+            }
+        }
+    }
+}
+
+/// By a system call alone. All signals are blocked, so nothing ends it early.
+fn sleep(ms: i64) {
+    // SAFETY: zeros are a valid value.
+    let mut time: libc::timespec = unsafe { zeroed() };
+    time.tv_sec = (ms / 1000) as libc::time_t;
+    time.tv_nsec = (ms % 1000 * 1_000_000) as libc::c_long;
+    let none = ptr::null::<libc::pollfd>();
+    // SAFETY: no descriptors, and a time that lives until the call returns.
+    unsafe { libc::syscall(libc::SYS_ppoll, none, 0, &raw const time, 0, 0) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_given_up_but_for_what_the_watch_needs() {
+        let maps = "\
+00400000-00800000 rw-p 00000000 08:01 123 /bin/program
+10000000-10200000 rw-p 00000000 00:00 0 [heap]
+20000000-20001000 rw-p 00000000 00:00 0
+30000000-30200000 rw-s 00000000 00:01 77 /dev/shm/a b
+40000000-40200000 rw-p 00000000 00:00 0
+50000000-50200000 rw-s 00000000 00:01 78 /dev/zero (deleted)
+60000000-60200000 ---p 00000000 00:00 0 [anon:pool]
+7ff00000-7ff00000 rw-p
+7ff00000-7ff00000 rw-p 00000000 00:00 0
+garbage
+zz-yy rw-p 0 0 0
+7fff0000-80000000 rw-p 00000000 00:00 0 [stack]
+80000000-80001000 r-xp 00000000 00:00 0 [vdso]
+ffffffff-00000000 rw-p 00000000 00:00 0
+";
+        assert_eq!(
+            unneeded(maps, &[0x4010_0000, 0x5000_0000]),
+            [
+                (0x1000_0000, 0x20_0000),
+                (0x2000_0000, 0x1000),
+                (0x3000_0000, 0x20_0000),
+                (0x6000_0000, 0x20_0000)
+            ]
+        );
+        let under_valgrind =
+            format!("{maps}58000000-58400000 r-xp 0 08:01 9 /usr/libexec/valgrind/memcheck-amd64-linux\n");
+        assert_eq!(unneeded(&under_valgrind, &[]), []);
+    }
+}
