@@ -1,7 +1,7 @@
 /* Sessions that come when the process has been at rest, under whichever launcher:
  *
  *   session_again cycles|after|threads return|_exit
- *   session_again abort
+ *   session_again abort|killed
  *
  * `cycles`: there are only sessions; `after`: the first comes after MPI_Finalize; `threads`: several threads have them,
  * the first before MPI_Init and the last after MPI_Finalize. In each cycle a process talks to others than in the last
@@ -9,10 +9,11 @@
  * `_exit`, which runs no exit handler; rank 0 lives on until all others of its host have gone, and
  * then has to be alive.
  *
- * `abort`: rank 1 aborts in the second session, while the others wait for it. */
+ * `abort`, `killed`: rank 1 aborts or is killed in the second session, while the others wait for it. */
 #include "check.h"
 
 #include <pthread.h>
+#include <signal.h>
 
 enum { CYCLES = 30, THREADS = 3, LONG = 100000 };
 
@@ -87,14 +88,16 @@ static void in_threads(void)
     cycle("weft.tests.again.last", 1);
 }
 
-static void aborted(void)
+static void ended(int by_abort)
 {
     cycle("weft.tests.again.first", 1);
     struct job job = open_session("weft.tests.again.second");
     char byte;
     OK(MPI_Barrier(job.world));
-    if (job.rank == 1)
+    if (job.rank == 1 && by_abort)
         MPI_Abort(job.world, 3);
+    if (job.rank == 1)
+        raise(SIGKILL);
     MPI_Recv(&byte, 1, MPI_BYTE, MPI_ANY_SOURCE, 7, job.world, MPI_STATUS_IGNORE);
     /* A rank that hears nothing of the end waits forever. */
     for (;;)
@@ -118,9 +121,9 @@ static int has_ended(int pid)
 
 int main(int argc, char **argv)
 {
-    CHECK(argc >= 2, "usage: session_again cycles|after|threads|abort [return|_exit]");
-    if (strcmp(argv[1], "abort") == 0)
-        aborted();
+    CHECK(argc >= 2, "usage: session_again cycles|after|threads|abort|killed [return|_exit]");
+    if (strcmp(argv[1], "abort") == 0 || strcmp(argv[1], "killed") == 0)
+        ended(argv[1][0] == 'a');
     if (strcmp(argv[1], "after") == 0) {
         MPI_Init(NULL, NULL);
         MPI_Finalize();

@@ -33,7 +33,7 @@ use nix::sys::socket::{MsgFlags, recv, send};
 use rustc_hash::FxHashMap;
 
 use super::death::die_of_a_signal;
-use super::watch::Watch;
+use super::watch::{Means, Stage, Watch};
 use super::{AfterFinalize, Bootstrap, Job, ProcessSet};
 use crate::base::error::{Error, Result};
 use crate::err;
@@ -170,16 +170,8 @@ impl Pmi1 {
 
     /// Makes sure that the end of this process ends the job, where the launcher would go on without it.
     pub fn watch_over(&mut self) {
-        if !self.slurm || self.job.size == 1 {
-            return;
-        }
-        match Watch::start(&self.kvsname, self.job.rank, self.fd) {
-            Ok(watch) => self.watch = Some(watch),
-            Err(error) if self.job.local_rank == 0 => eprintln!(
-                "[weft] rank {}: {error}; if a rank dies, the others wait for it, unless srun is given -K",
-                self.job.rank
-            ),
-            Err(_) => {}
+        if self.slurm {
+            self.watch = Watch::start_or_warn(&self.job, &self.kvsname, Means::Line(self.fd));
         }
     }
 
@@ -507,7 +499,7 @@ impl Bootstrap for Pmi1 {
         }
         // Asked already.
         if let Some(watch) = &self.watch {
-            watch.set_inside(false);
+            watch.set(Stage::Outside);
         }
         // The end comes as a signal. Where it does not, the launcher does not work as it should.
         let _ = poll(
@@ -519,13 +511,13 @@ impl Bootstrap for Pmi1 {
 
     fn come_back(&mut self) {
         if let Some(watch) = &self.watch {
-            watch.set_inside(true);
+            watch.set(Stage::Inside);
         }
     }
 
     fn finalize(&mut self) -> Result<()> {
         if let Some(watch) = &self.watch {
-            watch.set_inside(false);
+            watch.set(Stage::Outside);
         }
         if self.over || self.slurm {
             return Ok(());

@@ -25,6 +25,7 @@ use std::time::Duration;
 use weft_libfabric_sys::pmix as sys;
 
 use super::death::die_of_a_signal;
+use super::watch::{Means, Stage, Watch};
 use super::{AfterFinalize, Bootstrap, Job};
 use crate::base::error::{Error, Result};
 use crate::err;
@@ -44,6 +45,8 @@ pub struct Pmix {
     /// Whether fences must collect what was put: see the module.
     collects: bool,
     answers: Answers,
+    /// Under Slurm, for a job of several ranks.
+    watch: Option<Watch>,
     /// The server was told that this process may exit.
     over: bool,
 }
@@ -65,10 +68,21 @@ impl Pmix {
             job: super::singleton::Singleton::new().job().clone(),
             collects: !namespace.starts_with("prte"),
             answers: Answers::new()?,
+            watch: None,
             over: false,
         };
         pmix.learn(namespace)?;
+        if let Some(step) = pmix.job.id.strip_prefix("slurm.pmix.") {
+            pmix.watch = Watch::start_or_warn(&pmix.job, step, Means::Step);
+        }
         Ok(pmix)
+    }
+
+    /// Tells the watch, if there is one.
+    fn set(&self, stage: Stage) {
+        if let Some(watch) = &self.watch {
+            watch.set(stage);
+        }
     }
 
     fn learn(&mut self, namespace: String) -> Result<()> {
@@ -286,13 +300,21 @@ impl Bootstrap for Pmix {
             let _ = done.send(asked);
         });
         let answer = asking.ok().and_then(|_| answered.recv_timeout(ABORT_WAIT).ok());
+        if answer == Some(true) {
+            self.set(Stage::Outside);
+        }
         if over && answer != Some(true) {
             die_of_a_signal();
         }
         answer == Some(true)
     }
 
+    fn come_back(&mut self) {
+        self.set(Stage::Again);
+    }
+
     fn finalize(&mut self) -> Result<()> {
+        self.set(Stage::Outside);
         if std::mem::replace(&mut self.over, true) {
             return Ok(());
         }

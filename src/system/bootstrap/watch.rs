@@ -1,20 +1,22 @@
-//! Slurm goes on without a rank that died, and the others would wait for ever. So each rank has a *watch*: a child process that keeps
-//! the connection to the launcher, waits for the end of the rank, and asks Slurm to end the job if the rank was still between
-//! initialization and finalization. A thread would die with its process, and a signal handler sees no SIGKILL.
+//! Slurm goes on without a rank that died, and the others would wait for ever. So each rank has a *watch*: a child process that waits for
+//! the end of the rank, and sees to the end of the job if the rank was still between initialization and finalization ([`Means`]). A thread
+//! would die with its process, and a signal handler sees no SIGKILL.
 //!
 //! The program does not see it: the child has no exit signal (no SIGCHLD, and `wait` does not find it), blocks all signals, has a name of
-//! its own, keeps no other descriptor than standard error and those two, and gives up the memory that it has inherited, so that nothing
+//! its own, keeps no descriptors but standard error and what it needs, and gives up the memory that it has inherited, so that nothing
 //! is copied when the rank writes to it, and nothing stays that the rank frees. It does not share memory with the rank, because the kernel
 //! then also ends it where the rank runs out of memory or dumps core.
 
 use std::io;
 use std::mem::{offset_of, zeroed};
+use std::os::fd::RawFd;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, SigmaskHow};
 
+use super::Job;
 use super::death::{fork, pidfd_of_self};
 use crate::base::error::Result;
 use crate::err;
@@ -25,17 +27,43 @@ const NAME: &[u8] = b"weft-watch\0";
 const AREAS_MAX: usize = 4096;
 /// Room for what the watch prints: a host's name has 64 bytes at most.
 const LINE_BYTES_MAX: usize = 160;
+/// Room for the path of a program.
+const PATH_BYTES_MAX: usize = 1024;
 /// How long the launcher has to end the watch with a job that ends for another reason, in milliseconds.
 const GRACE_MS: i64 = 300;
 /// Where the kernel can't close descriptors by ranges (before 5.9), those below this one are closed.
 const DESCRIPTORS_MAX: u32 = 4096;
 /// What the launcher is asked for.
 const ABORT: &[u8] = b"cmd=abort exitcode=1\n";
+/// How long standard error is held open, in milliseconds: for what Slurm's step does meanwhile.
+const HELD_MS: i64 = 3000;
+
+/// How a watch sees to the end of the job.
+#[derive(Clone, Copy)]
+pub(super) enum Means {
+    /// It asks by a line of PMI-1 on this connection, which it keeps open.
+    Line(RawFd),
+    /// It holds standard error open for a while. Slurm's plug-in for PMIx ends the job, but it is in the host's step, which ends with the
+    /// host's last rank, and may do so before the plug-in has got that far.
+    Step,
+}
+
+/// Where the rank is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Stage {
+    /// Not between initialization and finalization, so that it may end.
+    Outside,
+    /// In between, as the launcher knows.
+    Inside,
+    /// In between for one more time, of which the launcher has not been told: the job is ended by `scancel`, if there is one.
+    Again,
+}
 
 /// What rank and watch share.
 struct Shared {
-    /// The rank is between initialization and finalization.
-    inside: AtomicBool,
+    /// A [`Stage`].
+    stage: AtomicU8,
     /// Areas of memory that the watch gives up, by address and length, and how many.
     areas: [(usize, usize); AREAS_MAX],
     areas_count: usize,
@@ -45,14 +73,37 @@ struct Shared {
     /// The name, the same on this host for all ranks of the job, that the first of several watches takes.
     socket: libc::sockaddr_un,
     socket_bytes: usize,
+    /// The path of `scancel`, the step, and a variable of the environment, each with a zero byte at the end.
+    scancel: [u8; PATH_BYTES_MAX],
+    step: [u8; PATH_BYTES_MAX],
+    variable: [u8; PATH_BYTES_MAX],
+    /// Pointers to these: arguments and environment, each with a zero at the end. No path: there is no `scancel`.
+    arguments: [usize; 3],
+    variables: [usize; 2],
 }
 
 /// The watch of this process. It lives as long as the process.
 pub(super) struct Watch(&'static Shared);
 
 impl Watch {
-    /// Starts the watch of this process, which is `rank` of `job`, with the connection to the launcher.
-    pub fn start(job: &str, rank: u32, connection: i32) -> Result<Watch> {
+    /// Starts the watch of this process, if it is one of several of a job of Slurm. Where there can be none, that is said once on each host.
+    pub fn start_or_warn(job: &Job, step: &str, means: Means) -> Option<Watch> {
+        if job.size == 1 {
+            return None;
+        }
+        match Watch::start(step, job.rank, means) {
+            Ok(watch) => return Some(watch),
+            Err(error) if job.local_rank == 0 => eprintln!(
+                "[weft] rank {}: {error}; if a rank dies, the others may wait for it, unless srun is given -K",
+                job.rank
+            ),
+            Err(_) => {}
+        }
+        None
+    }
+
+    /// Starts the watch of this process, which is `rank` of a step of Slurm (`JOB.STEP`).
+    fn start(step: &str, rank: u32, means: Means) -> Result<Watch> {
         let failed = |what: &str| {
             let error = io::Error::last_os_error();
             err!(
@@ -76,7 +127,7 @@ impl Watch {
         }
         // SAFETY: it is large enough, aligned to a page, never unmapped, not used by another, and zeros are a valid value.
         let shared = unsafe { &mut *memory.cast::<Shared>() };
-        shared.inside.store(true, Ordering::Relaxed);
+        shared.stage.store(Stage::Inside as u8, Ordering::Relaxed);
         let host = nix::unistd::gethostname().unwrap_or_default();
         let line = format!(
             "[weft] rank {rank} on {} has ended without MPI_Finalize; the job is ended\n",
@@ -85,12 +136,13 @@ impl Watch {
         shared.line_bytes = fill(&mut shared.line, line.bytes());
         // Without a file: the name begins with a zero byte.
         shared.socket.sun_family = libc::AF_UNIX as libc::sa_family_t;
-        let name = format!("\0weft-watch-{job}");
+        let name = format!("\0weft-watch-{step}");
         let name_bytes = fill(
             &mut shared.socket.sun_path,
             name.bytes().map(|byte| byte as libc::c_char),
         );
         shared.socket_bytes = offset_of!(libc::sockaddr_un, sun_path) + name_bytes;
+        shared.prepare_scancel(step);
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
         let used = [
             memory as usize,
@@ -107,7 +159,7 @@ impl Watch {
         let child = unsafe { fork(0) };
         if child == 0 {
             // SAFETY: in the child, with descriptors that were open before; `shared` lists memory that neither this stack nor `syscall` needs.
-            unsafe { watch(shared, own, connection) };
+            unsafe { watch(shared, own, means) };
         }
         let failed = (child < 0).then(|| failed("clone"));
         if let Ok(before) = before {
@@ -118,9 +170,36 @@ impl Watch {
         failed.map_or(Ok(Watch(shared)), Err)
     }
 
-    /// The rank has come between initialization and finalization, or has gone from there.
-    pub fn set_inside(&self, inside: bool) {
-        self.0.inside.store(inside, Ordering::Release);
+    /// The rank has come so far.
+    pub fn set(&self, stage: Stage) {
+        self.0.stage.store(stage as u8, Ordering::Release);
+    }
+}
+
+impl Shared {
+    /// Finds `scancel`, which a copy of a process with threads can start, but not look for.
+    fn prepare_scancel(&mut self, step: &str) {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let found = path
+            .split(':')
+            .map(|folder| format!("{folder}/scancel"))
+            .find(|path| std::path::Path::new(path).is_file());
+        let (Some(program), conf) = (found, std::env::var("SLURM_CONF")) else {
+            return;
+        };
+        // Where there is no room for the whole, there is no zero byte at the end either.
+        let fits = |text: &String| text.len() < PATH_BYTES_MAX;
+        if !fits(&program) || step.len() >= PATH_BYTES_MAX {
+            return;
+        }
+        fill(&mut self.scancel, program.bytes());
+        fill(&mut self.step, step.bytes());
+        self.arguments[0] = self.scancel.as_ptr() as usize;
+        self.arguments[1] = self.step.as_ptr() as usize;
+        if let Some(variable) = conf.ok().map(|conf| format!("SLURM_CONF={conf}")).filter(fits) {
+            fill(&mut self.variable, variable.bytes());
+            self.variables[0] = self.variable.as_ptr() as usize;
+        }
     }
 }
 
@@ -159,10 +238,14 @@ fn unneeded(maps: &str, used: &[usize]) -> Vec<(usize, usize)> {
 ///
 /// # Safety
 /// In a child that shares nothing but `shared`, with these descriptors open; the areas in `shared` are not needed for system calls on this stack.
-unsafe fn watch(shared: &Shared, own: i32, connection: i32) -> ! {
+unsafe fn watch(shared: &Shared, own: RawFd, means: Means) -> ! {
     // SAFETY: here and below, only system calls, with numbers or valid memory. Nothing of this copy of the program is to be run, so nobody uses
     // the descriptors that are closed and the memory that is unmapped.
     unsafe {
+        let connection = match means {
+            Means::Line(connection) => connection,
+            Means::Step => own,
+        };
         let mut kept = [libc::STDERR_FILENO, own, connection].map(|descriptor| descriptor as u32);
         kept.sort_unstable();
         let mut next = 0;
@@ -180,8 +263,9 @@ unsafe fn watch(shared: &Shared, own: i32, connection: i32) -> ! {
         let mut ended: libc::pollfd = zeroed();
         (ended.fd, ended.events) = (own, libc::POLLIN);
         while libc::syscall(libc::SYS_ppoll, &raw mut ended, 1, 0, 0, 0) < 1 {}
-        if shared.inside.load(Ordering::Acquire) {
-            end_job(shared, connection);
+        let stage = shared.stage.load(Ordering::Acquire);
+        if stage != Stage::Outside as u8 {
+            end_job(shared, means, stage == Stage::Again as u8);
         }
         libc::syscall(libc::SYS_exit_group, 0);
     }
@@ -193,10 +277,15 @@ unsafe fn watch(shared: &Shared, own: i32, connection: i32) -> ! {
 ///
 /// # Safety
 /// As for [`watch`].
-unsafe fn end_job(shared: &Shared, connection: i32) {
+unsafe fn end_job(shared: &Shared, means: Means, again: bool) {
     // SAFETY: only system calls, with numbers or valid memory.
     unsafe {
-        let socket = libc::syscall(libc::SYS_socket, libc::AF_UNIX, libc::SOCK_DGRAM, 0);
+        let socket = libc::syscall(
+            libc::SYS_socket,
+            libc::AF_UNIX,
+            libc::SOCK_DGRAM | libc::SOCK_CLOEXEC,
+            0,
+        );
         let bound = libc::syscall(
             libc::SYS_bind,
             socket,
@@ -213,16 +302,38 @@ unsafe fn end_job(shared: &Shared, connection: i32) {
             shared.line.as_ptr(),
             shared.line_bytes,
         );
-        let nobody = ptr::null::<libc::sockaddr>();
-        libc::syscall(
-            libc::SYS_sendto,
-            connection,
-            ABORT.as_ptr(),
-            ABORT.len(),
-            libc::MSG_NOSIGNAL,
-            nobody,
-            0,
-        );
+        match means {
+            Means::Line(connection) => {
+                let nobody = ptr::null::<libc::sockaddr>();
+                libc::syscall(
+                    libc::SYS_sendto,
+                    connection,
+                    ABORT.as_ptr(),
+                    ABORT.len(),
+                    libc::MSG_NOSIGNAL,
+                    nobody,
+                    0,
+                );
+            }
+            Means::Step if !again => sleep(HELD_MS),
+            Means::Step => {
+                let none = 0_u64;
+                libc::syscall(
+                    libc::SYS_rt_sigprocmask,
+                    libc::SIG_SETMASK,
+                    &raw const none,
+                    0,
+                    size_of_val(&none),
+                );
+                // Where there is none, the path is empty.
+                libc::syscall(
+                    libc::SYS_execve,
+                    shared.scancel.as_ptr(),
+                    shared.arguments.as_ptr(),
+                    shared.variables.as_ptr(),
+                );
+            }
+        }
     }
 }
 
