@@ -170,7 +170,8 @@ impl Pmi1 {
 
     /// Makes sure that the end of this process ends the job, where the launcher would go on without it.
     pub fn watch_over(&mut self) {
-        if self.slurm {
+        // Hydra ends a job for a rank that a signal kills, or that exits on the only host.
+        if self.slurm || !self.weft && !self.job.local_only {
             self.watch = Watch::start_or_warn(&self.job, &self.kvsname, Means::Line(self.fd));
         }
     }
@@ -510,7 +511,9 @@ impl Bootstrap for Pmi1 {
     }
 
     fn come_back(&mut self) {
-        if let Some(watch) = &self.watch {
+        if let Some(watch) = &self.watch
+            && !self.over
+        {
             watch.set(Stage::Inside);
         }
     }

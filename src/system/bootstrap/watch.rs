@@ -1,5 +1,5 @@
-//! Slurm goes on without a rank that died, and the others would wait for ever. So each rank has a *watch*: a child process that waits for
-//! the end of the rank, and sees to the end of the job if the rank was still between initialization and finalization ([`Means`]). A thread
+//! Slurm goes on without a rank that died, and Hydra over several hosts without one that exited, and the others would wait for ever. So each
+//! rank has a *watch*: a child process that waits for the end of the rank, and sees to the end of the job if the rank was still between initialization and finalization ([`Means`]). A thread
 //! would die with its process, and a signal handler sees no SIGKILL.
 //!
 //! The program does not see it: the child has no exit signal (no SIGCHLD, and `wait` does not find it), blocks all signals, has a name of
@@ -86,7 +86,7 @@ struct Shared {
 pub(super) struct Watch(&'static Shared);
 
 impl Watch {
-    /// Starts the watch of this process, if it is one of several of a job of Slurm. Where there can be none, that is said once on each host.
+    /// Starts the watch of this process, if it is one of several. Where there can be none, that is said once on each host.
     pub fn start_or_warn(job: &Job, step: &str, means: Means) -> Option<Watch> {
         if job.size == 1 {
             return None;
@@ -94,7 +94,7 @@ impl Watch {
         match Watch::start(step, job.rank, means) {
             Ok(watch) => return Some(watch),
             Err(error) if job.local_rank == 0 => eprintln!(
-                "[weft] rank {}: {error}; if a rank dies, the others may wait for it, unless srun is given -K",
+                "[weft] rank {}: {error}; if a rank dies, the others may wait for it for ever (not under srun -K)",
                 job.rank
             ),
             Err(_) => {}
@@ -102,7 +102,7 @@ impl Watch {
         None
     }
 
-    /// Starts the watch of this process, which is `rank` of a step of Slurm (`JOB.STEP`).
+    /// Starts the watch of this process, which is `rank` of the job; under Slurm, of a step (`JOB.STEP`).
     fn start(step: &str, rank: u32, means: Means) -> Result<Watch> {
         let failed = |what: &str| {
             let error = io::Error::last_os_error();
