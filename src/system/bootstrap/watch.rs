@@ -1,6 +1,6 @@
-//! Slurm goes on without a rank that died, and Hydra over several hosts without one that exited, and the others would wait for ever. So each
-//! rank has a *watch*: a child process that waits for the end of the rank, and sees to the end of the job if the rank was still between initialization and finalization ([`Means`]). A thread
-//! would die with its process, and a signal handler sees no SIGKILL.
+//! Slurm goes on without a rank that died, and Hydra over several hosts without one that exited, and the others would wait for ever.
+//! So each rank has a *watch*: a child process that waits for the end of the rank, and sees to the end of the job if the rank was still
+//! between initialization and finalization ([`Means`]). A thread would die with its process, and a signal handler sees no SIGKILL.
 //!
 //! The program does not see it: the child has no exit signal (no SIGCHLD, and `wait` does not find it), blocks all signals, has a name of
 //! its own, keeps no descriptors but standard error and what it needs, and gives up the memory that it has inherited, so that nothing
@@ -179,6 +179,13 @@ impl Watch {
 impl Shared {
     /// Finds `scancel`, which a copy of a process with threads can start, but not look for.
     fn prepare_scancel(&mut self, step: &str) {
+        let is_number = |text: &str| text.parse::<u32>().is_ok();
+        if !step
+            .split_once('.')
+            .is_some_and(|(job, step)| is_number(job) && is_number(step))
+        {
+            return;
+        }
         let path = std::env::var("PATH").unwrap_or_default();
         let found = path
             .split(':')
@@ -189,7 +196,7 @@ impl Shared {
         };
         // Where there is no room for the whole, there is no zero byte at the end either.
         let fits = |text: &String| text.len() < PATH_BYTES_MAX;
-        if !fits(&program) || step.len() >= PATH_BYTES_MAX {
+        if !fits(&program) {
             return;
         }
         fill(&mut self.scancel, program.bytes());
@@ -305,7 +312,7 @@ unsafe fn end_job(shared: &Shared, means: Means, again: bool) {
         match means {
             Means::Line(connection) => {
                 let nobody = ptr::null::<libc::sockaddr>();
-                libc::syscall(
+                let sent = libc::syscall(
                     libc::SYS_sendto,
                     connection,
                     ABORT.as_ptr(),
@@ -314,26 +321,39 @@ unsafe fn end_job(shared: &Shared, means: Means, again: bool) {
                     nobody,
                     0,
                 );
+                // Slurm's step on this host is gone, and the rank has noticed that.
+                if sent < 0 {
+                    become_scancel(shared);
+                }
             }
             Means::Step if !again => sleep(HELD_MS),
-            Means::Step => {
-                let none = 0_u64;
-                libc::syscall(
-                    libc::SYS_rt_sigprocmask,
-                    libc::SIG_SETMASK,
-                    &raw const none,
-                    0,
-                    size_of_val(&none),
-                );
-                // Where there is none, the path is empty.
-                libc::syscall(
-                    libc::SYS_execve,
-                    shared.scancel.as_ptr(),
-                    shared.arguments.as_ptr(),
-                    shared.variables.as_ptr(),
-                );
-            }
+            Means::Step => become_scancel(shared),
         }
+    }
+}
+
+/// Runs `scancel` in the place of this process; returns if there is none.
+///
+/// # Safety
+/// As for [`watch`].
+unsafe fn become_scancel(shared: &Shared) {
+    // It may be pending, as nobody may read standard error any more.
+    let blocked = 1_u64 << (libc::SIGPIPE - 1);
+    // SAFETY: only system calls, with valid memory. Where there is no `scancel`, the path is empty.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK,
+            &raw const blocked,
+            0,
+            size_of_val(&blocked),
+        );
+        libc::syscall(
+            libc::SYS_execve,
+            shared.scancel.as_ptr(),
+            shared.arguments.as_ptr(),
+            shared.variables.as_ptr(),
+        );
     }
 }
 
