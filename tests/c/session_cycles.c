@@ -120,8 +120,9 @@ int main(void)
     CHECK(after.heap_bytes <= before.heap_bytes + 20 * (cycles - WARM), "%ld bytes of heap after %d cycles, %ld after %d",
           after.heap_bytes, cycles, before.heap_bytes, WARM);
     /* libfabric's pools grow at some time, by one or two pieces of 544 pages, and are written to for the first time bit by bit:
-     * both end, but not with a tenth of the cycles. A page in four cycles would be seen, and three pages of address space a cycle. */
-    CHECK(after.resident_pages <= before.resident_pages + (cycles - WARM) / 4,
+     * both end, but not with a tenth of the cycles. So is ofi_rxm's ring of completions, of 12 MB: a page in some four cycles of
+     * 3 ranks. A page in two cycles would be seen, and three pages of address space a cycle. */
+    CHECK(after.resident_pages <= before.resident_pages + (cycles - WARM) / 2,
           "%ld pages after %d cycles, %ld after %d", after.resident_pages, cycles, before.resident_pages, WARM);
     CHECK(after.virtual_pages <= before.virtual_pages + 3 * (cycles - WARM), "%ld virtual pages after %d cycles, %ld after %d",
           after.virtual_pages, cycles, before.virtual_pages, WARM);

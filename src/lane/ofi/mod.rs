@@ -136,6 +136,10 @@ pub struct OfiLane {
     sockets: Option<Sockets>,
     /// Whether connections are given long receive buffers.
     long_receives: bool,
+    /// [`Tuning::reads_after_sleep`].
+    reads_after_sleep: usize,
+    /// Whether this process has slept since the last poll, and such reads are due.
+    has_slept: bool,
     /// Polls in a row that found nothing.
     quiet: u32,
     /// Checks in a row that found something in the sockets.
@@ -174,6 +178,19 @@ impl OfiLane {
             sockets.lengthen();
         }
         self.long_receives
+    }
+
+    /// The reads after a sleep, the first of which has found nothing.
+    #[cold]
+    fn read_on(&mut self) -> Result<Polled> {
+        self.has_slept = false;
+        for _ in 1..self.reads_after_sleep {
+            match self.queue.read(&mut self.batch)? {
+                Polled::Nothing => {}
+                found => return Ok(found),
+            }
+        }
+        Ok(Polled::Nothing)
     }
 
     /// A TCP provider that has no buffer for a message leaves it in its socket. If that goes on while nothing comes, then the
@@ -410,7 +427,11 @@ impl Lane for OfiLane {
         // A full batch means that more is waiting. Providers move all that arrived into the queue at each read, so
         // reading less than that would let it grow, and use up the receive buffers.
         for round in 0..ROUNDS {
-            match self.queue.read(&mut self.batch)? {
+            let polled = match self.queue.read(&mut self.batch)? {
+                Polled::Nothing if self.has_slept => self.read_on()?,
+                polled => polled,
+            };
+            match polled {
                 Polled::Nothing if round > 0 => return Ok(true),
                 Polled::Nothing => {
                     self.quiet += 1;
@@ -534,6 +555,7 @@ impl Lane for OfiLane {
     }
 
     fn arm(&mut self) -> Option<RawFd> {
+        self.has_slept = self.reads_after_sleep > 1;
         if self.reads.has_unissued() || self.receives.is_short() {
             return None;
         }

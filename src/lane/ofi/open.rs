@@ -139,6 +139,8 @@ impl OfiLane {
             sleeps_early: tuning.own_thread,
             sockets,
             long_receives: tuning.long_receives,
+            reads_after_sleep: tuning.reads_after_sleep,
+            has_slept: false,
             quiet: 0,
             unread: 0,
         };

@@ -40,6 +40,9 @@ pub(super) struct Tuning {
     pub long_receives: bool,
     /// Whether the provider makes progress by a thread of its own, which a spinning rank would keep from its core.
     pub own_thread: bool,
+    /// After a sleep, the completion queue is read up to so many times until a read finds something: more than 1 where one read moves
+    /// only a little of what waits.
+    pub reads_after_sleep: usize,
 }
 
 /// The longest message that ofi_rxm sends in one piece. It fetches longer ones or sends them in pieces, and then they complete later
@@ -70,6 +73,7 @@ impl Tuning {
             sockets: false,
             long_receives: false,
             own_thread: false,
+            reads_after_sleep: 1,
         };
         match facts.provider().as_str() {
             provider if provider.ends_with(";ofi_rxm") => Tuning {
@@ -118,6 +122,12 @@ impl Tuning {
                 descriptor: true,
                 long_receives: true,
                 own_thread: true,
+                ..general
+            },
+            // Over sockets, each read of the queue takes one packet from each connection, often of only 1 KiB, and says nothing unless that
+            // completes something: a message of 64 KiB would take 64 sleeps.
+            "psm3" => Tuning {
+                reads_after_sleep: 256,
                 ..general
             },
             _ => general,
