@@ -17,7 +17,8 @@ use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
 use nix::unistd::{Pid, getpid, getppid, pipe2, setpgid};
 use weft::tools::locality::pid_namespace;
 use weft::tools::pmi1::{
-    ENV_INITIAL_ERRHANDLER, ENV_JOB, ENV_MEMORY_ALLOC_KINDS, ENV_PIDS, ENV_PROCESS_SETS, ENV_PROCESSORS,
+    ENV_INITIAL_ERRHANDLER, ENV_JOB, ENV_MEMORY_ALLOC_KINDS, ENV_MPIEXEC, ENV_PIDS, ENV_PROCESS_SETS,
+    ENV_PROCESSORS,
 };
 
 use crate::cli::{App, Inherits};
@@ -193,6 +194,7 @@ impl Start<'_> {
         ];
         command.envs(numbers.map(|(name, number)| (name, OsString::from(number.to_string()))));
         command.env(ENV_JOB, self.job);
+        command.env(ENV_MPIEXEC, std::process::id().to_string());
         let told = [
             (
                 ENV_PROCESSORS,

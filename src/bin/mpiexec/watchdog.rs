@@ -2,8 +2,8 @@
 //! (SIGKILL, a crash), it kills what is left of it, and removes what that leaves behind.
 //!
 //! Ranks that the launcher started itself die with it by their parent-death signal. Processes that they have started do
-//! not, so the watchdog kills the ranks' process groups, and then all processes with the job's id in their environment,
-//! until there are none. It is in a session of its own, where the terminal's signals don't reach it, and learns of the
+//! not, so the watchdog kills the ranks' process groups, and then all processes with the job's id and the launcher's number
+//! in their environment, until there are none. It is in a session of its own, where the terminal's signals don't reach it, and learns of the
 //! launcher's death by the end of a pipe.
 
 use std::fs::File;
@@ -16,7 +16,7 @@ use nix::fcntl::OFlag;
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, dup2_stderr, dup2_stdin, dup2_stdout, fork, getpid, pipe2, setsid};
-use weft::tools::pmi1::ENV_JOB;
+use weft::tools::pmi1::{ENV_JOB, ENV_MPIEXEC};
 
 use crate::leftovers::Processes;
 
@@ -45,6 +45,10 @@ impl Watchdog {
     /// Starts the watchdog of the job named `job`. The process must have one thread and should have few descriptors open.
     pub fn start(job: &str) -> nix::Result<Watchdog> {
         let (read, write) = pipe2(OFlag::O_CLOEXEC)?;
+        let marks = [
+            format!("{ENV_JOB}={job}"),
+            format!("{ENV_MPIEXEC}={}", std::process::id()),
+        ];
         // SAFETY: the process has one thread, so the child may do what it likes.
         match unsafe { fork() }? {
             ForkResult::Parent { child } => Ok(Watchdog {
@@ -53,7 +57,7 @@ impl Watchdog {
             }),
             ForkResult::Child => {
                 drop(write);
-                keep(job, File::from(read));
+                keep(&marks, File::from(read));
                 // Functions that the launcher registered to run at its exit must not run here.
                 // SAFETY: it takes a number and does not return.
                 unsafe { libc::_exit(0) }
@@ -96,7 +100,7 @@ impl Watchdog {
     }
 }
 
-fn keep(job: &str, mut pipe: File) {
+fn keep(marks: &[String], mut pipe: File) {
     let _ = setsid();
     let _ = nix::sys::prctl::set_name(c"mpiexec-watchdog");
     let _ = SigSet::all().thread_block();
@@ -123,12 +127,11 @@ fn keep(job: &str, mut pipe: File) {
     for group in groups {
         let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
     }
-    let mark = format!("{ENV_JOB}={job}");
     let end = Instant::now() + SEARCH;
     let mut empty_searches = 0;
     // A process may be forked during the search, so only the second empty search counts.
     while empty_searches < 2 && Instant::now() < end {
-        empty_searches = if kill_marked(mark.as_bytes()) == 0 {
+        empty_searches = if kill_marked(marks) == 0 {
             empty_searches + 1
         } else {
             0
@@ -138,17 +141,22 @@ fn keep(job: &str, mut pipe: File) {
     processes.remove_files();
 }
 
-/// Kills every process with `mark` in its environment; returns how many there were.
-fn kill_marked(mark: &[u8]) -> usize {
-    let has_mark = |pid: i32| {
-        std::fs::read(format!("/proc/{pid}/environ"))
-            .is_ok_and(|environment| environment.split(|&byte| byte == 0).any(|entry| entry == mark))
+/// Kills every process with all `marks` in its environment; returns how many there were.
+fn kill_marked(marks: &[String]) -> usize {
+    let has_marks = |pid: i32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let has = |mark: &String| {
+            environment
+                .split(|&byte| byte == 0)
+                .any(|entry| entry == mark.as_bytes())
+        };
+        marks.iter().all(has)
     };
     let own = getpid().as_raw();
-    let marked = processes().filter(|&pid| pid != own && has_mark(pid));
-    // The handle keeps naming the process that has the mark, even if another process gets its number later.
+    let marked = processes().filter(|&pid| pid != own && has_marks(pid));
+    // The handle keeps naming the process that has the marks, even if another process gets its number later.
     marked
-        .filter(|&pid| pidfd_open(pid).is_ok_and(|handle| has_mark(pid) && pidfd_kill(&handle).is_ok()))
+        .filter(|&pid| pidfd_open(pid).is_ok_and(|handle| has_marks(pid) && pidfd_kill(&handle).is_ok()))
         .count()
 }
 
@@ -223,32 +231,36 @@ mod tests {
     use std::os::unix::process::ExitStatusExt as _;
     use std::process::{Child, Command};
 
-    fn sleeper(mark: &str) -> Child {
+    fn sleeper(mark: &str, other: &str) -> Child {
         Command::new("sleep")
             .arg("1000")
             .env("WEFT_TEST_MARK", mark)
+            .env("WEFT_TEST_MARK_2", other)
             .spawn()
             .unwrap()
     }
 
     #[test]
-    fn those_with_the_mark_are_killed_and_no_others() {
+    fn those_with_both_marks_are_killed_and_no_others() {
         let mark = format!("of {}", std::process::id());
-        let mut marked = [sleeper(&mark), sleeper(&mark)];
-        let mut other = sleeper(&format!("{mark}1"));
-        assert_eq!(kill_marked(format!("WEFT_TEST_MARK={mark}").as_bytes()), 2);
+        let marks = [format!("WEFT_TEST_MARK={mark}"), "WEFT_TEST_MARK_2=a".into()];
+        let mut marked = [sleeper(&mark, "a"), sleeper(&mark, "a")];
+        let others = [sleeper(&format!("{mark}1"), "a"), sleeper(&mark, "b")];
+        assert_eq!(kill_marked(&marks), 2);
         for child in &mut marked {
             assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
         }
-        assert_eq!(kill_marked(format!("WEFT_TEST_MARK={mark}").as_bytes()), 0);
-        assert_eq!(other.try_wait().unwrap(), None);
-        other.kill().unwrap();
-        other.wait().unwrap();
+        assert_eq!(kill_marked(&marks), 0);
+        for mut other in others {
+            assert_eq!(other.try_wait().unwrap(), None);
+            other.kill().unwrap();
+            other.wait().unwrap();
+        }
     }
 
     #[test]
     fn children_are_known_by_their_parent() {
-        let mut child = sleeper("child");
+        let mut child = sleeper("child", "");
         let pid = child.id() as i32;
         let own = getpid();
         let found = children_by_parent(own);

@@ -52,6 +52,9 @@ pub const ENV_INITIAL_ERRHANDLER: &str = "WEFT_LAUNCH_INITIAL_ERRHANDLER";
 pub const ENV_PROCESS_SETS: &str = "WEFT_LAUNCH_PROCESS_SETS";
 /// The environment variable that every process of a job of Weft's `mpiexec` has: the job's id.
 pub const ENV_JOB: &str = "WEFT_LAUNCH_JOB";
+/// The environment variable with the number of the `mpiexec` process that has started the rank. A job has several on one machine
+/// if that has several names in a list of hosts.
+pub const ENV_MPIEXEC: &str = "WEFT_LAUNCH_MPIEXEC";
 
 /// The environment variable with the number of processors that the ranks of one machine share.
 pub const ENV_PROCESSORS: &str = "WEFT_LAUNCH_PROCESSORS";
