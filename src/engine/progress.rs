@@ -8,7 +8,7 @@ use crate::base::bytes::RawBytes;
 use crate::base::error::{Error, Result};
 use crate::err;
 use crate::identity::{Context, PeerIndex, ProcessName};
-use crate::lane::{Lane, Sink};
+use crate::lane::{Lane, Late, Sink};
 
 /// Decides in which calls of progress the lanes are polled.
 ///
@@ -147,14 +147,17 @@ impl Engine {
     }
 
     /// After a lane has refused a message to a peer: tells the user, with the peer's address, if that has gone on for
-    /// long.
+    /// long, or marks the peer as lost if it can't be reached.
     #[cold]
     pub(super) fn report_late(&mut self, to: PeerIndex) {
         if let Some(peer) = self.state.peers.get(to)
             && peer.link == ConnectionState::Up
-            && let Some(words) = self.lanes[peer.lane].late(to)
         {
-            eprintln!("[weft] rank {}: {words}", self.state.me.number());
+            match self.lanes[peer.lane].late(to) {
+                Some(Late::Tell(words)) => eprintln!("[weft] rank {}: {words}", self.state.me.number()),
+                Some(Late::Lost(error)) => self.lose(to, error),
+                None => {}
+            }
         }
     }
 

@@ -99,6 +99,16 @@ pub trait Sink {
     fn sender_lost(&mut self, sender: ProcessName, error: Error);
 }
 
+/// What follows if a peer takes nothing for long ([`Lane::late`]).
+#[derive(Clone, PartialEq, Debug)]
+pub enum Late {
+    /// To be told to the user, once: the peer may be unreachable. It need not be, as a peer that computes or is stopped takes nothing
+    /// either. So it is not lost, and the lane goes on trying.
+    Tell(String),
+    /// It can't be reached: that is certain.
+    Lost(Error),
+}
+
 /// A way to carry messages.
 pub trait Lane: Send {
     /// The name for reports: `ofi/tcp;ofi_rxm`, `loopback`, …
@@ -188,10 +198,9 @@ pub trait Lane: Send {
         None
     }
 
-    /// Called when a message to a connected peer, or a read of its memory, was refused ([`Sent::Again`]): returns, once,
-    /// what to tell the user, if nothing was taken for so long that the peer may be unreachable. It need not be: a peer
-    /// that computes or is stopped takes nothing either. So the peer is not marked as lost, and the lane goes on trying.
-    fn late(&mut self, peer: PeerIndex) -> Option<String> {
+    /// Called when a message to a connected peer, or a read of its memory, was refused ([`Sent::Again`]): returns what follows if
+    /// nothing was taken for long.
+    fn late(&mut self, peer: PeerIndex) -> Option<Late> {
         let _ = peer;
         None
     }

@@ -14,7 +14,8 @@
 //! The loss of a peer: ofi_rxm reports it with the operations under way; `net` of 1.17 does not, and returns `FI_EAGAIN`
 //! forever, as it does for a peer that is merely busy. So there the launcher notices a death. With manual progress a
 //! connection is made only while both sides poll: that a peer does not take anything for long, not even the first
-//! message, does not mean that it is dead. The user is told where it is ([`Lane::late`]), and the lane goes on trying.
+//! message, does not mean that it is dead. The user is told where it is ([`Lane::late`]), and the lane goes on trying. Only where
+//! nothing listens at the address of a peer over TCP, or there is no way to it, is the peer lost (`peers`).
 //!
 //! What comes from the network is only passed on: nothing in a message is read here but the lane's secret in front of it.
 //! An unauthenticated sender who connects and sends junk costs a completion with an error, or a message that is refused.
@@ -63,7 +64,7 @@ use crate::base::startup::{Ledger, Phase};
 use crate::data::pieces::{Piece, total};
 use crate::err;
 use crate::identity::PeerIndex;
-use crate::lane::{HEADER_BYTES, Lane, Limits, Region, RemoteKey, Sent, Sink};
+use crate::lane::{HEADER_BYTES, Lane, Late, Limits, Region, RemoteKey, Sent, Sink};
 use crate::system::fabric::{
     self, Access, AddressVector, Batch, CallError, Completion, CompletionQueue, Domain, Endpoint, Fabric,
     Failure, Info, MemoryRegion, Polled, Posted, Sockets, When, select,
@@ -93,6 +94,10 @@ const LOOKS: u32 = 4;
 
 /// Where the provider needs registered buffers: the number of them, each of the length of a message, for payloads that can't be registered.
 const SPARES: usize = 8;
+
+/// After a peer has taken nothing for this long, it is tried whether anything listens at its address, unless [`OfiLane::report_after`] is
+/// shorter. A launcher that watches processes has told of a dead one by then.
+const ATTEMPT_AFTER: Duration = Duration::from_secs(10);
 
 /// The longest single read of remote memory: some providers count in 32 bits.
 const READ_PART: usize = 1 << 30;
@@ -131,6 +136,10 @@ pub struct OfiLane {
     next_region: u64,
     /// After this time, a peer for which libfabric takes nothing is reported.
     report_after: Option<Duration>,
+    /// After this time it is tried whether anything listens at the peer's address.
+    attempt_after: Duration,
+    /// Whether addresses are those of TCP.
+    over_tcp: bool,
     sleeps_early: bool,
     /// The sockets: to sleep on where the completion queue has no descriptor, though the provider could have one; or to give long buffers.
     sockets: Option<Sockets>,
@@ -577,15 +586,29 @@ impl Lane for OfiLane {
         Some(self.peers.get(&peer)?.place(&self.info))
     }
 
-    fn late(&mut self, peer: PeerIndex) -> Option<String> {
-        let limit = self.report_after?;
+    fn late(&mut self, peer: PeerIndex) -> Option<Late> {
         let known = self.peers.get_mut(&peer)?;
-        known.is_late(limit, Instant::now()).then(|| {
-            let hint = match fabric::socket_address(&self.own_name) {
-                Some(_) => ": WEFT_INTERFACE names another network interface",
-                None => "",
-            };
-            format!(
+        known.tried(Instant::now());
+        let hint = match fabric::socket_address(&self.own_name) {
+            Some(_) => " (WEFT_INTERFACE names another network interface)",
+            None => "",
+        };
+        if let Some(why) = self
+            .over_tcp
+            .then(|| known.unreachable(self.attempt_after))
+            .flatten()
+        {
+            return Some(Late::Lost(err!(
+                Other,
+                "process {} can't be reached at {} from {}: {why}{hint}",
+                peer.number(),
+                known.place(&self.info),
+                peers::words(&self.info, &self.own_name),
+            )));
+        }
+        let limit = self.report_after?;
+        known.is_late(limit).then(|| {
+            Late::Tell(format!(
                 "libfabric has taken no message for process {} for {} s. It is at {}, this process at {}. That goes on as \
                  soon as process {} calls MPI again: it may be computing, or stopped. Otherwise its address can't be reached from \
                  here{hint}",
@@ -594,7 +617,7 @@ impl Lane for OfiLane {
                 known.place(&self.info),
                 peers::words(&self.info, &self.own_name),
                 peer.number()
-            )
+            ))
         })
     }
 

@@ -106,6 +106,8 @@ impl OfiLane {
         if !tuning.shares {
             receives.share_no_more();
         }
+        let report_after =
+            (settings.contact_report_s > 0).then(|| Duration::from_secs(settings.contact_report_s));
         let mut lane = OfiLane {
             endpoint,
             registered: HashMap::default(),
@@ -134,8 +136,9 @@ impl OfiLane {
             peers: HashMap::default(),
             registers_local,
             next_region: 0,
-            report_after: (settings.contact_report_s > 0)
-                .then(|| Duration::from_secs(settings.contact_report_s)),
+            report_after,
+            attempt_after: report_after.map_or(ATTEMPT_AFTER, |after| after.min(ATTEMPT_AFTER)),
+            over_tcp: tuning.sockets || tuning.long_receives,
             sleeps_early: tuning.own_thread,
             sockets,
             long_receives: tuning.long_receives,

@@ -7,10 +7,19 @@ use weft_libfabric_sys as sys;
 use super::secret::Secret;
 use crate::base::error::Result;
 use crate::err;
-use crate::system::fabric::Facts;
+use crate::system::fabric::{Answer, Attempt, Facts};
 
 /// A process that does not call MPI does not try: of a longer pause, only this much counts.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// How long to wait for the answer to an [`Attempt`].
+const ANSWER_WAIT: Duration = Duration::from_secs(5);
+/// The next attempt after one that was answered by nobody.
+const NEXT_ATTEMPT: Duration = Duration::from_secs(1);
+/// So many attempts in a row have to be refused. A peer listens from before its address is published until it ends.
+const REFUSALS: u32 = 2;
+/// For so long there has to be no way to a peer: connections survive an interruption of the network.
+const UNREACHABLE: Duration = Duration::from_secs(60);
 
 /// How long it has been tried in vain.
 struct Tried {
@@ -18,6 +27,12 @@ struct Tried {
     last: Instant,
     /// How long it has been tried.
     time: Duration,
+    /// An attempt to connect to the peer's address, and after how long it was begun; or after how long the next one begins.
+    attempt: (Option<Attempt>, Duration),
+    /// Attempts in a row that were refused.
+    refusals: u32,
+    /// After how long there was no way to the peer.
+    unreachable: Option<Duration>,
 }
 
 /// A connected peer.
@@ -61,19 +76,66 @@ impl Peer {
         self.refused.get_or_insert_with(|| Tried {
             last: Instant::now(),
             time: Duration::ZERO,
+            attempt: (None, Duration::ZERO),
+            refusals: 0,
+            unreachable: None,
         });
     }
 
-    /// To be called after each refusal. Whether libfabric has been tried for this long and has returned only `FI_EAGAIN`;
-    /// `true` only once.
-    pub(super) fn is_late(&mut self, limit: Duration, now: Instant) -> bool {
-        let Some(tried) = self.refused.as_mut().filter(|_| !self.told) else {
-            return false;
+    /// To be called after each refusal, before the following two.
+    pub(super) fn tried(&mut self, now: Instant) {
+        if let Some(tried) = &mut self.refused {
+            tried.time += now.duration_since(tried.last).min(PAUSE_MAX);
+            tried.last = now;
+        }
+    }
+
+    /// Whether libfabric has been tried for this long and has returned only `FI_EAGAIN`; `true` only once.
+    pub(super) fn is_late(&mut self, limit: Duration) -> bool {
+        let late = !self.told && self.refused.as_ref().is_some_and(|tried| tried.time >= limit);
+        self.told |= late;
+        late
+    }
+
+    /// Why the peer, whose address is one of TCP, can't be reached, if that is certain: once libfabric has been tried for this long, it is
+    /// tried whether anything listens there.
+    pub(super) fn unreachable(&mut self, after: Duration) -> Option<&'static str> {
+        let tried = self.refused.as_mut().filter(|tried| tried.time >= after)?;
+        let (attempt, time) = &tried.attempt;
+        let Some(attempt) = attempt else {
+            if tried.time >= *time {
+                let address = crate::system::fabric::socket_address(&self.name)?;
+                tried.attempt = (Some(Attempt::begin(address)), tried.time);
+            }
+            return None;
         };
-        tried.time += now.duration_since(tried.last).min(PAUSE_MAX);
-        tried.last = now;
-        self.told = tried.time >= limit;
-        self.told
+        let answer = match attempt.answer() {
+            Some(answer) => answer,
+            // A process that has long accepted no connection has no room for more.
+            None if tried.time >= *time + ANSWER_WAIT => Answer::Listens,
+            None => return None,
+        };
+        let wait = match answer {
+            Answer::Listens => UNREACHABLE,
+            Answer::Refused | Answer::Unreachable => NEXT_ATTEMPT.min(after),
+        };
+        tried.attempt = (None, tried.time + wait);
+        tried.refusals = match answer {
+            Answer::Refused => tried.refusals + 1,
+            _ => 0,
+        };
+        tried.unreachable = match answer {
+            Answer::Unreachable => tried.unreachable.or(Some(tried.time)),
+            _ => None,
+        };
+        if tried.refusals >= REFUSALS {
+            return Some(
+                "nothing listens there: the process has ended, or the address leads to another machine",
+            );
+        }
+        let since = tried.unreachable?;
+        (tried.time >= since + UNREACHABLE)
+            .then_some("there is no way to that address, or its machine does not answer")
     }
 
     /// Its address, for reports.
@@ -187,19 +249,23 @@ mod tests {
     fn only_time_in_which_it_was_tried_makes_a_peer_late() {
         let limit = Duration::from_secs(60);
         let mut peer = Peer::new(0, SECRET, &[]);
-        assert!(!peer.is_late(limit, Instant::now()), "nothing was refused");
+        let is_late = |peer: &mut Peer, now| {
+            peer.tried(now);
+            peer.is_late(limit)
+        };
+        assert!(!is_late(&mut peer, Instant::now()), "nothing was refused");
         peer.refused();
         // This process computes for an hour: that says nothing about the peer.
         let mut now = Instant::now() + Duration::from_secs(3600);
-        assert!(!peer.is_late(limit, now));
+        assert!(!is_late(&mut peer, now));
         // Now it waits, and tries again all the time.
         let tries = (1..).find(|_| {
             now += Duration::from_millis(2);
             peer.refused();
-            peer.is_late(limit, now)
+            is_late(&mut peer, now)
         });
         assert!((29_000..=30_000).contains(&tries.unwrap()), "{tries:?}");
-        assert!(!peer.is_late(limit, now + limit), "it is told once");
+        assert!(!is_late(&mut peer, now + limit), "it is told once");
     }
 
     #[test]
@@ -209,7 +275,8 @@ mod tests {
         for _ in 0..10 {
             peer.refused();
             now += Duration::from_secs(1);
-            assert!(!peer.is_late(limit, now));
+            peer.tried(now);
+            assert!(!peer.is_late(limit));
             peer.accepted();
         }
     }

@@ -17,6 +17,7 @@ mod endpoint;
 mod guard;
 pub mod info;
 mod interface;
+mod listener;
 mod objects;
 pub mod select;
 mod sockets;
@@ -32,6 +33,7 @@ pub use endpoint::{Endpoint, Takes, When};
 pub(crate) use guard::{lengthen_accepted, limit_patience};
 pub use info::{Facts, Info, InfoList};
 pub(crate) use interface::socket_address;
+pub(crate) use listener::{Answer, Attempt};
 pub use objects::{Access, AddressVector, Domain, Fabric, MemoryRegion};
 pub(crate) use sockets::Sockets;
 

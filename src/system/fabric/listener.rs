@@ -1,0 +1,100 @@
+//! Whether anything listens at a TCP address. The kernel accepts connections for a process that computes or is stopped, so a
+//! refusal means that there is no such process, or that the address leads to another machine.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrStorage, connect, getsockopt, socket, sockopt,
+};
+
+/// What came of an attempt to connect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Answer {
+    /// Something listens there, or it is not known.
+    Listens,
+    /// Nothing listens there.
+    Refused,
+    /// There is no way to that machine, or it does not answer to its address.
+    Unreachable,
+}
+
+/// An attempt to connect, which does not block. Nothing is sent.
+pub(crate) struct Attempt {
+    socket: Option<OwnedFd>,
+    begun: Errno,
+}
+
+impl Attempt {
+    /// Begins one.
+    pub fn begin(address: SocketAddr) -> Attempt {
+        let family = match address {
+            SocketAddr::V4(_) => AddressFamily::Inet,
+            SocketAddr::V6(_) => AddressFamily::Inet6,
+        };
+        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+        let Ok(socket) = socket(family, SockType::Stream, flags, None) else {
+            return Attempt {
+                socket: None,
+                begun: Errno::UnknownErrno,
+            };
+        };
+        let begun = connect(socket.as_raw_fd(), &SockaddrStorage::from(address));
+        Attempt {
+            socket: Some(socket),
+            begun: begun.err().unwrap_or(Errno::UnknownErrno),
+        }
+    }
+
+    /// Its answer, once there is one.
+    pub fn answer(&self) -> Option<Answer> {
+        let errno = match &self.socket {
+            Some(socket) if self.begun == Errno::EINPROGRESS => {
+                let mut polled = [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)];
+                if poll(&mut polled, PollTimeout::ZERO) == Ok(0) {
+                    return None;
+                }
+                getsockopt(socket, sockopt::SocketError).map_or(Errno::UnknownErrno, Errno::from_raw)
+            }
+            _ => self.begun,
+        };
+        Some(match errno {
+            Errno::ECONNREFUSED => Answer::Refused,
+            Errno::EHOSTUNREACH | Errno::ENETUNREACH => Answer::Unreachable,
+            _ => Answer::Listens,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    fn answer(address: SocketAddr) -> Answer {
+        let attempt = Attempt::begin(address);
+        loop {
+            match attempt.answer() {
+                Some(answer) => return answer,
+                None => std::thread::yield_now(),
+            }
+        }
+    }
+
+    #[test]
+    fn who_listens_need_not_accept_and_nobody_refuses() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            // A machine may have no IPv6.
+            let Ok(listener) = TcpListener::bind(address) else {
+                continue;
+            };
+            let address = listener.local_addr().unwrap();
+            assert_eq!(answer(address), Answer::Listens);
+            drop(listener);
+            assert_eq!(answer(address), Answer::Refused);
+        }
+    }
+}
