@@ -1,4 +1,5 @@
-//! Finds PMIx's library: by its name where the system knows it, else beside the launcher.
+//! Finds PMIx's library: beside the launcher, else by its name where the system knows it. A client of another version than the server's
+//! works, but a server of 5.0 prints errors about one of 4.2 (`PMIX_ERR_UNPACK_READ_PAST_END_OF_BUFFER`).
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -17,8 +18,8 @@ const ANCESTORS_MAX: usize = 8;
 pub(super) fn load(environment: impl Fn(&str) -> Option<String>) -> Result<&'static sys::Symbols> {
     static LOADED: OnceLock<std::result::Result<sys::Symbols, String>> = OnceLock::new();
     let loaded = LOADED.get_or_init(|| {
-        let mut names = vec![sys::NAME.to_string()];
-        names.extend(beside(environment, &launchers()));
+        let mut names = beside(environment, &launchers());
+        names.push(sys::NAME.to_string());
         first_of(&names)
     });
     loaded.as_ref().map_err(|why| {
