@@ -38,6 +38,12 @@ impl Machine {
         }
         Ok(Machine { boot, pids })
     }
+
+    /// A number of 31 bits, by which few different ones are confused.
+    pub fn short(&self) -> u32 {
+        let folded = (self.boot ^ self.boot >> 64) as u64 ^ self.pids;
+        (folded ^ folded >> 32) as u32 >> 1
+    }
 }
 
 /// A new file of this many bytes, none of which is allocated, for this user alone.

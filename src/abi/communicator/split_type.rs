@@ -15,6 +15,7 @@ use crate::objects::info::Info;
 use crate::objects::management::split_type::{By, Place};
 use crate::objects::session::ProcessSet;
 use crate::system::locality::{HardwareKind, Processors, Topology};
+use crate::system::shared_memory::Machine;
 
 /// Info keys of `MPI_Comm_split_type`.
 const RESOURCE: &str = "mpi_hw_resource_type";
@@ -22,9 +23,10 @@ const PROCESS_SET: &str = "mpi_pset_name";
 /// The value of [`RESOURCE`] that means `MPI_COMM_TYPE_SHARED`.
 const SHARED_MEMORY: &str = "mpi_shared_memory";
 
-/// Where this process is, where processes that share memory are to be together.
+/// Where this process is, where processes that share memory are to be together: those of one node may be in different containers.
 fn on_node(instance: &Instance) -> Place {
-    Place::within(instance.node_of(instance.me()), 0)
+    let machine = Machine::here().map_or(0, |machine| machine.short());
+    Place::within(instance.node_of(instance.me()), machine)
 }
 
 /// Where it is by a kind of hardware that the user named; nowhere if Weft knows none of that name, or if this process may run
