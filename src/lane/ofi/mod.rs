@@ -593,11 +593,12 @@ impl Lane for OfiLane {
             Some(_) => " (WEFT_INTERFACE names another network interface)",
             None => "",
         };
-        if let Some(why) = self
-            .over_tcp
-            .then(|| known.unreachable(self.attempt_after))
-            .flatten()
-        {
+        let why = match self.provider.as_str() {
+            _ if self.over_tcp => known.unreachable(self.attempt_after),
+            "shm" => known.has_no_file(self.attempt_after),
+            _ => None,
+        };
+        if let Some(why) = why {
             return Some(Late::Lost(err!(
                 Other,
                 "process {} can't be reached at {} from {}: {why}{hint}",

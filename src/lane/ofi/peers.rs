@@ -1,5 +1,9 @@
 //! Peers of the lane: their addresses, and how long libfabric has taken nothing for them.
 
+use std::ffi::OsStr;
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use weft_libfabric_sys as sys;
@@ -136,6 +140,22 @@ impl Peer {
         let since = tried.unreachable?;
         (tried.time >= since + UNREACHABLE)
             .then_some("there is no way to that address, or its machine does not answer")
+    }
+
+    /// The same for a peer over libfabric's `shm`, whose address names its file in `/dev/shm`: it exists from before the address is
+    /// published until the endpoint is closed.
+    pub(super) fn has_no_file(&mut self, after: Duration) -> Option<&'static str> {
+        let tried = self.refused.as_mut().filter(|tried| tried.time >= after)?;
+        if tried.time < tried.attempt.1 {
+            return None;
+        }
+        tried.attempt.1 = tried.time + NEXT_ATTEMPT;
+        let name = self.name.strip_prefix(b"fi_shm://")?.strip_suffix(b"\0")?;
+        let path = Path::new("/dev/shm").join(OsStr::from_bytes(name));
+        let is_missing = std::fs::metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound);
+        is_missing.then_some(
+            "there is no such file in /dev/shm: the process has ended, or is in a container with another /dev/shm",
+        )
     }
 
     /// Its address, for reports.

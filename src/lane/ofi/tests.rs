@@ -219,6 +219,30 @@ fn where_nobody_listens_the_address_is_told_and_the_peer_is_lost() {
 }
 
 #[test]
+fn a_peer_whose_file_is_not_in_dev_shm_is_lost() {
+    let mut lane = open("shm");
+    let name = b"fi_shm://weft-1-0123456789abcdef:0:0\0";
+    let address = peers::encode("shm", lane.info.address_format(), name);
+    lane.connect(PeerIndex::new(5), &address).unwrap();
+    let own = lane.address();
+    lane.connect(PeerIndex::new(6), &own).unwrap();
+    for peer in [5, 6] {
+        let peer = PeerIndex::new(peer);
+        lane.again(peer);
+        lane.attempt_after = Duration::from_secs(1);
+        assert_eq!(lane.late(peer), None, "it has not been tried for long");
+        lane.attempt_after = Duration::ZERO;
+        match lane.late(peer) {
+            Some(Late::Lost(error)) if peer.number() == 5 => {
+                assert!(error.message.contains("/dev/shm: "), "{error}");
+            }
+            None if peer.number() == 6 => {}
+            other => panic!("process {}: {other:?}", peer.number()),
+        }
+    }
+}
+
+#[test]
 fn a_peer_that_calls_nothing_for_long_is_told_of_and_not_lost() {
     for provider in over_tcp() {
         let mut pair = Pair::new([open(provider), open(provider)]);

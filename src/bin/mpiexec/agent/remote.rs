@@ -297,6 +297,8 @@ fn work(mut link: Link, prepared: Prepared, start: &JobStart, mut messages: VecD
         start.input = Input::Null;
     }
     agent.start(&start, &programs, &cpus, &inherited);
+    // That may have taken long, on a slow file system.
+    link.heard = Instant::now();
     let mut paused = [false; 2];
     let mut next_ping = Instant::now() + PING;
     let mut awake = Instant::now();

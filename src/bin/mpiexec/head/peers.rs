@@ -54,6 +54,8 @@ struct Peer {
     out: VecDeque<u8>,
     waits_for_room: bool,
     frames: Frames,
+    /// Whether its ranks have been started, or can't be. Until then it is busy with that, and on a slow file system for long.
+    has_started: bool,
     /// When it last spoke; before that, when its state began.
     heard: Instant,
 }
@@ -88,6 +90,7 @@ impl Peers {
             out: VecDeque::new(),
             waits_for_room: false,
             frames: Frames::default(),
+            has_started: false,
             heard: now,
         };
         let hosts = &placement.hosts;
@@ -345,7 +348,10 @@ impl Peers {
                 self.greeted(host);
                 continue;
             }
-            match peer.frames.next::<FromAgent>() {
+            let next = peer.frames.next::<FromAgent>();
+            peer.has_started |=
+                matches!(&next, Ok(Some(message)) if !matches!(message, FromAgent::Hello { .. }));
+            match next {
                 Ok(Some(FromAgent::Ping)) => {}
                 Ok(Some(FromAgent::Gone)) => {
                     return self.close(host);
@@ -566,7 +572,11 @@ impl Peers {
                         &format!("its mpiexec has not ended within {seconds} s after the ranks"),
                     );
                 }
-                State::Up if silence > LOST => {
+                State::Up if !peer.has_started && silence > CONNECT => {
+                    let seconds = CONNECT.as_secs();
+                    self.lose(host, &format!("its ranks have not been started for {seconds} s"));
+                }
+                State::Up if peer.has_started && silence > LOST => {
                     let seconds = LOST.as_secs();
                     self.lose(
                         host,
