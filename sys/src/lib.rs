@@ -22,10 +22,20 @@ mod bindings {
     include!(concat!(env!("OUT_DIR"), "/bindings.rs"));
 }
 pub mod hwloc;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod kernel_symbols;
 mod library;
 pub mod ops;
 pub mod pmix;
 
 pub use bindings::*;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub use kernel_symbols::without_kernel_symbols;
 pub use library::{Library, LoadError, library};
 pub use ops::*;
+
+/// Elsewhere there is nothing to prevent.
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+pub fn without_kernel_symbols<R>(_library: &Library, call: impl FnOnce() -> R) -> R {
+    call()
+}

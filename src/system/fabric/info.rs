@@ -4,10 +4,12 @@ use std::ffi::{CStr, CString};
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use weft_libfabric_sys as sys;
 
 use super::call::{CallError, check};
+use super::select::has_fast_network;
 use crate::base::error::Result;
 
 /// The version of the interface that Weft is written to. libfabric 2.x behaves as 1.17 did for callers that pass this.
@@ -35,9 +37,9 @@ pub struct Query<'a> {
 
 /// Asks libfabric for reliable datagram endpoints with messages and multi-receive buffers. No match is an empty list.
 ///
-/// The first call of a process initializes all of libfabric; on 1.17 that reads the kernel's symbol table twice (its
-/// verbs provider does), about 0.1 s, whatever is asked for; on 2.x it does so only when verbs is asked for, or all
-/// providers are. Later calls take 0.02 to 1 ms.
+/// The first call of a process initializes all of libfabric; on 1.17 that would read the kernel's symbol table twice (its
+/// verbs provider does), about 0.1 s, whatever is asked for, and is kept from it where there is no fast network; on 2.x it does
+/// so only when verbs is asked for, or all providers are. Later calls take 0.02 to 1 ms.
 #[doc(alias = "fi_getinfo")]
 pub fn query(query: &Query<'_>) -> Result<InfoList> {
     let library = super::library()?;
@@ -85,7 +87,12 @@ pub fn query(query: &Query<'_>) -> Result<InfoList> {
         } else {
             sys::FI_SOURCE | sys::FI_NUMERICHOST
         };
-        let status = library.fi_getinfo(API_VERSION, source, ptr::null(), flags, raw, &mut list);
+        let mut ask = || library.fi_getinfo(API_VERSION, source, ptr::null(), flags, raw, &mut list);
+        let status = if STARTED.swap(true, Ordering::Relaxed) || has_fast_network() {
+            ask()
+        } else {
+            sys::without_kernel_symbols(library, ask)
+        };
         match status {
             status if status == -sys::FI_ENODATA => Ok(InfoList { first: None, library }),
             _ => {
@@ -98,6 +105,9 @@ pub fn query(query: &Query<'_>) -> Result<InfoList> {
         }
     }
 }
+
+/// Whether this process has asked libfabric before.
+static STARTED: AtomicBool = AtomicBool::new(false);
 
 /// What `fi_getinfo` returned; freed as a whole.
 pub struct InfoList {

@@ -47,7 +47,7 @@ fn software() -> Result<&'static [&'static str]> {
 }
 
 /// Whether the system has a network that a provider of [`ORDER`] uses without TCP.
-fn has_fast_network() -> bool {
+pub(super) fn has_fast_network() -> bool {
     const CLASSES: &[&str] = &[
         "infiniband",
         "infiniband_verbs",

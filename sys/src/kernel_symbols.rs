@@ -1,0 +1,283 @@
+//! Keeps libfabric from reading the kernel's symbol table when it starts.
+//!
+//! The verbs provider of 1.17 is a part of the library, and starts with it, whichever provider is asked for. It reads
+//! `/proc/kallsyms` twice, to see whether InfiniBand devices could use the memory of GPUs. In each process this takes 80 to 160 ms of
+//! processor time: three quarters of all that a short program of 32 ranks on 8 hosts used. Where there are no such devices, the answer is
+//! of no use.
+//!
+//! No setting of libfabric prevents it. So, during the first call, the entry of `fopen` in libfabric's table of
+//! imported functions leads to a function that knows no such file; libfabric then believes that the kernel has none. Other libraries and
+//! the program have tables of their own, which stay as they are.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{mem, ptr, slice};
+
+use crate::Library;
+
+/// Makes a call in which `library` starts, without its reading of the kernel's symbol table. If its table of functions is not as expected,
+/// the call is made all the same.
+pub fn without_kernel_symbols<R>(library: &Library, call: impl FnOnce() -> R) -> R {
+    let replaced = imported(library.fi_getinfo as usize, &[c"fopen", c"fopen64"])
+        .into_iter()
+        .filter_map(|entry| entry.replace(open as *const () as usize))
+        .collect::<Vec<_>>();
+    let result = call();
+    for (entry, before) in replaced {
+        entry.replace(before);
+    }
+    result
+}
+
+/// `fopen`, but for the kernel's symbol table.
+unsafe extern "C" fn open(path: *const c_char, mode: *const c_char) -> *mut libc::FILE {
+    // SAFETY: the caller takes this for `fopen`, and gives it a C string.
+    if unsafe { CStr::from_ptr(path) } == c"/proc/kallsyms" {
+        // SAFETY: the address of the calling thread's errno.
+        unsafe { *libc::__errno_location() = libc::ENOENT };
+        return ptr::null_mut();
+    }
+    // SAFETY: both are what the caller gives to `fopen`.
+    unsafe { libc::fopen(path, mode) }
+}
+
+/// An entry in the table of imported functions of a library that stays loaded.
+#[derive(Clone, Copy)]
+struct Entry {
+    address: usize,
+    /// The linker has made it read-only after it had filled it in.
+    sealed: bool,
+}
+
+impl Entry {
+    /// Puts a function there, and returns the one that was there; `None` if the entry can't be changed.
+    fn replace(self, function: usize) -> Option<(Entry, usize)> {
+        if self.sealed && !self.protect(libc::PROT_READ | libc::PROT_WRITE) {
+            return None;
+        }
+        // SAFETY: the entry is an aligned pointer in memory of the library, which can be written now. The library's own
+        // code reads it in one piece.
+        let before =
+            unsafe { AtomicUsize::from_ptr(self.address as *mut usize) }.swap(function, Ordering::AcqRel);
+        if self.sealed {
+            self.protect(libc::PROT_READ);
+        }
+        Some((self, before))
+    }
+
+    fn protect(self, protection: c_int) -> bool {
+        // SAFETY: the call has no preconditions.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+        let start = self.address & !(page - 1);
+        // SAFETY: the page is in the part of the library that the dynamic linker writes, and then makes read-only.
+        unsafe { libc::mprotect(start as *mut c_void, page, protection) == 0 }
+    }
+}
+
+/// The entries of the functions with these names in the table of the library that contains `code`.
+fn imported(code: usize, names: &[&CStr]) -> Vec<Entry> {
+    let mut search = Search {
+        code,
+        names,
+        found: Vec::new(),
+    };
+    // SAFETY: `visit` takes the address for that of a `Search`, which lives until the call returns.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
+    search.found
+}
+
+struct Search<'a> {
+    code: usize,
+    names: &'a [&'a CStr],
+    found: Vec<Entry>,
+}
+
+/// Looks at one loaded library; 1 ends the search.
+unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, search: *mut c_void) -> c_int {
+    // SAFETY: `imported` gives the address of its `Search`, and the linker that of a description, for this call.
+    let (info, search) = unsafe { (&*info, &mut *search.cast::<Search<'_>>()) };
+    let base = info.dlpi_addr as usize;
+    // SAFETY: the linker describes so many program headers of a loaded library.
+    let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    let part = |header: &libc::Elf64_Phdr| {
+        let start = base.wrapping_add(header.p_vaddr as usize);
+        start..start.wrapping_add(header.p_memsz as usize)
+    };
+    let of_type = |wanted: u32| headers.iter().filter(move |header| header.p_type == wanted);
+    if !of_type(libc::PT_LOAD).any(|header| part(header).contains(&search.code)) {
+        return 0;
+    }
+    let sealed = of_type(libc::PT_GNU_RELRO).map(part).next().unwrap_or(0..0);
+    if let Some(dynamic) = of_type(libc::PT_DYNAMIC).map(part).next() {
+        // SAFETY: the linker has loaded this library by this very table, and changes it no more.
+        let tables = unsafe { Tables::of(base, dynamic.start) };
+        for name in search.names {
+            // SAFETY: as above.
+            let entries = unsafe { tables.entries(name) };
+            search.found.extend(entries.map(|address| Entry {
+                address,
+                sealed: sealed.contains(&address),
+            }));
+        }
+    }
+    1
+}
+
+/// What a library's dynamic section says of the functions that it imports (ELF, "Dynamic Linking").
+#[derive(Default)]
+struct Tables {
+    base: usize,
+    symbols: usize,
+    strings: usize,
+    /// Start and length in bytes of the relocations of functions, and of all others.
+    relocations: [(usize, usize); 2],
+}
+
+#[repr(C)]
+struct Dynamic {
+    tag: i64,
+    value: usize,
+}
+
+#[repr(C)]
+struct Relocation {
+    offset: usize,
+    info: u64,
+    addend: i64,
+}
+
+impl Tables {
+    /// # Safety
+    ///
+    /// `section` is the address of the dynamic section of a library that is loaded at `base`.
+    unsafe fn of(base: usize, section: usize) -> Tables {
+        const PLTRELSZ: i64 = 2;
+        const STRTAB: i64 = 5;
+        const SYMTAB: i64 = 6;
+        const RELA: i64 = 7;
+        const RELASZ: i64 = 8;
+        const JMPREL: i64 = 23;
+        let mut tables = Tables {
+            base,
+            ..Tables::default()
+        };
+        // glibc replaces what the file has by addresses, other C libraries leave them as they are.
+        let address = |value: usize| if value < base { base + value } else { value };
+        let mut at = section as *const Dynamic;
+        loop {
+            // SAFETY: the section ends with an entry whose tag is 0.
+            let entry = unsafe { &*at };
+            match entry.tag {
+                0 => return tables,
+                STRTAB => tables.strings = address(entry.value),
+                SYMTAB => tables.symbols = address(entry.value),
+                JMPREL => tables.relocations[0].0 = address(entry.value),
+                PLTRELSZ => tables.relocations[0].1 = entry.value,
+                RELA => tables.relocations[1].0 = address(entry.value),
+                RELASZ => tables.relocations[1].1 = entry.value,
+                _ => {}
+            }
+            // SAFETY: as above.
+            at = unsafe { at.add(1) };
+        }
+    }
+
+    /// The addresses of the entries that the linker fills with the address of the function `name`.
+    ///
+    /// # Safety
+    ///
+    /// The tables are those of a library that is loaded.
+    unsafe fn entries(&self, name: &CStr) -> impl Iterator<Item = usize> {
+        #[cfg(target_arch = "x86_64")]
+        const FUNCTION: [u64; 2] = [6, 7]; // R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT
+        #[cfg(target_arch = "aarch64")]
+        const FUNCTION: [u64; 2] = [1025, 1026]; // R_AARCH64_GLOB_DAT, R_AARCH64_JUMP_SLOT
+        let (symbols, strings) = (self.symbols, self.strings);
+        let relocations = self.relocations.into_iter().flat_map(|(start, length)| {
+            if start == 0 {
+                return [].iter();
+            }
+            // SAFETY: so says the library's dynamic section.
+            unsafe {
+                slice::from_raw_parts(start as *const Relocation, length / mem::size_of::<Relocation>())
+            }
+            .iter()
+        });
+        relocations
+            .filter(move |relocation| {
+                if !FUNCTION.contains(&(relocation.info & 0xffff_ffff)) {
+                    return false;
+                }
+                let symbol = symbols as *const libc::Elf64_Sym;
+                // SAFETY: the relocation has the number of a symbol in the library's table, and the symbol the place of its name.
+                let of = unsafe {
+                    let symbol = &*symbol.add((relocation.info >> 32) as usize);
+                    CStr::from_ptr((strings as *const c_char).add(symbol.st_name as usize))
+                };
+                of == name
+            })
+            .map(|relocation| self.base + relocation.offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What this thread has read from files, in bytes.
+    fn read() -> u64 {
+        let text = std::fs::read_to_string("/proc/thread-self/io").unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("rchar: "));
+        line.unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn libfabric_starts_without_the_kernels_symbol_table_and_is_then_as_before() {
+        let library = crate::library().unwrap();
+        let entries = || imported(library.fi_getinfo as usize, &[c"fopen", c"fopen64"]);
+        // SAFETY: the entries are those of a library that is loaded.
+        let values = || {
+            entries()
+                .iter()
+                .map(|entry| unsafe { *(entry.address as *const usize) })
+                .collect::<Vec<_>>()
+        };
+        let before = values();
+        assert!(!before.is_empty(), "libfabric opens files in some other way now");
+        let at_first = read();
+        let mut list = ptr::null_mut();
+        let status = without_kernel_symbols(library, || {
+            assert!(values().iter().all(|&value| value == open as *const () as usize));
+            // SAFETY: null hints ask for all; the list is libfabric's to make, and is freed below.
+            unsafe { library.fi_getinfo(1 << 16 | 17, ptr::null(), ptr::null(), 0, ptr::null(), &mut list) }
+        });
+        assert_eq!(status, 0);
+        // SAFETY: the list is libfabric's.
+        unsafe { library.fi_freeinfo(list) };
+        assert!(
+            read() - at_first < 2 << 20,
+            "{} bytes were read",
+            read() - at_first
+        );
+        assert_eq!(values(), before);
+    }
+
+    #[test]
+    fn other_files_are_opened_and_the_symbol_table_is_not_there() {
+        // SAFETY: C strings; what was opened is closed.
+        unsafe {
+            let file = open(c"/proc/self/status".as_ptr(), c"r".as_ptr());
+            assert!(!file.is_null());
+            libc::fclose(file);
+            assert!(open(c"/proc/kallsyms".as_ptr(), c"r".as_ptr()).is_null());
+            assert_eq!(*libc::__errno_location(), libc::ENOENT);
+        }
+    }
+
+    #[test]
+    fn a_library_without_such_an_entry_has_none() {
+        let code = imported as *const () as usize;
+        assert!(imported(code, &[c"no_such_function"]).is_empty());
+        assert!(imported(0, &[c"fopen"]).is_empty());
+    }
+}
