@@ -149,6 +149,8 @@ pub struct OfiLane {
     reads_after_sleep: usize,
     /// Whether this process has slept since the last poll, and such reads are due.
     has_slept: bool,
+    /// Whether connections may be ones that send long messages by timers.
+    paced: bool,
     /// Polls in a row that found nothing.
     quiet: u32,
     /// Checks in a row that found something in the sockets.
@@ -200,6 +202,14 @@ impl OfiLane {
             }
         }
         Ok(Polled::Nothing)
+    }
+
+    /// Before long messages: connections that are new since then need not send them by timers.
+    #[inline]
+    fn unpace(&mut self) {
+        if self.paced {
+            self.paced = self.sockets.as_mut().is_some_and(Sockets::unpace);
+        }
     }
 
     /// A TCP provider that has no buffer for a message leaves it in its socket. If that goes on while nothing comes, then the
@@ -409,6 +419,7 @@ impl Lane for OfiLane {
                 self.limits.message
             ));
         }
+        self.unpace();
         // SAFETY: the caller keeps the payload valid and unchanged until the lane has completed it.
         unsafe { self.send_in_place(peer, header, payload, token) }
     }
@@ -477,6 +488,7 @@ impl Lane for OfiLane {
                 self.provider
             ));
         };
+        self.unpace();
         // SAFETY: the caller keeps the memory valid until `deregister`, at which the region ends.
         let registered = unsafe {
             self.registrar

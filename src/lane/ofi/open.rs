@@ -144,6 +144,7 @@ impl OfiLane {
             long_receives: tuning.long_receives,
             reads_after_sleep: tuning.reads_after_sleep,
             has_slept: false,
+            paced: true,
             quiet: 0,
             unread: 0,
         };

@@ -1,4 +1,4 @@
-//! A TCP provider's own sockets: to sleep on, or to give them long receive buffers (`guard`). A completion queue with a
+//! A TCP provider's own sockets: to sleep on, or to give them options that libfabric does not set (`guard`). A completion queue with a
 //! descriptor to sleep on (`FI_WAIT_FD`) costs two system calls for every other message, so a lane whose waits spin first
 //! has none. Once it has long been quiet, it sleeps on the sockets below instead: those of this process that have the
 //! endpoint's address at one end, or a peer's at the other.
@@ -31,10 +31,12 @@ pub(crate) struct Sockets {
     epoll: Epoll,
     /// Connections that are in `epoll`; a closed one is removed by the kernel.
     connections: Vec<RawFd>,
-    /// Whether the listening socket is in `epoll`.
-    listens: bool,
+    /// The listening socket, which is in `epoll`, too.
+    listener: Option<RawFd>,
     /// When they were last searched for, and how long that took.
     searched: Option<(Instant, Duration)>,
+    /// The search whose connections [`Sockets::unpace`] has seen.
+    unpaced: Option<Instant>,
     fruitless: u32,
 }
 
@@ -46,8 +48,9 @@ impl Sockets {
             peers: FxHashSet::default(),
             epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).ok()?,
             connections: Vec::new(),
-            listens: false,
+            listener: None,
             searched: None,
+            unpaced: None,
             fruitless: 0,
         })
     }
@@ -63,7 +66,7 @@ impl Sockets {
     pub fn arm(&mut self) -> Option<RawFd> {
         self.search_if_due();
         // Without the listening socket, new connections would not wake the process.
-        if !self.listens || !self.all_has_left() {
+        if self.listener.is_none() || !self.all_has_left() {
             return None;
         }
         self.fruitless = if self.is_readable() { self.fruitless + 1 } else { 0 };
@@ -88,6 +91,24 @@ impl Sockets {
             // if that is a socket, it gets a long buffer.
             guard::lengthen(unsafe { BorrowedFd::borrow_raw(number) });
         }
+    }
+
+    /// Sees to it that new connections to near peers don't send long messages by timers (`guard`). `false`: none ever does, by the system's
+    /// choice.
+    #[cold]
+    pub fn unpace(&mut self) -> bool {
+        self.search_if_due();
+        let found = self.searched.map(|(at, _)| at);
+        if std::mem::replace(&mut self.unpaced, found) == found {
+            return true;
+        }
+        // SAFETY: as in `lengthen`.
+        let borrow = |number: RawFd| unsafe { BorrowedFd::borrow_raw(number) };
+        for &number in &self.connections {
+            guard::unpace(borrow(number));
+        }
+        // Connections begin with the same choice.
+        self.listener.is_none_or(|number| guard::is_paced(borrow(number)))
     }
 
     fn is_readable(&self) -> bool {
@@ -124,7 +145,7 @@ impl Sockets {
     fn search(&mut self) {
         let start = Instant::now();
         self.connections.clear();
-        self.listens = false;
+        self.listener = None;
         for number in open_descriptors() {
             // SAFETY: the system listed it just now, and it is used for this step only. Should another thread of the
             // program close it meanwhile, the calls fail, or find a socket of other addresses.
@@ -141,7 +162,7 @@ impl Sockets {
                 .epoll
                 .add(descriptor, EpollEvent::new(EpollFlags::EPOLLIN, 0));
             match getsockopt(&descriptor, sockopt::AcceptConn) {
-                Ok(true) => self.listens = true,
+                Ok(true) => self.listener = Some(number),
                 _ => self.connections.push(number),
             }
         }
@@ -171,6 +192,8 @@ fn address(found: nix::Result<SockaddrStorage>) -> Option<SocketAddr> {
 mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::{TcpListener, TcpStream};
+
+    use nix::sys::socket::setsockopt;
 
     use super::*;
 
@@ -221,6 +244,30 @@ mod tests {
         assert!(readable(descriptor, 5000));
         let awake = (0..100).take_while(|_| sockets.arm().is_some()).count();
         assert!(awake < 10, "{awake} sleeps that ended at once");
+    }
+
+    #[test]
+    fn near_connections_are_not_paced() {
+        let name = |socket: BorrowedFd<'_>| getsockopt(&socket, sockopt::TcpCongestion).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        // Where there is no BBR, the choice of the system stays, whatever it is.
+        let bbr = setsockopt(&listener, sockopt::TcpCongestion, &"bbr".into()).is_ok();
+        let before = name(listener.as_fd());
+        let mut sockets = Sockets::new(listener.local_addr().unwrap()).unwrap();
+        let mut far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut near, _) = listener.accept().unwrap();
+        assert_eq!(name(near.as_fd()), before);
+        // One byte each way: both have measured a round trip.
+        far.write_all(b"?").unwrap();
+        near.read_exact(&mut [0]).unwrap();
+        near.write_all(b"!").unwrap();
+        far.read_exact(&mut [0]).unwrap();
+        assert_eq!(
+            sockets.unpace(),
+            bbr || before.as_encoded_bytes().starts_with(b"bbr")
+        );
+        assert_eq!(name(near.as_fd()) == before, !bbr);
+        assert_eq!(name(listener.as_fd()), before);
     }
 
     #[test]
