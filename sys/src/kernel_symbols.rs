@@ -235,13 +235,11 @@ mod tests {
     fn libfabric_starts_without_the_kernels_symbol_table_and_is_then_as_before() {
         let library = crate::library().unwrap();
         let entries = || imported(library.fi_getinfo as usize, &[c"fopen", c"fopen64"]);
-        // SAFETY: the entries are those of a library that is loaded.
-        let values = || {
-            entries()
-                .iter()
-                .map(|entry| unsafe { *(entry.address as *const usize) })
-                .collect::<Vec<_>>()
+        let value = |entry: &Entry| {
+            // SAFETY: the entry is one of a library that is loaded.
+            unsafe { *(entry.address as *const usize) }
         };
+        let values = || entries().iter().map(value).collect::<Vec<_>>();
         let before = values();
         assert!(!before.is_empty(), "libfabric opens files in some other way now");
         let at_first = read();
