@@ -222,7 +222,7 @@ fn where_nobody_listens_the_address_is_told_and_the_peer_is_lost() {
 fn a_peer_whose_file_is_not_in_dev_shm_is_lost() {
     let mut lane = open("shm");
     let name = b"fi_shm://weft-1-0123456789abcdef:0:0\0";
-    let address = peers::encode("shm", lane.info.address_format(), name);
+    let address = peers::encode("shm", lane.info.address_format(), lane.secret, name);
     lane.connect(PeerIndex::new(5), &address).unwrap();
     let own = lane.address();
     lane.connect(PeerIndex::new(6), &own).unwrap();
