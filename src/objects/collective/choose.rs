@@ -133,6 +133,19 @@ const REDUCE_SHORT: u64 = 8 << 10;
 /// From this many bytes on, a ring's `2 (n - 1)` rounds beat folding to a power of two, which sends everything once more.
 const ALLREDUCE_RING: u64 = 256 << 10;
 
+/// Longer reductions are in one level if the ranks of each host are consecutive: halving then also exchanges most bytes inside
+/// hosts, and all processes work, not only the heads.
+const REDUCE_TWO_LEVELS: u64 = 128 << 10;
+
+/// Whether reductions over several hosts are in two levels. Where the order of operands matters, the ranks of each host have to be
+/// `consecutive`.
+pub(super) fn reduce_in_two_levels(bytes: u64, commutes: bool, consecutive: bool) -> bool {
+    match consecutive {
+        true => bytes <= REDUCE_TWO_LEVELS,
+        false => commutes,
+    }
+}
+
 /// How to reduce to all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Allreduce {

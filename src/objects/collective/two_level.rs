@@ -16,11 +16,12 @@ use super::tree;
 use crate::base::error::Result;
 use crate::objects::communicator::{Collective, Hosts};
 
-/// The hosts of a reduction, if it is to be in two levels. Where the order of operands matters, the ranks of each host have to be
-/// consecutive.
+/// The hosts of a reduction, if it is to be in two levels: see [`choose::reduce_in_two_levels`].
 pub(super) fn hosts_for<'a>(operation: &'a Collective, reducer: &Reducer, count: u64) -> Option<&'a Hosts> {
     let hosts = operation.hosts()?;
-    (count > 0 && (reducer.commutes() || hosts.consecutive())).then_some(hosts)
+    let bytes = count * reducer.datatype.size();
+    let two = choose::reduce_in_two_levels(bytes, reducer.commutes(), hosts.consecutive());
+    (count > 0 && two).then_some(hosts)
 }
 
 /// No process leaves before all have come: up a tree in each host, dissemination between heads, and down again.

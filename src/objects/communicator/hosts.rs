@@ -14,6 +14,8 @@ pub struct Hosts {
     host_of: Vec<u32>,
     /// This process's host.
     mine: u32,
+    /// Whether the ranks of each host are consecutive.
+    consecutive: bool,
 }
 
 impl Hosts {
@@ -51,9 +53,11 @@ impl Hosts {
             }
             starts.push(starts[host as usize] + ranks.len() as u32);
         }
+        let ranks = hosts.concat();
         Some(Hosts {
             mine: host_of[rank as usize],
-            ranks: hosts.concat(),
+            consecutive: ranks.is_sorted(),
+            ranks,
             starts,
             host_of,
         })
@@ -88,7 +92,7 @@ impl Hosts {
 
     /// Whether the ranks of each host are consecutive: then what is combined host by host is combined in the order of ranks.
     pub fn consecutive(&self) -> bool {
-        self.ranks.is_sorted()
+        self.consecutive
     }
 }
 
