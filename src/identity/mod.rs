@@ -4,6 +4,7 @@
 //! - [`ProcessName`]: a process, by its job and its rank there: the same for everybody
 //! - [`PeerIndex`]: a process as this one counts those that it knows of: local, and what lanes and groups use
 //! - [`Directory`]: from one to the other; it grows as other jobs become known
+//! - [`fnv`]: the hash of such names
 //! - [`Context`]: to which communicator a message belongs, and for what purpose
 //!
 //! What does not belong here: how a process is reached (`engine::business_card`, `lane`), on which machine it is (`system::locality`), and
@@ -11,8 +12,10 @@
 
 mod context;
 mod directory;
+mod hash;
 mod process;
 
 pub use context::{Context, Contexts};
 pub use directory::Directory;
+pub use hash::fnv;
 pub use process::{JobId, PeerIndex, ProcessName};

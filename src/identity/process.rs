@@ -2,16 +2,16 @@
 
 use std::fmt;
 
+use super::hash::fnv;
+
 /// Identifies a job.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct JobId(pub u64);
 
 impl JobId {
-    /// The job named by a text that is the same in all of its processes, and different in those of any other job. (The hash is FNV-1a: it has to
-    /// be the same in all processes, whatever they were built with.)
+    /// The job named by a text that is the same in all of its processes, and different in those of any other job.
     pub fn of(text: &str) -> JobId {
-        let hash = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        JobId(text.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, hash))
+        JobId(fnv(text.bytes()))
     }
 }
 

@@ -1,9 +1,8 @@
 //! Which hosts collective operations distinguish. All processes of a job have to see the same ones, or they choose different algorithms:
 //! so cards have a digest of them, and a peer that sees others is lost.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-
 use crate::base::settings::Settings;
+use crate::identity::fnv;
 use crate::system::bootstrap::Job;
 
 /// Whether there are hosts to distinguish: several of them, real or pretended, unless the setting `two_level` is off.
@@ -11,13 +10,13 @@ pub fn distinguished(job: &Job, settings: &Settings) -> bool {
     settings.two_level && !(job.local_only && settings.fake_nodes <= 1)
 }
 
-/// The same for the same hosts.
+/// The same where each rank is on the same node, in whatever words the launcher says so.
 pub(super) fn digest(job: &Job, settings: &Settings) -> u32 {
-    let mut hasher = DefaultHasher::new();
-    if distinguished(job, settings) {
-        (settings.fake_nodes.max(1), &job.layout).hash(&mut hasher);
+    if !distinguished(job, settings) {
+        return 0;
     }
-    hasher.finish() as u32
+    let node = |rank| job.layout.pretended_node_of(rank, settings.fake_nodes);
+    fnv((0..job.size).flat_map(|rank| node(rank).to_le_bytes())) as u32
 }
 
 #[cfg(test)]
@@ -45,6 +44,7 @@ mod tests {
     fn only_the_same_hosts_have_the_same_digest() {
         let two = of("(vector,(0,2,2))", &[]);
         assert_eq!(two, of("(vector,(0,2,2))", &[("WEFT_FAKE_NODES", "1")]));
+        assert_eq!(two, of("(vector,0,0,(1,1,2))", &[]), "other words for it");
         let one = of("(vector,(0,1,4))", &[]);
         // Neither makes a difference on one host.
         assert_eq!(one, of("(vector,(0,1,4))", &[("WEFT_TWO_LEVEL", "0")]));

@@ -118,7 +118,7 @@ fn a_long_broadcast_sends_at_most_half_as_many_messages_between_hosts() {
         (16 << 10, 19, 9),
         (512 << 10, 19, 9),
         (1 << 20, 31, 15),
-        (5 << 20, 31, 15),
+        (4 << 20, 31, 15),
     ] {
         let counted = between_hosts(BLOCKS, |rank| bcast(rank, 0, bytes));
         assert_eq!(counted, [one_level, two_levels], "{bytes} bytes");

@@ -54,10 +54,7 @@ pub(super) async fn broadcast(operation: &Collective, hosts: &Hosts, root: u32, 
         bcast::broadcast(&mut heads, host, chunk.clone()).await?;
         run.note(heads.finish());
     }
-    let top = match hosts.mine() == host {
-        true => hosts.place(root),
-        false => 0,
-    };
+    let top = hosts.place(head(hosts, Some(root), hosts.mine()));
     bcast::broadcast(&mut run, top, chunk).await?;
     run.finish()
 }

@@ -90,7 +90,7 @@ pub struct Pmi1 {
     fence_over: bool,
     /// Whether the launcher has asked what this process waits for.
     report_wanted: bool,
-    /// Under Slurm, for a job of several ranks.
+    /// Under launchers that go on without a rank that has ended, for a job of several ranks.
     watch: Option<Watch>,
     /// Whether the launcher, which is not Weft's, has received `finalize` and closed its end.
     over: bool,

@@ -14,7 +14,7 @@ use crate::base::error::Result;
 use crate::err;
 
 /// The nodes of ranks.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     parts: Vec<Part>,
     /// Ranks placed by one pass over the parts, up to the end of each.
@@ -30,13 +30,13 @@ pub struct Locals {
     pub before: u32,
 }
 
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 struct Part {
     blocks: Vec<Block>,
     times: u32,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Block {
     first_node: u32,
     nodes: u32,
