@@ -10,6 +10,7 @@
 //! the program have tables of their own, which stay as they are.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{mem, ptr, slice};
 
@@ -18,13 +19,18 @@ use crate::Library;
 /// Makes a call in which `library` starts, without its reading of the kernel's symbol table. If its table of functions is not as expected,
 /// the call is made all the same.
 pub fn without_kernel_symbols<R>(library: &Library, call: impl FnOnce() -> R) -> R {
+    let ours = open as *const () as usize;
     let replaced = imported(library.fi_getinfo as usize, &[c"fopen", c"fopen64"])
         .into_iter()
-        .filter_map(|entry| entry.replace(open as *const () as usize))
+        .filter_map(|entry| {
+            let before = entry.value();
+            entry.replace(before, ours).then_some((entry, before))
+        })
         .collect::<Vec<_>>();
     let result = call();
     for (entry, before) in replaced {
-        entry.replace(before);
+        // Not what another has put there meanwhile.
+        entry.replace(ours, before);
     }
     result
 }
@@ -50,28 +56,49 @@ struct Entry {
 }
 
 impl Entry {
-    /// Puts a function there, and returns the one that was there; `None` if the entry can't be changed.
-    fn replace(self, function: usize) -> Option<(Entry, usize)> {
+    fn atomic(&self) -> &AtomicUsize {
+        // SAFETY: the entry is an aligned pointer in memory of the library. The library's own code reads it in one piece, and
+        // the linker writes it so.
+        unsafe { AtomicUsize::from_ptr(self.address as *mut usize) }
+    }
+
+    fn value(self) -> usize {
+        self.atomic().load(Ordering::Relaxed)
+    }
+
+    /// Puts a function there if there is `before`; `false` if there is another, or the entry can't be changed.
+    fn replace(self, before: usize, function: usize) -> bool {
         if self.sealed && !self.protect(libc::PROT_READ | libc::PROT_WRITE) {
-            return None;
+            return false;
         }
-        // SAFETY: the entry is an aligned pointer in memory of the library, which can be written now. The library's own
-        // code reads it in one piece.
-        let before =
-            unsafe { AtomicUsize::from_ptr(self.address as *mut usize) }.swap(function, Ordering::AcqRel);
+        let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+        let replaced = self
+            .atomic()
+            .compare_exchange(before, function, success, failure)
+            .is_ok();
         if self.sealed {
             self.protect(libc::PROT_READ);
         }
-        Some((self, before))
+        replaced
     }
 
     fn protect(self, protection: c_int) -> bool {
-        // SAFETY: the call has no preconditions.
-        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+        let page = page_bytes();
         let start = self.address & !(page - 1);
-        // SAFETY: the page is in the part of the library that the dynamic linker writes, and then makes read-only.
+        // SAFETY: the whole page is in the part of the library that the dynamic linker writes, and then makes read-only.
         unsafe { libc::mprotect(start as *mut c_void, page, protection) == 0 }
     }
+}
+
+fn page_bytes() -> usize {
+    // SAFETY: the call has no preconditions.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
+}
+
+/// The pages that the dynamic linker makes read-only of a part that it should make so: a page at the end that only begins with it has
+/// other data, too, and stays writable. Libraries are made for some size of page, and a kernel may have larger ones.
+fn sealed_pages(part: &Range<usize>, page: usize) -> Range<usize> {
+    part.start & !(page - 1)..part.end & !(page - 1)
 }
 
 /// The entries of the functions with these names in the table of the library that contains `code`.
@@ -108,6 +135,7 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, search: 
         return 0;
     }
     let sealed = of_type(libc::PT_GNU_RELRO).map(part).next().unwrap_or(0..0);
+    let sealed = sealed_pages(&sealed, page_bytes());
     if let Some(dynamic) = of_type(libc::PT_DYNAMIC).map(part).next() {
         // SAFETY: the linker has loaded this library by this very table, and changes it no more.
         let tables = unsafe { Tables::of(base, dynamic.start) };
@@ -235,11 +263,7 @@ mod tests {
     fn libfabric_starts_without_the_kernels_symbol_table_and_is_then_as_before() {
         let library = crate::library().unwrap();
         let entries = || imported(library.fi_getinfo as usize, &[c"fopen", c"fopen64"]);
-        let value = |entry: &Entry| {
-            // SAFETY: the entry is one of a library that is loaded.
-            unsafe { *(entry.address as *const usize) }
-        };
-        let values = || entries().iter().map(value).collect::<Vec<_>>();
+        let values = || entries().into_iter().map(Entry::value).collect::<Vec<_>>();
         let before = values();
         assert!(!before.is_empty(), "libfabric opens files in some other way now");
         let at_first = read();
@@ -270,6 +294,26 @@ mod tests {
             assert!(open(c"/proc/kallsyms".as_ptr(), c"r".as_ptr()).is_null());
             assert_eq!(*libc::__errno_location(), libc::ENOENT);
         }
+    }
+
+    #[test]
+    fn a_page_that_has_other_data_too_is_not_sealed() {
+        assert_eq!(sealed_pages(&(0x1d30..0x3000), 0x1000), 0x1000..0x3000);
+        assert_eq!(sealed_pages(&(0x1d30..0x3e00), 0x1000), 0x1000..0x3000);
+        assert!(sealed_pages(&(0x1_ed30..0x1_f000), 0x1_0000).is_empty());
+    }
+
+    #[test]
+    fn an_entry_that_has_changed_meanwhile_stays() {
+        let memory = AtomicUsize::new(7);
+        let entry = Entry {
+            address: memory.as_ptr() as usize,
+            sealed: false,
+        };
+        assert!(!entry.replace(3, 4));
+        assert_eq!(entry.value(), 7);
+        assert!(entry.replace(7, 8));
+        assert_eq!(entry.value(), 8);
     }
 
     #[test]

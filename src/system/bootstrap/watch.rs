@@ -2,13 +2,16 @@
 //! So each rank has a *watch*: a child process that waits for the end of the rank, and sees to the end of the job if the rank was still
 //! between initialization and finalization ([`Means`]). A thread would die with its process, and a signal handler sees no SIGKILL.
 //!
-//! The program does not see it: the child has no exit signal (no SIGCHLD, and `wait` does not find it), blocks all signals, has a name of
-//! its own, keeps no descriptors but standard error and what it needs, and gives up the memory that it has inherited, so that nothing
-//! is copied when the rank writes to it, and nothing stays that the rank frees. It does not share memory with the rank, because the kernel
-//! then also ends it where the rank runs out of memory or dumps core.
+//! The program does not see it: the child has no exit signal (no SIGCHLD, and `wait` does not find it), is not traced with the rank (a debugger
+//! would take it for a thread, and end it with the rank), blocks all signals, has a name of its own, keeps no descriptors but standard
+//! error and what it needs, and gives up the memory that it has inherited, so that nothing is copied when the rank writes to it,
+//! and nothing stays that the rank frees. It does not share memory with the rank, because the kernel then also ends it where the
+//! rank runs out of memory or dumps core.
+//!
+//! Without that memory it can make system calls, and nothing else: even `memset` may be a tool's own (AddressSanitizer), which needs its data. So
+//! its code has no arrays of zeros and moves nothing large, which an unoptimized build would leave to such functions.
 
-use std::io;
-use std::mem::{offset_of, zeroed};
+use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::RawFd;
 use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -18,8 +21,6 @@ use nix::sys::signal::{SigSet, SigmaskHow};
 
 use super::Job;
 use super::death::{fork, pidfd_of_self};
-use crate::base::error::Result;
-use crate::err;
 
 /// The name of the process.
 const NAME: &[u8] = b"weft-watch\0";
@@ -37,6 +38,10 @@ const DESCRIPTORS_MAX: u32 = 4096;
 const ABORT: &[u8] = b"cmd=abort exitcode=1\n";
 /// How long standard error is held open, in milliseconds: for what Slurm's step does meanwhile.
 const HELD_MS: i64 = 3000;
+/// How long a rank may take to end after it was told to, in seconds: Slurm's default before it kills.
+const TOLD_S: libc::c_long = 30;
+/// The signals by which a user, through the launcher, tells all processes of a job to end.
+const TELLING: [libc::c_int; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
 
 /// How a watch sees to the end of the job.
 #[derive(Clone, Copy)]
@@ -67,6 +72,10 @@ struct Shared {
     /// Areas of memory that the watch gives up, by address and length, and how many.
     areas: [(usize, usize); AREAS_MAX],
     areas_count: usize,
+    /// The descriptors that the watch keeps, in order.
+    kept: [u32; 3],
+    /// The signals of [`TELLING`], as the kernel's set.
+    telling: u64,
     /// What it prints if the rank dies, and how long that is.
     line: [u8; LINE_BYTES_MAX],
     line_bytes: usize,
@@ -86,31 +95,28 @@ struct Shared {
 pub(super) struct Watch(&'static Shared);
 
 impl Watch {
-    /// Starts the watch of this process, if it is one of several. Where there can be none, that is said once on each host.
+    /// Starts the watch of this process, if it is one of several. Where there can be none, that is said; once on each host, if the reason is
+    /// the host's kernel.
     pub fn start_or_warn(job: &Job, step: &str, means: Means) -> Option<Watch> {
         if job.size == 1 {
             return None;
         }
         match Watch::start(step, job.rank, means) {
             Ok(watch) => return Some(watch),
-            Err(error) if job.local_rank == 0 => eprintln!(
-                "[weft] rank {}: {error}; if a rank dies, the others may wait for it for ever (not under srun -K)",
-                job.rank
+            Err((_, Errno::ENOSYS)) if job.local_rank != 0 => {}
+            Err((call, errno)) => eprintln!(
+                "[weft] rank {}: a process that watches this rank can't be started: {call}: {}; if the rank dies, the others may wait for it \
+                 for ever (not under srun -K)",
+                job.rank,
+                errno.desc()
             ),
-            Err(_) => {}
         }
         None
     }
 
-    /// Starts the watch of this process, which is `rank` of the job; under Slurm, of a step (`JOB.STEP`).
-    fn start(step: &str, rank: u32, means: Means) -> Result<Watch> {
-        let failed = |what: &str| {
-            let error = io::Error::last_os_error();
-            err!(
-                Other,
-                "a process that watches this rank can't be started: {what}: {error}"
-            )
-        };
+    /// Starts the watch of this process, which is `rank` of the job; under Slurm, of a step (`JOB.STEP`). An error: the system call that failed.
+    fn start(step: &str, rank: u32, means: Means) -> Result<Watch, (&'static str, Errno)> {
+        let failed = |call| (call, Errno::last());
         // SAFETY: a new mapping, anywhere.
         let memory = unsafe {
             libc::mmap(
@@ -128,6 +134,7 @@ impl Watch {
         // SAFETY: it is large enough, aligned to a page, never unmapped, not used by another, and zeros are a valid value.
         let shared = unsafe { &mut *memory.cast::<Shared>() };
         shared.stage.store(Stage::Inside as u8, Ordering::Relaxed);
+        shared.telling = TELLING.iter().fold(0, |set, signal| set | 1_u64 << (signal - 1));
         let host = nix::unistd::gethostname().unwrap_or_default();
         let line = format!(
             "[weft] rank {rank} on {} has ended without MPI_Finalize; the job is ended\n",
@@ -150,13 +157,22 @@ impl Watch {
             ptr::from_ref(&line) as usize,
             // SAFETY: it is always there.
             unsafe { libc::__errno_location() } as usize,
+            // Some tools move code into such memory, for larger pages.
+            watch as *const () as usize,
+            libc::syscall as *const () as usize,
         ];
         shared.areas_count = fill(&mut shared.areas, unneeded(&maps, &used));
-        let shared: &'static Shared = shared;
         let own = pidfd_of_self().ok_or_else(|| failed("pidfd_open"))?;
+        let connection = match means {
+            Means::Line(connection) => connection,
+            Means::Step => own,
+        };
+        shared.kept = [libc::STDERR_FILENO, own, connection].map(|descriptor| descriptor as u32);
+        shared.kept.sort_unstable();
+        let shared: &'static Shared = shared;
         let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK);
         // SAFETY: the child runs `watch` only.
-        let child = unsafe { fork(0) };
+        let child = unsafe { fork(libc::CLONE_UNTRACED) };
         if child == 0 {
             // SAFETY: in the child, with descriptors that were open before; `shared` lists memory that neither this stack nor `syscall` needs.
             unsafe { watch(shared, own, means) };
@@ -228,12 +244,11 @@ fn unneeded(maps: &str, used: &[usize]) -> Vec<(usize, usize)> {
         let from = usize::from_str_radix(from, 16).ok()?;
         let to = usize::from_str_radix(to, 16).ok()?;
         let is_shared = words.next()?.ends_with('s');
-        // Its offset, its device, its inode; other names in brackets are the kernel's.
+        // Its offset, its device, its inode; other names in brackets are the kernel's. Memory of large pages has a file with a name.
         let inode = words.nth(2)?;
-        let is_of_no_file = inode == "0"
-            && words
-                .next()
-                .is_none_or(|name| name == "[heap]" || name.starts_with("[anon"));
+        let name = words.next().unwrap_or_default();
+        let is_of_no_file = name == "/anon_hugepage"
+            || inode == "0" && (name.is_empty() || name == "[heap]" || name.starts_with("[anon"));
         let is_used = used.iter().any(|address| (from..to).contains(address));
         let bytes = to.checked_sub(from).filter(|&bytes| bytes > 0)?;
         ((is_shared || is_of_no_file) && !is_used).then_some((from, bytes))
@@ -249,14 +264,9 @@ unsafe fn watch(shared: &Shared, own: RawFd, means: Means) -> ! {
     // SAFETY: here and below, only system calls, with numbers or valid memory. Nothing of this copy of the program is to be run, so nobody uses
     // the descriptors that are closed and the memory that is unmapped.
     unsafe {
-        let connection = match means {
-            Means::Line(connection) => connection,
-            Means::Step => own,
-        };
-        let mut kept = [libc::STDERR_FILENO, own, connection].map(|descriptor| descriptor as u32);
-        kept.sort_unstable();
         let mut next = 0;
-        for descriptor in kept {
+        for at in 0..shared.kept.len() {
+            let descriptor = shared.kept[at];
             if next < descriptor {
                 close_range(next, descriptor - 1);
             }
@@ -267,24 +277,80 @@ unsafe fn watch(shared: &Shared, own: RawFd, means: Means) -> ! {
             libc::syscall(libc::SYS_munmap, address, bytes);
         }
         libc::syscall(libc::SYS_prctl, libc::PR_SET_NAME, NAME.as_ptr(), 0, 0, 0);
-        let mut ended: libc::pollfd = zeroed();
-        (ended.fd, ended.events) = (own, libc::POLLIN);
-        while libc::syscall(libc::SYS_ppoll, &raw mut ended, 1, 0, 0, 0) < 1 {}
-        let stage = shared.stage.load(Ordering::Acquire);
-        if stage != Stage::Outside as u8 {
-            end_job(shared, means, stage == Stage::Again as u8);
+        // Without such a descriptor, `poll` passes over it.
+        let signals = libc::syscall(
+            libc::SYS_signalfd4,
+            -1,
+            &raw const shared.telling,
+            size_of::<u64>(),
+            libc::SFD_CLOEXEC | libc::SFD_NONBLOCK,
+        ) as RawFd;
+        if let Some(told) = wait_for_end(own, signals) {
+            let stage = shared.stage.load(Ordering::Acquire);
+            if stage != Stage::Outside as u8 {
+                end_job(shared, means, stage == Stage::Again as u8, told, signals);
+            }
         }
         libc::syscall(libc::SYS_exit_group, 0);
     }
     unreachable!("exit_group does not return")
 }
 
-/// Asks for the end of the job. Where many ranks of a host die together, as by a signal to all, one watch does so for all. It does not stay
-/// then: Slurm's step waits for the end of standard error, and some of its plug-ins don't find the watch to kill it.
+/// Waits until the rank has ended. The result is whether it was told to, not long before, by a signal that has come to this process, too:
+/// launchers send those to all processes of a job. `None`: the kernel does not let this process wait.
+///
+/// # Safety
+/// As for [`watch`], with a descriptor of the rank and one of signals, if there is one.
+unsafe fn wait_for_end(own: RawFd, signals: RawFd) -> Option<bool> {
+    let mut told = false;
+    loop {
+        let of = |fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let mut waited = [of(own), of(signals)];
+        let time = [TOLD_S, 0];
+        let limit = if told { time.as_ptr() } else { ptr::null() };
+        let no_mask = ptr::null::<u64>();
+        // SAFETY: two valid entries, and a time that lives until the call returns.
+        let ready = unsafe { libc::syscall(libc::SYS_ppoll, waited.as_mut_ptr(), 2, limit, no_mask, 0) };
+        if ready < 0 && Errno::last_raw() != libc::EINTR {
+            return None;
+        }
+        if ready > 0 && waited[0].revents != 0 {
+            return Some(told);
+        }
+        // SAFETY: as for this function.
+        told = unsafe { take_signal(signals) };
+    }
+}
+
+/// Whether a signal has come; it counts once.
 ///
 /// # Safety
 /// As for [`watch`].
-unsafe fn end_job(shared: &Shared, means: Means, again: bool) {
+unsafe fn take_signal(signals: RawFd) -> bool {
+    let mut signal = MaybeUninit::<libc::signalfd_siginfo>::uninit();
+    // SAFETY: room for one signal; and a read of a bad descriptor fails.
+    unsafe {
+        libc::syscall(
+            libc::SYS_read,
+            signals,
+            signal.as_mut_ptr(),
+            size_of::<libc::signalfd_siginfo>(),
+        ) > 0
+    }
+}
+
+/// Asks for the end of the job. Where many ranks of a host die together, as by a signal to all, one watch does so for all. It does not stay
+/// then: Slurm's step waits for the end of standard error, and some of its plug-ins don't find the watch to kill it.
+///
+/// That is no news to the user who has `told` the rank to end.
+///
+/// # Safety
+/// As for [`watch`].
+unsafe fn end_job(shared: &Shared, means: Means, again: bool, told: bool, signals: RawFd) {
     // SAFETY: only system calls, with numbers or valid memory.
     unsafe {
         let socket = libc::syscall(
@@ -303,12 +369,15 @@ unsafe fn end_job(shared: &Shared, means: Means, again: bool) {
             return;
         }
         sleep(GRACE_MS);
-        libc::syscall(
-            libc::SYS_write,
-            libc::STDERR_FILENO,
-            shared.line.as_ptr(),
-            shared.line_bytes,
-        );
+        // The signal may come to this process a moment after the rank.
+        if !take_signal(signals) && !told {
+            libc::syscall(
+                libc::SYS_write,
+                libc::STDERR_FILENO,
+                shared.line.as_ptr(),
+                shared.line_bytes,
+            );
+        }
         match means {
             Means::Line(connection) => {
                 let nobody = ptr::null::<libc::sockaddr>();
@@ -332,22 +401,14 @@ unsafe fn end_job(shared: &Shared, means: Means, again: bool) {
     }
 }
 
-/// Runs `scancel` in the place of this process; returns if there is none.
+/// Runs `scancel` in the place of this process; returns if there is none. All signals stay blocked: those that are pending would run the
+/// program's handlers in this process, or end it.
 ///
 /// # Safety
 /// As for [`watch`].
 unsafe fn become_scancel(shared: &Shared) {
-    // It may be pending, as nobody may read standard error any more.
-    let blocked = 1_u64 << (libc::SIGPIPE - 1);
     // SAFETY: only system calls, with valid memory. Where there is no `scancel`, the path is empty.
     unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigprocmask,
-            libc::SIG_SETMASK,
-            &raw const blocked,
-            0,
-            size_of_val(&blocked),
-        );
         libc::syscall(
             libc::SYS_execve,
             shared.scancel.as_ptr(),
@@ -374,17 +435,26 @@ unsafe fn close_range(from: u32, to: u32) {
 
 /// By a system call alone. All signals are blocked, so nothing ends it early.
 fn sleep(ms: i64) {
-    // SAFETY: zeros are a valid value.
-    let mut time: libc::timespec = unsafe { zeroed() };
-    time.tv_sec = (ms / 1000) as libc::time_t;
-    time.tv_nsec = (ms % 1000 * 1_000_000) as libc::c_long;
-    let none = ptr::null::<libc::pollfd>();
+    // Seconds and nanoseconds.
+    let time = [
+        (ms / 1000) as libc::c_long,
+        (ms % 1000 * 1_000_000) as libc::c_long,
+    ];
+    let (none, no_mask) = (ptr::null::<libc::pollfd>(), ptr::null::<u64>());
     // SAFETY: no descriptors, and a time that lives until the call returns.
-    unsafe { libc::syscall(libc::SYS_ppoll, none, 0, &raw const time, 0, 0) };
+    unsafe { libc::syscall(libc::SYS_ppoll, none, 0, time.as_ptr(), no_mask, 0) };
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio};
+
+    use nix::fcntl::{FcntlArg, FdFlag};
+
     use super::*;
 
     #[test]
@@ -396,6 +466,7 @@ mod tests {
 30000000-30200000 rw-s 00000000 00:01 77 /dev/shm/a b
 40000000-40200000 rw-p 00000000 00:00 0
 50000000-50200000 rw-s 00000000 00:01 78 /dev/zero (deleted)
+58000000-58200000 rw-p 00000000 00:0f 99 /anon_hugepage (deleted)
 60000000-60200000 ---p 00000000 00:00 0 [anon:pool]
 7ff00000-7ff00000 rw-p
 7ff00000-7ff00000 rw-p 00000000 00:00 0
@@ -411,11 +482,92 @@ ffffffff-00000000 rw-p 00000000 00:00 0
                 (0x1000_0000, 0x20_0000),
                 (0x2000_0000, 0x1000),
                 (0x3000_0000, 0x20_0000),
+                (0x5800_0000, 0x20_0000),
                 (0x6000_0000, 0x20_0000)
             ]
         );
         let under_valgrind =
             format!("{maps}58000000-58400000 r-xp 0 08:01 9 /usr/libexec/valgrind/memcheck-amd64-linux\n");
         assert_eq!(unneeded(&under_valgrind, &[]), []);
+    }
+
+    const NAME: &str = "system::bootstrap::watch::tests::";
+    const HOW: &str = "WEFT_TEST_WATCH_OF";
+
+    /// Runs a test of this module again, as a rank (see [`rank`]) that ends in the way `how`: what it and its watch have sent to the
+    /// launcher, and printed.
+    fn ended(test: &str, how: &str, variable: (&str, &str)) -> (String, String) {
+        let (mut launcher, connection) = UnixStream::pair().unwrap();
+        nix::fcntl::fcntl(&connection, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        again
+            .args(["--exact", "--nocapture", &format!("{NAME}{test}")])
+            .env(HOW, format!("{how} {}", connection.as_raw_fd()))
+            .env(variable.0, variable.1)
+            .stdout(Stdio::null())
+            .process_group(0);
+        // Both end with the watch.
+        let printed = again.output().unwrap().stderr;
+        drop(connection);
+        let mut sent = String::new();
+        launcher.read_to_string(&mut sent).unwrap();
+        (sent, String::from_utf8(printed).unwrap())
+    }
+
+    /// Does not return in a process that [`ended`] has started.
+    fn rank() {
+        let Ok(text) = std::env::var(HOW) else { return };
+        let (how, connection) = text.rsplit_once(' ').unwrap();
+        let step = format!("test-{}", std::process::id());
+        let watch = Watch::start(&step, 5, Means::Line(connection.parse().unwrap())).unwrap();
+        match how {
+            "exits" => {}
+            "is outside" => watch.set(Stage::Outside),
+            // To the process group, in which its watch is.
+            // SAFETY: takes numbers only.
+            "is told" => drop(unsafe { libc::kill(0, libc::SIGTERM) }),
+            _ => panic!("{how}"),
+        }
+        std::process::exit(0);
+    }
+
+    const ASKED: &str = "cmd=abort exitcode=1\n";
+
+    #[test]
+    fn the_job_of_a_rank_that_has_ended_is_ended_and_why_is_printed_unless_it_was_told_to_end() {
+        rank();
+        let of = |how| {
+            ended(
+                "the_job_of_a_rank_that_has_ended_is_ended_and_why_is_printed_unless_it_was_told_to_end",
+                how,
+                ("LD_PRELOAD", ""),
+            )
+        };
+        let (sent, printed) = of("exits");
+        assert_eq!(sent, ASKED);
+        assert!(printed.starts_with("[weft] rank 5 on "), "{printed}");
+        assert!(
+            printed.ends_with(" has ended without MPI_Finalize; the job is ended\n"),
+            "{printed}"
+        );
+        assert_eq!(of("is told"), (ASKED.into(), String::new()));
+        assert_eq!(of("is outside"), (String::new(), String::new()));
+    }
+
+    /// It puts functions of its own, which need its data, in the place of the C library's.
+    #[test]
+    fn a_watch_works_under_address_sanitizer() {
+        rank();
+        let asked = Command::new("cc")
+            .arg("-print-file-name=libasan.so")
+            .output()
+            .unwrap();
+        let library = String::from_utf8(asked.stdout).unwrap();
+        // Without a folder, the compiler has none.
+        if library.contains('/') {
+            let preloaded = ("LD_PRELOAD", library.trim());
+            let (sent, printed) = ended("a_watch_works_under_address_sanitizer", "exits", preloaded);
+            assert_eq!(sent, ASKED, "{printed}");
+        }
     }
 }
