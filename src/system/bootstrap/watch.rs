@@ -11,6 +11,7 @@
 //! Without that memory it can make system calls, and nothing else: even `memset` may be a tool's own (AddressSanitizer), which needs its data. So
 //! its code has no arrays of zeros and moves nothing large, which an unoptimized build would leave to such functions.
 
+use std::io;
 use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::RawFd;
 use std::ptr;
@@ -108,7 +109,7 @@ impl Watch {
                 "[weft] rank {}: a process that watches this rank can't be started: {call}: {}; if the rank dies, the others may wait for it \
                  for ever (not under srun -K)",
                 job.rank,
-                errno.desc()
+                io::Error::from(errno)
             ),
         }
         None
