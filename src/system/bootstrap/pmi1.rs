@@ -25,6 +25,7 @@ use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
 use std::fmt::Write;
 use std::os::fd::{BorrowedFd, RawFd};
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
@@ -67,6 +68,9 @@ const FOREIGN_LINE_BYTES_MAX: usize = 1024;
 
 /// How long [`Bootstrap::abort`] waits for the launcher to end this process, in milliseconds.
 const ABORT_WAIT_MS: u16 = 5000;
+
+/// How long to wait before it is seen again whether the launcher has read what was sent.
+const READ_AGAIN: Duration = Duration::from_micros(100);
 
 /// The connection to a PMI-1 launcher. It stays open for the life of the process: dropping this closes nothing.
 pub struct Pmi1 {
@@ -302,7 +306,24 @@ impl Pmi1 {
         }
     }
 
+    /// Sends a line, where the launcher is not Weft's once it has read the line before: two may be under way where one thread has begun a
+    /// fence and another looks for a business card, and of two lines in one read Slurm sees only the first.
     fn send(&mut self, line: &str) -> Result<()> {
+        self.wait_until_read(None)?;
+        self.write(line)
+    }
+
+    /// Waits until a launcher that is not Weft's has read all that was sent, or until the time is over.
+    fn wait_until_read(&self, limit: Option<Duration>) -> Result<()> {
+        let begun = Instant::now();
+        while !self.weft && has_unread(self.fd)? && limit.is_none_or(|limit| begun.elapsed() < limit) {
+            // It is another process's turn to read, and nothing tells of that.
+            std::thread::sleep(READ_AGAIN);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, line: &str) -> Result<()> {
         if line.len() > LINE_BYTES_MAX {
             return Err(err!(
                 Other,
@@ -498,7 +519,12 @@ impl Bootstrap for Pmi1 {
         } else {
             format!("cmd=abort exitcode={code}\n")
         };
-        if self.send(&request).is_err() {
+        let limit = Duration::from_millis(ABORT_WAIT_MS.into());
+        if self
+            .wait_until_read(Some(limit))
+            .and_then(|()| self.write(&request))
+            .is_err()
+        {
             return false;
         }
         // Asked already.
@@ -557,6 +583,15 @@ fn borrow(fd: RawFd) -> BorrowedFd<'static> {
     // SAFETY: `fd` is not -1 (it was parsed as an unsigned number). It can't be checked that the program does not
     // close it; calls on it then fail with EBADF, or reach another file of the program, as with every PMI library.
     unsafe { BorrowedFd::borrow_raw(fd) }
+}
+
+/// Whether the other end of a connection within this machine has not read all that was sent to it. An end that is gone has.
+fn has_unread(fd: RawFd) -> Result<bool> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: `bytes` is where the call writes a number.
+    let asked = unsafe { libc::ioctl(fd, libc::TIOCOUTQ, &raw mut bytes) };
+    Errno::result(asked).map_err(io_error)?;
+    Ok(bytes > 0)
 }
 
 fn io_error(errno: Errno) -> Error {

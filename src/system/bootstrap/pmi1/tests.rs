@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Barrier};
 use std::thread::JoinHandle;
 
 use proptest::prelude::*;
@@ -41,6 +42,15 @@ fn launcher(mut answer: impl FnMut(&str) -> Option<String> + Send + 'static) -> 
 /// The same as Slurm's `pmi2` plug-in reads: whatever one `read` of 1,024 bytes gives is a request. Where Slurm finds no command in
 /// it, or none that is whole, it says so in its log and answers with half a value or nothing; this one fails.
 fn slurm(job: &'static str, step: &'static str) -> (UnixStream, JoinHandle<()>) {
+    slurm_that_waits(job, step, |_| {})
+}
+
+/// The same; `answered` is called after each answer, with the command.
+fn slurm_that_waits(
+    job: &'static str,
+    step: &'static str,
+    answered: impl Fn(&str) + Send + 'static,
+) -> (UnixStream, JoinHandle<()>) {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let mut values: HashMap<String, String> = HashMap::new();
     let thread = std::thread::spawn(move || {
@@ -75,6 +85,7 @@ fn slurm(job: &'static str, step: &'static str) -> (UnixStream, JoinHandle<()>) 
                 other => panic!("{other}"),
             };
             let _ = theirs.write_all(answer.as_bytes());
+            answered(message.command());
         }
     });
     (ours, thread)
@@ -312,6 +323,41 @@ fn slurm_is_not_told() {
     assert_eq!(pmi.after_finalize(), AfterFinalize::Ends);
     drop(socket);
     thread.join().unwrap();
+}
+
+/// A thread looks for a card while another is at the fence, and the launcher has read neither line when both are there to be sent.
+#[test]
+fn slurm_gets_one_line_at_a_time() {
+    for fence_first in [true, false] {
+        let go = Arc::new(Barrier::new(2));
+        let at = go.clone();
+        let (socket, thread) = slurm_that_waits("28", "0", move |command| {
+            // It is late with the first of the two.
+            if command == "put" {
+                at.wait();
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        let mut pmi = Pmi1::connect(in_step(socket.as_raw_fd(), "28", "0")).unwrap();
+        pmi.publish(0, b"card").unwrap();
+        go.wait();
+        let peer = pmi.job().process(0);
+        let card;
+        if fence_first {
+            pmi.begin_fence().unwrap();
+            card = pmi.lookup(0, peer).unwrap();
+        } else {
+            card = pmi.lookup(0, peer).unwrap();
+            pmi.begin_fence().unwrap();
+        }
+        while !pmi.fence_is_over().unwrap() {
+            pmi.wait(PollFlags::POLLIN, PollTimeout::NONE).unwrap();
+        }
+        let card = card.map_or_else(|| find(&mut pmi, 0, 0), Ok);
+        assert_eq!(card.unwrap(), b"card");
+        drop(socket);
+        thread.join().unwrap();
+    }
 }
 
 #[test]
