@@ -53,7 +53,8 @@ impl Attempt {
         let errno = match &self.socket {
             Some(socket) if self.begun == Errno::EINPROGRESS => {
                 let mut polled = [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)];
-                if poll(&mut polled, PollTimeout::ZERO) == Ok(0) {
+                // A signal can interrupt even a call that does not wait.
+                if matches!(poll(&mut polled, PollTimeout::ZERO), Ok(0) | Err(Errno::EINTR)) {
                     return None;
                 }
                 getsockopt(socket, sockopt::SocketError).map_or(Errno::UnknownErrno, Errno::from_raw)

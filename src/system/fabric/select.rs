@@ -8,6 +8,10 @@
 //! libfabric is asked for providers by name wherever possible: asked for all, 2.x makes each provider look for its
 //! hardware, and the one of InfiniBand reads the kernel's symbol table for that (0.2 s, instead of 8 ms). So where the
 //! system has no fast network, only the software providers are asked for, in turn.
+//!
+//! `survey` is for reports: what else there is, and why it is not used.
+
+mod survey;
 
 use std::net::IpAddr;
 
@@ -21,6 +25,8 @@ use crate::base::error::Result;
 use crate::base::settings::Settings;
 use crate::err;
 use crate::system::locality::Processors;
+
+pub use survey::{Candidate, survey};
 
 /// Providers that are chosen without being named, best first. `tcp` offers what Weft needs from 2.x on, where it is
 /// what 1.17 calls `net`.
@@ -73,29 +79,6 @@ const ON_IP: &[&str] = &[
     "sockets",
     "udp;ofi_rxd",
 ];
-
-/// One way to communicate that libfabric offers, for reports.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Candidate {
-    /// The provider, such as `tcp;ofi_rxm`.
-    pub provider: String,
-    /// The provider's version, such as (117, 0).
-    pub version: (u32, u32),
-    /// The network interface or device.
-    pub interface: String,
-    /// Its address, for providers on IP.
-    pub address: Option<IpAddr>,
-    /// Messages up to this many bytes are sent without a completion.
-    pub inject_size: usize,
-    /// The longest message in bytes.
-    pub max_msg_size: usize,
-    /// Whether it reads remote memory.
-    pub rma: bool,
-    /// Whether it keeps messages in order.
-    pub ordered: bool,
-    /// Why it is not used; `None` for the one that is.
-    pub rejected: Option<String>,
-}
 
 /// Where the choice of a provider comes from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -410,93 +393,6 @@ fn nothing_found(choice: &Choice) -> crate::Error {
         }
         _ => err!(Other, "no libfabric provider can be used: {offered}{filter}"),
     }
-}
-
-/// Everything that libfabric offers, in its order, each with the reason why it is not the one that [`choose`] takes.
-/// It asks for more than the start of a process does, and can take some milliseconds.
-pub fn survey(settings: &Settings, local_only: bool) -> Result<Vec<Candidate>> {
-    let choice = Choice::of(settings)?;
-    let chosen = choose(settings, local_only);
-    let mut candidates: Vec<Candidate> = Vec::new();
-    for (rma, ordered) in wishes(true) {
-        let all = Query {
-            rma,
-            ordered,
-            ..Query::default()
-        };
-        for facts in query(&all)?.iter() {
-            let candidate = Candidate {
-                provider: facts.provider(),
-                version: facts.provider_version(),
-                interface: facts.domain_name(),
-                address: facts.source_ip(),
-                inject_size: facts.inject_size(),
-                max_msg_size: facts.max_msg_size(),
-                rma: facts.has_rma(),
-                ordered: facts.is_ordered(),
-                rejected: None,
-            };
-            let same = |other: &Candidate| {
-                (&other.provider, &other.interface, other.address)
-                    == (&candidate.provider, &candidate.interface, candidate.address)
-            };
-            if !candidates.iter().any(same) {
-                candidates.push(candidate);
-            }
-        }
-    }
-    for candidate in &mut candidates {
-        candidate.rejected = match &chosen {
-            Ok(chosen) => why_not(candidate, chosen, &choice, settings, local_only),
-            Err(error) => Some(error.to_string()),
-        };
-    }
-    Ok(candidates)
-}
-
-/// Why `candidate` is not `chosen`; `None` if it is.
-fn why_not(
-    candidate: &Candidate,
-    chosen: &Facts,
-    choice: &Choice,
-    settings: &Settings,
-    local_only: bool,
-) -> Option<String> {
-    let provider = chosen.provider();
-    if candidate.provider == provider {
-        if candidate.interface == chosen.domain_name() && candidate.address == chosen.source_ip() {
-            return None;
-        }
-        return Some(if settings.interface.is_some() {
-            "WEFT_INTERFACE names another interface".into()
-        } else if local_only {
-            "all processes are on this machine, so the loopback address is used".into()
-        } else {
-            match candidate
-                .address
-                .map(|address| reach(&candidate.interface, address))
-            {
-                Some(Reach::Loopback) => "it reaches only this machine".into(),
-                Some(Reach::Virtual) => "it belongs to containers, virtual machines or a tunnel".into(),
-                Some(Reach::LinkLocal) => "a link-local address".into(),
-                _ if candidate.interface != chosen.domain_name() => format!(
-                    "{} is used: on the network that comes first, by speed and by number, the nearest to this process",
-                    interface_words(chosen)
-                ),
-                _ => format!("{} comes before it", interface_words(chosen)),
-            }
-        });
-    }
-    Some(match choice.rank(&candidate.provider) {
-        Some(_) => format!("{provider} is preferred"),
-        None => match choice {
-            Choice::Setting(name) => format!("WEFT_PROVIDER is '{name}'"),
-            _ if candidate.provider == "shm" => {
-                "reaches only this machine: used when WEFT_PROVIDER names it".into()
-            }
-            _ => "used only when WEFT_PROVIDER names it".into(),
-        },
-    })
 }
 
 #[cfg(test)]

@@ -13,12 +13,17 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::socket::{SockaddrStorage, getpeername, getsockname, getsockopt, sockopt};
+use nix::time::{ClockId, clock_gettime};
 use rustc_hash::FxHashSet;
 
 use super::guard;
 
-/// Sockets are searched for again after this many times the duration of the last search, as peers may have connected.
+/// Sockets are searched for again after this many times what the last search cost, as peers may have connected.
 const SEARCH_SHARE: u32 = 1000;
+
+/// The same after peers were added, which will soon be connected. A search looks at every descriptor of the program, so one for each
+/// peer would take long where there are many of both.
+const SEARCH_SHARE_EARLY: u32 = 30;
 
 /// After this many sleeps in a row that ended at once and without a result, the sockets are no use: one of them contains
 /// something that libfabric leaves for later.
@@ -33,8 +38,10 @@ pub(crate) struct Sockets {
     connections: Vec<RawFd>,
     /// The listening socket, which is in `epoll`, too.
     listener: Option<RawFd>,
-    /// When they were last searched for, and how long that took.
+    /// When they were last searched for, and the processor time that took.
     searched: Option<(Instant, Duration)>,
+    /// Whether peers were added since.
+    added: bool,
     /// The search whose connections [`Sockets::unpace`] has seen.
     unpaced: Option<Instant>,
     fruitless: u32,
@@ -50,6 +57,7 @@ impl Sockets {
             connections: Vec::new(),
             listener: None,
             searched: None,
+            added: false,
             unpaced: None,
             fruitless: 0,
         })
@@ -58,7 +66,7 @@ impl Sockets {
     /// Adds a peer whose endpoint has this address.
     pub fn add(&mut self, peer: SocketAddr) {
         self.peers.insert(peer);
-        self.searched = None;
+        self.added = true;
     }
 
     /// A descriptor that becomes readable when one of the sockets does. `None`: something is being sent, or it makes no
@@ -86,10 +94,8 @@ impl Sockets {
         if !self.search_if_due() {
             return;
         }
-        for &number in &self.connections {
-            // SAFETY: used for this step only. Should libfabric have closed one, the call fails, or it is another file by now, and
-            // if that is a socket, it gets a long buffer.
-            guard::lengthen(unsafe { BorrowedFd::borrow_raw(number) });
+        for connection in self.still_open() {
+            guard::lengthen(connection);
         }
     }
 
@@ -102,13 +108,32 @@ impl Sockets {
         if std::mem::replace(&mut self.unpaced, found) == found {
             return true;
         }
-        // SAFETY: as in `lengthen`.
-        let borrow = |number: RawFd| unsafe { BorrowedFd::borrow_raw(number) };
-        for &number in &self.connections {
-            guard::unpace(borrow(number));
+        for connection in self.still_open() {
+            guard::unpace(connection);
         }
         // Connections begin with the same choice.
-        self.listener.is_none_or(|number| guard::is_paced(borrow(number)))
+        self.listener.is_none_or(|number| {
+            // SAFETY: as in `still_open`; this only asks.
+            guard::is_paced(unsafe { BorrowedFd::borrow_raw(number) })
+        })
+    }
+
+    /// The connections, without those that libfabric has closed since the last search, whose numbers may be other files of the program
+    /// by now. To be used at once.
+    fn still_open(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let open = self.connections.iter().filter(|number| self.has(**number));
+        // SAFETY: it is one of the endpoint's at this moment, and used for this step only. libfabric closes it only when it is called, or
+        // in a thread of its own (`sockets`): should that happen in this moment, the calls fail, or another socket that has just been
+        // opened gets the option.
+        open.map(|&number| unsafe { BorrowedFd::borrow_raw(number) })
+    }
+
+    /// Whether a descriptor is a socket of the endpoint.
+    fn has(&self, number: RawFd) -> bool {
+        let Some(own) = address(getsockname(number)) else {
+            return false;
+        };
+        own == self.own || address(getpeername(number)).is_some_and(|peer| self.peers.contains(&peer))
     }
 
     fn is_readable(&self) -> bool {
@@ -118,7 +143,12 @@ impl Sockets {
 
     /// Whether the search was due.
     fn search_if_due(&mut self) -> bool {
-        let again = |(at, took): (Instant, Duration)| at.elapsed() >= took * SEARCH_SHARE;
+        let share = if self.added {
+            SEARCH_SHARE_EARLY
+        } else {
+            SEARCH_SHARE
+        };
+        let again = |(at, took): (Instant, Duration)| at.elapsed() >= took * share;
         let due = self.searched.is_none_or(again);
         if due {
             self.search();
@@ -144,17 +174,14 @@ impl Sockets {
     #[cold]
     fn search(&mut self) {
         let start = Instant::now();
+        let processor = processor_time();
         self.connections.clear();
         self.listener = None;
         for number in open_descriptors() {
             // SAFETY: the system listed it just now, and it is used for this step only. Should another thread of the
             // program close it meanwhile, the calls fail, or find a socket of other addresses.
             let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
-            let Some(own) = address(getsockname(number)) else {
-                continue;
-            };
-            let peer = address(getpeername(number));
-            if own != self.own && !peer.is_some_and(|peer| self.peers.contains(&peer)) {
+            if !self.has(number) {
                 continue;
             }
             // One that is already in it stays.
@@ -166,8 +193,19 @@ impl Sockets {
                 _ => self.connections.push(number),
             }
         }
-        self.searched = Some((start, start.elapsed()));
+        // On a busy machine the time on the clock can be many times longer, and the next search would be minutes away.
+        let took = processor.zip(processor_time());
+        let took = took.map_or_else(|| start.elapsed(), |(before, after)| after.saturating_sub(before));
+        self.searched = Some((start, took));
+        self.added = false;
     }
+}
+
+/// The processor time of this thread.
+fn processor_time() -> Option<Duration> {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
+        .ok()
+        .map(Duration::from)
 }
 
 /// The descriptors of this process; none where the system lists none (`/proc`).
@@ -215,6 +253,7 @@ mod tests {
         sockets.add(peer.local_addr().unwrap());
         let mut ours = TcpStream::connect(peer.local_addr().unwrap()).unwrap();
         let (mut theirs, _) = peer.accept().unwrap();
+        sockets.search();
         let _strange = TcpStream::connect(other.local_addr().unwrap()).unwrap();
         let (mut unauthenticated, _) = other.accept().unwrap();
 
@@ -268,6 +307,45 @@ mod tests {
         );
         assert_eq!(name(near.as_fd()) == before, !bbr);
         assert_eq!(name(listener.as_fd()), before);
+    }
+
+    /// A connection that was closed after the search, and whose number is another connection's by now.
+    #[test]
+    fn a_socket_of_the_program_keeps_its_options() {
+        let name = |socket: BorrowedFd<'_>| getsockopt(&socket, sockopt::TcpCongestion).unwrap();
+        let [listener, other] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        for socket in [&listener, &other] {
+            // Without BBR nothing is changed in any case.
+            let _ = setsockopt(socket, sockopt::TcpCongestion, &"bbr".into());
+        }
+        let mut sockets = Sockets::new(listener.local_addr().unwrap()).unwrap();
+        let _far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (near, _) = listener.accept().unwrap();
+        assert!(sockets.arm().is_some());
+        assert_eq!(sockets.connections, [near.as_raw_fd()]);
+        let mut theirs = TcpStream::connect(other.local_addr().unwrap()).unwrap();
+        let (mut ours, _) = other.accept().unwrap();
+        theirs.write_all(b"?").unwrap();
+        ours.read_exact(&mut [0]).unwrap();
+        ours.write_all(b"!").unwrap();
+        theirs.read_exact(&mut [0]).unwrap();
+        let before = name(ours.as_fd());
+        // SAFETY: `near` owns the number, and closes what it is from now on.
+        assert!(unsafe { libc::dup2(ours.as_raw_fd(), near.as_raw_fd()) } >= 0);
+        sockets.unpace();
+        assert_eq!(name(ours.as_fd()), before);
+    }
+
+    #[test]
+    fn many_peers_are_not_searched_for_one_by_one() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut sockets = Sockets::new(listener.local_addr().unwrap()).unwrap();
+        let searches = (1..=1000).filter(|port| {
+            sockets.add(([10, 0, 0, 1], *port).into());
+            sockets.search_if_due()
+        });
+        // Each time that this thread has to wait for a processor may make one due.
+        assert!(searches.count() < 500);
     }
 
     #[test]
