@@ -28,19 +28,30 @@ impl Message {
         let text = std::str::from_utf8(line)
             .ok()
             .filter(|text| !text.chars().any(char::is_control))
-            .ok_or_else(|| err!(Other, "a PMI line is not text: '{}'", line.escape_ascii()))?;
+            .ok_or_else(|| err!(Other, "a PMI line is not text: '{}'", begin(line)))?;
         let fields = text
             .split_ascii_whitespace()
             .map(|word| {
                 word.split_once('=')
                     .filter(|(key, _)| !key.is_empty())
                     .map(|(key, value)| (key.to_string(), value.to_string()))
-                    .ok_or_else(|| err!(Other, "'{word}' in the PMI line '{text}' is not key=value"))
+                    .ok_or_else(|| {
+                        err!(
+                            Other,
+                            "'{}' in the PMI line '{}' is not key=value",
+                            begin(word.as_bytes()),
+                            begin(line)
+                        )
+                    })
             })
             .collect::<Result<Vec<_>>>()?;
         match fields.first() {
             Some((key, _)) if key == "cmd" || key == "mcmd" => Ok(Message { fields }),
-            _ => Err(err!(Other, "the PMI line '{text}' does not start with cmd=")),
+            _ => Err(err!(
+                Other,
+                "the PMI line '{}' does not start with cmd=",
+                begin(line)
+            )),
         }
     }
 
@@ -85,6 +96,13 @@ impl Message {
             )
         })
     }
+}
+
+/// The beginning of a line, for an error: the rest may be a business card, which contains secrets.
+fn begin(line: &[u8]) -> String {
+    const SHOWN: usize = 24;
+    let dots = if line.len() > SHOWN { "…" } else { "" };
+    format!("{}{dots}", line[..line.len().min(SHOWN)].escape_ascii())
 }
 
 /// Whether `text` can be a key or a value in a line.
@@ -148,7 +166,13 @@ pub fn from_hex(text: &str) -> Result<Vec<u8>> {
         .map(|c| c.to_digit(16).map(|digit| digit as u8))
         .collect::<Option<Vec<u8>>>()
         .filter(|digits| digits.len() % 2 == 0)
-        .ok_or_else(|| err!(Other, "'{text}' is not an even number of hexadecimal digits"))?;
+        .ok_or_else(|| {
+            err!(
+                Other,
+                "a value of {} bytes is not an even number of hexadecimal digits",
+                text.len()
+            )
+        })?;
     Ok(digits
         .chunks_exact(2)
         .map(|pair| pair[0] << 4 | pair[1])
