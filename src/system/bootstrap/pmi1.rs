@@ -309,18 +309,20 @@ impl Pmi1 {
     /// Sends a line, where the launcher is not Weft's once it has read the line before: two may be under way where one thread has begun a
     /// fence and another looks for a business card, and of two lines in one read Slurm sees only the first.
     fn send(&mut self, line: &str) -> Result<()> {
-        self.wait_until_read(None)?;
+        self.wait_until_read(None);
         self.write(line)
     }
 
     /// Waits until a launcher that is not Weft's has read all that was sent, or until the time is over.
-    fn wait_until_read(&self, limit: Option<Duration>) -> Result<()> {
+    fn wait_until_read(&self, limit: Option<Duration>) {
+        if self.weft {
+            return;
+        }
         let begun = Instant::now();
-        while !self.weft && has_unread(self.fd)? && limit.is_none_or(|limit| begun.elapsed() < limit) {
+        while has_unread(self.fd) && limit.is_none_or(|limit| begun.elapsed() < limit) {
             // It is another process's turn to read, and nothing tells of that.
             std::thread::sleep(READ_AGAIN);
         }
-        Ok(())
     }
 
     fn write(&mut self, line: &str) -> Result<()> {
@@ -519,12 +521,8 @@ impl Bootstrap for Pmi1 {
         } else {
             format!("cmd=abort exitcode={code}\n")
         };
-        let limit = Duration::from_millis(ABORT_WAIT_MS.into());
-        if self
-            .wait_until_read(Some(limit))
-            .and_then(|()| self.write(&request))
-            .is_err()
-        {
+        self.wait_until_read(Some(Duration::from_millis(ABORT_WAIT_MS.into())));
+        if self.write(&request).is_err() {
             return false;
         }
         // Asked already.
@@ -585,13 +583,12 @@ fn borrow(fd: RawFd) -> BorrowedFd<'static> {
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
-/// Whether the other end of a connection within this machine has not read all that was sent to it. An end that is gone has.
-fn has_unread(fd: RawFd) -> Result<bool> {
+/// Whether the other end of a connection has not read all that was sent to it. An end that is gone has, and one of which the system does not
+/// tell that counts so.
+fn has_unread(fd: RawFd) -> bool {
     let mut bytes: libc::c_int = 0;
     // SAFETY: `bytes` is where the call writes a number.
-    let asked = unsafe { libc::ioctl(fd, libc::TIOCOUTQ, &raw mut bytes) };
-    Errno::result(asked).map_err(io_error)?;
-    Ok(bytes > 0)
+    unsafe { libc::ioctl(fd, libc::TIOCOUTQ, &raw mut bytes) == 0 && bytes > 0 }
 }
 
 fn io_error(errno: Errno) -> Error {
