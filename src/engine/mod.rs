@@ -12,7 +12,7 @@
 //! - `completion`: the outcomes of requests; `context`: what is under way in some contexts, and its end
 //! - `describe`: what is pending, in words
 //! - `mismatch`: collective operations that ranks call in different orders
-//! - `sleepers`: waking other threads of this process
+//! - `sleepers`: waking other threads of this process; `watched`: words in shared memory that it waits for
 //!
 //! What does not belong here: communicators and collectives (`objects`), how a process waits (`instance`), and how bytes get to another
 //! process (`lane`).
@@ -52,6 +52,7 @@ mod sleepers;
 mod tests;
 mod transmit;
 mod unexpected;
+mod watched;
 
 use std::collections::VecDeque;
 
@@ -67,6 +68,7 @@ use sleepers::Sleepers;
 pub use progress::Armed;
 pub use receive::{Message, Probed, Received};
 pub use send::{Send, Tried};
+pub use watched::{Sleeper, WatchId, Watched};
 
 /// Engine state of one process.
 pub struct Engine {
@@ -137,6 +139,8 @@ struct EngineState {
     /// How many callers want every message counted.
     counting: u32,
     sleepers: Sleepers,
+    /// Words in shared memory that are waited for.
+    watched: Slab<watched::Watch>,
 }
 
 /// What a lane's token stands for.
@@ -238,6 +242,7 @@ impl Engine {
                 spare: Vec::new(),
                 counting: 0,
                 sleepers: Sleepers::new(),
+                watched: Slab::default(),
             },
         };
         let me = engine.state.me;

@@ -142,6 +142,9 @@ impl Engine {
         if !self.state.deregistered.is_empty() {
             self.deregister();
         }
+        if !self.state.watched.is_empty() {
+            self.state.look_at_words();
+        }
         // Handing a message to its lane may have ended its request.
         any || self.state.events != before
     }
@@ -176,6 +179,8 @@ impl Engine {
         if !self.lanes[0].is_drained() {
             return None;
         }
+        // Before a lane executes its fence; they are looked at after it.
+        self.show_sleep();
         let mut moves = false;
         for lane in &mut self.lanes[1..] {
             match lane.arm() {
@@ -186,6 +191,9 @@ impl Engine {
                     moves |= !lane.is_drained() || lane.is_registered();
                 }
             }
+        }
+        if self.state.has_reached_words() {
+            return None;
         }
         let (bed, descriptor) = self.state.sleepers.enter();
         match descriptor {

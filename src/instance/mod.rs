@@ -44,7 +44,7 @@ use crate::system::output;
 
 pub use lifetime::{Host, Lifetime, Stage};
 use pace::Pace;
-pub use task::Completion;
+pub use task::{Completion, blocks, run_in_place};
 #[cfg(feature = "sim")]
 pub use task::Operation;
 use task::Tasks;

@@ -38,22 +38,45 @@ fn clone(data: *const ()) -> RawWaker {
     RawWaker::new(data, &VTABLE)
 }
 
-fn waker(task: Option<TaskId>) -> Waker {
-    let number = task.map_or(0, |task| task.0 as usize + 1);
+/// The number in the waker of [`Instance::block_on`], which no task has.
+const BLOCKS: usize = usize::MAX;
+
+fn waker(number: usize) -> Waker {
     // SAFETY: the functions of the table never dereference the pointer, which is only a number.
     unsafe { Waker::from_raw(RawWaker::new(std::ptr::without_provenance(number), &VTABLE)) }
 }
 
 fn task_of(context: &Context<'_>) -> Option<TaskId> {
     let number = context.waker().data() as usize;
-    number.checked_sub(1).map(|task| TaskId(task as u32))
+    let task = number.checked_sub(1).filter(|_| number != BLOCKS);
+    task.map(|task| TaskId(task as u32))
+}
+
+/// Whether what is being polled is an operation by itself that a blocking call runs, so that a wait may be made in place.
+#[inline]
+pub fn blocks(context: &Context<'_>) -> bool {
+    context.waker().data() as usize == BLOCKS
+}
+
+/// Runs an operation that waits in place ([`blocks`]) and nowhere else.
+///
+/// # Panics
+/// If it waits elsewhere.
+#[inline(always)]
+pub fn run_in_place<T>(operation: impl Future<Output = T>) -> T {
+    let waker = waker(BLOCKS);
+    let waker = std::mem::ManuallyDrop::new(waker);
+    match std::pin::pin!(operation).poll(&mut Context::from_waker(&waker)) {
+        Poll::Ready(result) => result,
+        Poll::Pending => unreachable!("it waits in place"),
+    }
 }
 
 impl Instance {
     /// Runs an operation to its end.
     pub fn block_on<T>(&self, operation: impl Future<Output = T>) -> T {
         let mut operation = std::pin::pin!(operation);
-        let waker = waker(None);
+        let waker = waker(BLOCKS);
         let mut context = Context::from_waker(&waker);
         loop {
             let before = self.engine().events();
@@ -106,7 +129,7 @@ impl Instance {
     }
 
     fn poll_task(&self, id: TaskId) {
-        let waker = waker(Some(id));
+        let waker = waker(id.0 as usize + 1);
         let mut context = Context::from_waker(&waker);
         loop {
             let mut slab = self.tasks.slab.lock();

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use super::{
-    BUFFER, How, Part, RECEIVE, SEND, apart, buffer, collectives, in_place, nothing, operand_in_place, part,
+    BUFFER, How, fast_path, Part, RECEIVE, SEND, apart, buffer, collectives, in_place, nothing, operand_in_place, part,
     vbuffer, wbuffer,
 };
 use crate::abi::common::arguments::Integer;
@@ -67,7 +67,13 @@ collectives! {
 
 /// # Safety
 /// The arguments are as the standard asks for, as in all that follow.
-unsafe fn barrier(comm: MPI_Comm, how: impl How) -> Result<()> {
+#[inline(always)]
+unsafe fn barrier<H: How>(comm: MPI_Comm, mut how: H) -> Result<()> {
+    if H::BLOCKS
+        && let Some(result) = fast_path::barrier(comm, *how.operation())
+    {
+        return result;
+    }
     let comm = communicator(comm)?;
     let run = |operation| async move { collective::barrier(&operation).await };
     // SAFETY: there is no memory.
@@ -76,14 +82,23 @@ unsafe fn barrier(comm: MPI_Comm, how: impl How) -> Result<()> {
 
 /// # Safety
 /// See `barrier`.
-unsafe fn bcast(
+#[inline(always)]
+unsafe fn bcast<H: How>(
     buffer: *mut c_void,
     count: impl Integer,
     datatype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
-    how: impl How,
+    mut how: H,
 ) -> Result<()> {
+    if H::BLOCKS {
+        let operation = *how.operation();
+        // SAFETY: the caller's buffer is as the standard asks for.
+        let done = unsafe { fast_path::bcast(buffer, count.wide(), datatype, root, comm, operation) };
+        if let Some(result) = done {
+            return result;
+        }
+    }
     let comm = communicator(comm)?;
     let Some(Part { root, .. }) = part(root, &comm)? else {
         // SAFETY: there is no memory.
@@ -300,7 +315,8 @@ unsafe fn scatterv<C: Integer>(
 
 /// # Safety
 /// See `barrier`.
-unsafe fn allgather(
+#[inline(always)]
+unsafe fn allgather<H: How>(
     sendbuf: *const c_void,
     sendcount: impl Integer,
     sendtype: MPI_Datatype,
@@ -308,8 +324,17 @@ unsafe fn allgather(
     recvcount: impl Integer,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
-    how: impl How,
+    mut how: H,
 ) -> Result<()> {
+    if H::BLOCKS {
+        let send = (sendbuf, sendcount.wide(), sendtype);
+        let receive = (recvbuf.cast_const(), recvcount.wide(), recvtype);
+        // SAFETY: the caller's buffers are as the standard asks for.
+        let done = unsafe { fast_path::allgather(send, receive, comm, *how.operation()) };
+        if let Some(result) = done {
+            return result;
+        }
+    }
     let comm = communicator(comm)?;
     let send = match operand_in_place(sendbuf, SEND.buffer, &comm)? {
         true => None,
@@ -368,7 +393,8 @@ unsafe fn allgatherv<C: Integer>(
 
 /// # Safety
 /// See `barrier`.
-unsafe fn alltoall(
+#[inline(always)]
+unsafe fn alltoall<H: How>(
     sendbuf: *const c_void,
     sendcount: impl Integer,
     sendtype: MPI_Datatype,
@@ -376,8 +402,17 @@ unsafe fn alltoall(
     recvcount: impl Integer,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
-    how: impl How,
+    mut how: H,
 ) -> Result<()> {
+    if H::BLOCKS {
+        let send = (sendbuf, sendcount.wide(), sendtype);
+        let receive = (recvbuf.cast_const(), recvcount.wide(), recvtype);
+        // SAFETY: the caller's buffers are as the standard asks for.
+        let done = unsafe { fast_path::alltoall(send, receive, comm, *how.operation()) };
+        if let Some(result) = done {
+            return result;
+        }
+    }
     let comm = communicator(comm)?;
     let size = comm.peers().size();
     let send = match operand_in_place(sendbuf, SEND.buffer, &comm)? {

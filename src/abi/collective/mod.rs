@@ -3,10 +3,12 @@
 //!
 //! - `data`: barrier, broadcast, gathers, scatters, all-to-all
 //! - `reduction`: reductions and scans
+//! - `fast_path`: short blocking ones between processes that share memory
 //!
 //! What does not belong here: the algorithms (`objects::collective`).
 
 mod data;
+mod fast_path;
 mod op;
 mod reduction;
 
@@ -30,6 +32,9 @@ use crate::objects::communicator::{Collective, Communicator};
 
 /// How an operation is run.
 trait How: Sized {
+    /// Whether it is run to its end at once, for which there is the fast path.
+    const BLOCKS: bool;
+
     /// The operation.
     fn operation(&mut self) -> &mut Operation;
 
@@ -62,6 +67,8 @@ trait How: Sized {
 struct Blocking(Operation);
 
 impl How for Blocking {
+    const BLOCKS: bool = true;
+
     fn operation(&mut self) -> &mut Operation {
         &mut self.0
     }
@@ -75,7 +82,9 @@ impl How for Blocking {
     where
         F: Future<Output = Result<()>> + Send + 'static,
     {
-        comm.instance().block_on(make(comm.step(self.0, false)))
+        let operation = comm.step(self.0, false);
+        let (operation, _use) = collective::shared::prepare(operation)?;
+        comm.instance().block_on(make(operation))
     }
 }
 
@@ -83,6 +92,8 @@ impl How for Blocking {
 struct Nonblocking(Operation, *mut MPI_Request);
 
 impl How for Nonblocking {
+    const BLOCKS: bool = false;
+
     fn operation(&mut self) -> &mut Operation {
         &mut self.0
     }

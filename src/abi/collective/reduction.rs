@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use super::{
-    BUFFER, How, Part, collectives, counts, elements, hold, in_place, nothing, operand_in_place, part,
+    BUFFER, How, Part, collectives, counts, elements, fast_path, hold, in_place, nothing, operand_in_place, part,
 };
 use crate::abi::common::arguments::Integer;
 use crate::abi::common::constants::MPI_IN_PLACE;
@@ -91,7 +91,8 @@ unsafe fn operands(
 
 /// # Safety
 /// The arguments are as the standard asks for, as in all that follow.
-unsafe fn reduce(
+#[inline(always)]
+unsafe fn reduce<H: How>(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: impl Integer,
@@ -99,8 +100,16 @@ unsafe fn reduce(
     op: MPI_Op,
     root: c_int,
     comm: MPI_Comm,
-    how: impl How,
+    mut how: H,
 ) -> Result<()> {
+    if H::BLOCKS {
+        let operation = *how.operation();
+        // SAFETY: the caller's buffers are as the standard asks for.
+        let done = unsafe { fast_path::reduce(sendbuf, recvbuf, count.wide(), datatype, op, root, comm, operation) };
+        if let Some(result) = done {
+            return result;
+        }
+    }
     let comm = communicator(comm)?;
     let Some(Part {
         root,
@@ -139,15 +148,24 @@ unsafe fn reduce(
 
 /// # Safety
 /// See `reduce`.
-unsafe fn allreduce(
+#[inline(always)]
+unsafe fn allreduce<H: How>(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: impl Integer,
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
-    how: impl How,
+    mut how: H,
 ) -> Result<()> {
+    if H::BLOCKS {
+        let operation = *how.operation();
+        // SAFETY: the caller's buffers are as the standard asks for.
+        let done = unsafe { fast_path::allreduce(sendbuf, recvbuf, count.wide(), datatype, op, comm, operation) };
+        if let Some(result) = done {
+            return result;
+        }
+    }
     let comm = communicator(comm)?;
     operand_in_place(sendbuf, "sendbuf", &comm)?;
     // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.

@@ -137,6 +137,14 @@ impl Engine {
         }
     }
 
+    /// For a process that has seen, without a message, that a peer is in another operation of the same number: this process's fails, and
+    /// the peer gets to know if it asks.
+    pub fn contradict(&mut self, mine: (Context, Step), theirs: (Context, Step), peer: PeerIndex) -> Error {
+        let error = mine.1.error(theirs.1, peer);
+        self.state.fail_step(mine, theirs, error.clone());
+        error
+    }
+
     fn look_into(&mut self, waiting: &[(Pattern, RequestId)], view: &View) {
         for (pattern, id) in waiting {
             let Some((peer, mine)) = self.state.waits_in(*id, pattern) else {

@@ -5,6 +5,7 @@ use super::choose::{self, Allgather};
 use super::inter;
 use super::run::Run;
 use super::scratch::{Scratch, copy};
+use super::shared;
 use crate::base::error::Result;
 use crate::objects::communicator::Collective;
 
@@ -19,6 +20,11 @@ pub async fn allgather(operation: &Collective, send: Option<Buffer>, receive: Bu
     }
     let mut run = Run::new(operation);
     place_own(&mut run, send, &receive);
+    if let Some(area) = run.area_for(receive.block(0).len())
+        && shared::allgather(&mut run, area, &receive).await
+    {
+        return run.finish();
+    }
     let block = receive.block(0).len();
     match choose::allgather(block * u64::from(run.size), run.size, true) {
         Allgather::Doubling => doubling(&mut run, &receive).await,
@@ -38,6 +44,12 @@ pub async fn allgatherv(operation: &Collective, send: Option<Buffer>, receive: V
     }
     let mut run = Run::new(operation);
     place_own(&mut run, send, &receive);
+    let longest = receive.counts.iter().max().map_or(0, |count| count * receive.datatype.size());
+    if let Some(area) = run.area_for(longest)
+        && shared::allgather(&mut run, area, &receive).await
+    {
+        return run.finish();
+    }
     let elements: u64 = receive.counts.iter().sum();
     uneven(&mut run, &receive, elements * receive.datatype.size()).await?;
     run.finish()

@@ -10,6 +10,7 @@ use super::pieces::Pieces;
 use super::reduction::{Accumulator, Folding, Halving, Order, Reducer, even_pieces};
 use super::run::Run;
 use super::scratch::Scratch;
+use super::shared;
 use super::two_level;
 use crate::base::error::Result;
 use crate::objects::communicator::Collective;
@@ -50,6 +51,12 @@ pub(super) async fn within(
     count: u64,
 ) -> Result<()> {
     let bytes = count * reducer.datatype.size();
+    if let Some(area) = run.area_for(bytes)
+        && count != 0
+        && shared::allreduce(run, area, send, receive, reducer, count).await?
+    {
+        return Ok(());
+    }
     let algorithm = choose::allreduce(bytes, count, run.size, reducer.commutes(), run.flat);
     if count == 0 {
     } else if run.size == 1 {

@@ -7,6 +7,7 @@ use super::choose;
 use super::inter;
 use super::run::Run;
 use super::scratch::{Scratch, copy};
+use super::shared;
 use crate::base::error::Result;
 use crate::objects::communicator::Collective;
 
@@ -21,6 +22,14 @@ pub async fn alltoall(operation: &Collective, send: Option<Buffer>, receive: Buf
     }
     let mut run = Run::new(operation);
     let block = receive.block(0).len();
+    if let Some(area) = run.area_for(block)
+        && shared::alltoall(&mut run, area, send.as_ref().unwrap_or(&receive), &receive, block).await
+    {
+        if let Some(send) = send {
+            run.note(copy(&send.block(run.rank), &receive.block(run.rank)));
+        }
+        return run.finish();
+    }
     if choose::alltoall_by_bruck(block, run.size) {
         bruck(&mut run, send.as_ref().unwrap_or(&receive), &receive).await?;
         return run.finish();

@@ -4,6 +4,7 @@ use super::buffer::Chunk;
 use super::flat;
 use super::run::Run;
 use super::scratch::Scratch;
+use super::shared;
 use super::two_level;
 use crate::base::error::Result;
 use crate::objects::communicator::Collective;
@@ -16,9 +17,10 @@ pub async fn barrier(operation: &Collective) -> Result<()> {
         return Box::pin(two_level::barrier(&operation, hosts)).await;
     }
     let mut run = Run::new(&operation);
-    match run.flat {
-        true => flat::barrier(&mut run).await,
-        false => dissemination(&mut run).await,
+    match (run.area, run.flat) {
+        (Some(area), _) => shared::barrier(&mut run, area).await,
+        (None, true) => flat::barrier(&mut run).await,
+        (None, false) => dissemination(&mut run).await,
     }
     run.finish()
 }

@@ -7,6 +7,7 @@ use super::inter::Root;
 use super::pieces::Pieces;
 use super::run::Run;
 use super::scratch::{Scratch, copy};
+use super::shared;
 use super::two_level;
 use crate::base::error::Result;
 use crate::objects::communicator::Collective;
@@ -47,6 +48,11 @@ pub async fn bcast_bytes(operation: &Collective, root: u32, bytes: Vec<u8>) -> R
 
 /// Among the processes of a run.
 pub(super) async fn broadcast(run: &mut Run<'_>, root: u32, chunk: Chunk) -> Result<()> {
+    if let Some(area) = run.area_for(chunk.len())
+        && shared::broadcast(run, area, root, &chunk).await
+    {
+        return Ok(());
+    }
     let algorithm = choose::bcast(chunk.len(), run.size, run.flat);
     if algorithm == Bcast::Flat {
         flat::broadcast(run, root, &chunk).await;

@@ -7,6 +7,7 @@
 //! The crossing points are those of algorithms whose costs are latency × rounds + bytes ÷ bandwidth; each constant
 //! says where the second term starts to win.
 
+use crate::objects::communicator::area::SHORT;
 use crate::system::bootstrap::Job;
 
 /// The cost of switching between two processes on one processor, as a number of messages.
@@ -23,6 +24,13 @@ pub(super) fn flat(size: u32, job: &Job) -> bool {
         .saturating_sub(1)
         .saturating_mul(job.size.div_ceil(processors));
     size > 2 && turns.saturating_mul(SWITCH) >= size
+}
+
+/// Whether a blocking operation uses the memory that all of its processes share for blocks of so many bytes. Between two processes that
+/// do not share processors, a long one goes through a ring that is longer than their caches, or is read from the other's memory; places
+/// in shared memory would be written while the other core still has them.
+pub(super) fn in_shared_memory(bytes: u64, size: u32, crowded: impl FnOnce() -> bool) -> bool {
+    bytes <= SHORT as u64 || size > 2 || crowded()
 }
 
 /// Short broadcasts send the whole message ⌈log₂ n⌉ times in a row; longer ones cut it into pieces.

@@ -5,10 +5,12 @@ use super::choose;
 use super::inter::Root;
 use super::run::Run;
 use super::scratch::{Scratch, copy};
+use super::shared;
 use super::tree::children;
 use crate::base::error::{Error, Result};
 use crate::err;
 use crate::objects::communicator::Collective;
+use crate::objects::communicator::area::Area;
 
 /// Every process's elements for `root`, by rank. `send` is `None` with `MPI_IN_PLACE` at the root; `receive` matters only
 /// there, and has the layout of the elements of one rank.
@@ -25,6 +27,10 @@ pub async fn gather(
     let receive = root.own_blocks(receive);
     let (operation, root) = root.among(operation);
     let mut run = Run::new(&operation);
+    if let Some(area) = run.area {
+        gather_shared(&mut run, area, root, send, receive).await?;
+        return run.finish();
+    }
     if run.rank == root {
         let receive = receive.ok_or_else(no_receive)?;
         let by_tree = choose::gather_by_tree(receive.blocks(0, 1).len(), run.size);
@@ -59,6 +65,10 @@ pub async fn gatherv(
     let receive = root.own_blocks(receive);
     let (operation, root) = root.among(operation);
     let mut run = Run::new(&operation);
+    if let Some(area) = run.area {
+        gather_shared(&mut run, area, root, send, receive).await?;
+        return run.finish();
+    }
     if run.rank == root {
         let receive = receive.ok_or_else(no_receive)?;
         linear_root(&mut run, send.as_ref(), &receive).await;
@@ -67,6 +77,29 @@ pub async fn gatherv(
         run.end(sending).await;
     }
     run.finish()
+}
+
+async fn gather_shared(
+    run: &mut Run<'_>,
+    area: &Area,
+    root: u32,
+    send: Option<Buffer>,
+    receive: Option<impl Blocks>,
+) -> Result<()> {
+    if run.rank != root {
+        let send = send.ok_or_else(no_send)?.chunk();
+        if !shared::offer(run, area, &send).await {
+            let sending = run.send(root, send);
+            run.end(sending).await;
+        }
+        return Ok(());
+    }
+    let receive = receive.ok_or_else(no_receive)?;
+    if let Some(own) = send {
+        run.note(copy(&own.chunk(), &receive.block(run.rank)));
+    }
+    shared::gather(run, area, &receive).await;
+    Ok(())
 }
 
 /// The root's part where every process sends directly to it.

@@ -7,6 +7,7 @@
 //! - `choose`: which algorithm, by size, number of processes, and whether they share processors
 //! - `two_level`: over several hosts, inside each and between one process of each
 //! - `flat`: the direct algorithms, for processes that do
+//! - `shared`: blocking ones in memory that the processes of a host share, without messages
 //! - `buffer`: arguments of the procedures; `overlap`: send and receive buffers that overlap
 //! - `run`: the messages of one run; `scratch`, `pieces`, `tree`, `reduction`: what algorithms are made of
 //!
@@ -40,6 +41,7 @@ mod run;
 mod scan;
 mod scatter;
 mod scratch;
+pub mod shared;
 mod tree;
 mod two_level;
 

@@ -8,6 +8,7 @@ use super::inter::{self, Root};
 use super::reduction::{Accumulator, Folding, Halving, Order, Reducer, even_pieces};
 use super::run::Run;
 use super::scratch::Scratch;
+use super::shared;
 use super::two_level;
 use crate::base::error::Result;
 use crate::objects::communicator::Collective;
@@ -55,6 +56,12 @@ pub(super) async fn within(
     count: u64,
 ) -> Result<()> {
     let bytes = count * reducer.datatype.size();
+    if let Some(area) = run.area_for(bytes)
+        && count != 0
+        && shared::reduce(run, area, root, send, receive, reducer, count).await?
+    {
+        return Ok(());
+    }
     if count == 0 {
     } else if run.size == 1 {
         if let (Some(send), Some(receive)) = (send, receive) {

@@ -12,6 +12,7 @@ use super::reduce;
 use super::reduction::{Accumulator, Folding, Halving, Order, Reducer};
 use super::run::Run;
 use super::scratch::{Scratch, copy};
+use super::shared;
 use crate::base::error::Result;
 use crate::objects::communicator::Collective;
 
@@ -86,6 +87,13 @@ async fn reduce_blocks(
             blocks.reducer.copy(blocks.own, receive, 0..total);
         }
         return Ok(());
+    }
+    if let Some(area) = run.area {
+        let range = (blocks.start)(rank)..(blocks.start)(rank + 1);
+        let reducer = &blocks.reducer;
+        if shared::reduce_scatter(&mut run, area, send, receive, reducer, total, range).await? {
+            return run.finish();
+        }
     }
     let bytes = total * blocks.reducer.datatype.size();
     match choose::reduce_scatter(bytes, run.size, blocks.reducer.commutes(), run.flat) {

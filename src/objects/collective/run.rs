@@ -11,6 +11,7 @@ use super::buffer::Chunk;
 use super::choose;
 use crate::base::error::{Error, Result};
 use crate::instance::Completion;
+use crate::objects::communicator::area::Area;
 use crate::objects::communicator::{Collective, Hosts};
 
 /// See the module.
@@ -23,6 +24,8 @@ pub(super) struct Run<'a> {
     pub size: u32,
     /// Whether the algorithms of `flat` are to be preferred.
     pub flat: bool,
+    /// Memory that its processes share, if it is to be used.
+    pub area: Option<&'a Area>,
     failure: Option<Error>,
 }
 
@@ -70,6 +73,7 @@ impl<'a> Run<'a> {
             rank: operation.rank(),
             size,
             flat: choose::flat(size, operation.communicator().instance().job()),
+            area: operation.area().filter(|area| area.size() == size),
             failure: None,
         }
     }
@@ -84,6 +88,7 @@ impl<'a> Run<'a> {
             rank: hosts.place(operation.rank()),
             size: ranks.len() as u32,
             flat: false,
+            area: operation.area(),
             failure: None,
         }
     }
@@ -97,8 +102,17 @@ impl<'a> Run<'a> {
             rank: mine,
             size: hosts.number(),
             flat: false,
+            area: None,
             failure: None,
         })
+    }
+
+    /// The memory that its processes share, if blocks of so many bytes are to go through that.
+    pub fn area_for(&self, bytes: u64) -> Option<&'a Area> {
+        let job = self.operation.communicator().instance().job();
+        let crowded = || job.shared_processors().is_some();
+        self.area
+            .filter(|_| self.size > 1 && choose::in_shared_memory(bytes, self.size, crowded))
     }
 
     /// This rank counted from `root`.

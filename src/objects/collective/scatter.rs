@@ -5,6 +5,7 @@ use super::choose;
 use super::inter::Root;
 use super::run::Run;
 use super::scratch::{Scratch, copy};
+use super::shared;
 use super::tree::children;
 use crate::base::error::{Error, Result};
 use crate::err;
@@ -25,6 +26,21 @@ pub async fn scatter(
     let send = root.own_blocks(send);
     let (operation, root) = root.among(operation);
     let mut run = Run::new(&operation);
+    if let Some(area) = run.area {
+        let send = send.as_ref().filter(|_| run.rank == root);
+        let own = receive.as_ref().map(|receive| receive.chunk());
+        let block = match (send, &own) {
+            (Some(send), _) => send.block(0).len(),
+            (None, own) => own.as_ref().ok_or_else(no_receive)?.len(),
+        };
+        if run.area_for(block).is_some()
+            && shared::scatter(&mut run, area, root, send, own.as_ref(), block).await {
+            if let (Some(send), Some(own)) = (send, own) {
+                run.note(copy(&send.block(run.rank), &own));
+            }
+            return run.finish();
+        }
+    }
     if run.rank == root {
         let send = send.ok_or_else(no_send)?;
         if choose::gather_by_tree(send.block(0).len(), run.size) {

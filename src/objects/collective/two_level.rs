@@ -12,6 +12,7 @@ use super::gather::no_send;
 use super::reduction::Reducer;
 use super::run::{Run, head};
 use super::scratch::Scratch;
+use super::shared;
 use super::tree;
 use crate::base::error::Result;
 use crate::objects::communicator::{Collective, Hosts};
@@ -27,14 +28,18 @@ pub(super) fn hosts_for<'a>(operation: &'a Collective, reducer: &Reducer, count:
 /// No process leaves before all have come: up a tree in each host, dissemination between heads, and down again.
 pub(super) async fn barrier(operation: &Collective, hosts: &Hosts) -> Result<()> {
     let mut run = Run::inside(operation, hosts);
-    for (child, _) in tree::children(run.rank, run.size) {
-        let receiving = run.receive(child, Chunk::empty());
-        run.end(receiving).await;
-    }
-    if run.rank != 0 {
-        let parent = run.rank & (run.rank - 1);
-        let sending = run.send(parent, Chunk::empty());
-        run.end(sending).await;
+    if let Some(area) = run.area {
+        shared::arrive(&mut run, area).await;
+    } else {
+        for (child, _) in tree::children(run.rank, run.size) {
+            let receiving = run.receive(child, Chunk::empty());
+            run.end(receiving).await;
+        }
+        if run.rank != 0 {
+            let parent = run.rank & (run.rank - 1);
+            let sending = run.send(parent, Chunk::empty());
+            run.end(sending).await;
+        }
     }
     if let Some(mut heads) = Run::heads(operation, hosts, None) {
         dissemination(&mut heads).await;

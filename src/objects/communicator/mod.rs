@@ -4,6 +4,7 @@
 //! - [`Communicator`]
 //! - [`Collective`]: the messages of one collective operation
 //! - [`Hosts`]: which of its processes share a host
+//! - [`area`]: memory that they share for collective operations
 //! - `buffered`: sends in buffered mode
 //! - `names`: their names for people, in reports
 //! - `numbers`: tags of partitioned sends
@@ -11,13 +12,14 @@
 //! What does not belong here: the algorithms of collective operations (`collective`), partitioned communication but for its tags
 //! (`partitioned`), and matching (`engine`).
 
+pub mod area;
 mod buffered;
 mod hosts;
 pub mod names;
 mod numbers;
 mod operation;
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -34,6 +36,7 @@ use crate::identity::Context;
 use crate::instance::Instance;
 use crate::objects::errhandler::Errhandler;
 use crate::objects::group::{Comparison, Group};
+use area::Area;
 pub use hosts::Hosts;
 pub use numbers::Numbers;
 pub use operation::Collective;
@@ -52,6 +55,10 @@ pub struct Communicator {
     rank: u32,
     /// Its processes by host, where that makes a difference; found out when first needed.
     hosts: OnceLock<Option<Hosts>>,
+    /// Memory that its processes on this host share for blocking collective operations, once that is settled.
+    area: OnceLock<Option<Arc<Area>>>,
+    /// How many of these there were before.
+    before_area: AtomicU32,
     /// Counts collective operations, blocking and nonblocking ones separately: a part of their messages' tag.
     begun: Arc<Begun>,
     name: Mutex<String>,
@@ -91,6 +98,8 @@ impl Communicator {
             peers,
             rank,
             hosts: OnceLock::new(),
+            area: OnceLock::new(),
+            before_area: AtomicU32::new(0),
             begun,
             name: Mutex::default(),
             errhandler: Mutex::default(),
@@ -174,6 +183,25 @@ impl Communicator {
     #[inline]
     pub(crate) fn hosts(&self) -> Option<&Hosts> {
         self.hosts.get_or_init(|| Hosts::of(self)).as_ref()
+    }
+
+    /// Memory that its processes on this host share for blocking collective operations, once that is settled. The same on all processes
+    /// of the host.
+    #[inline]
+    pub(crate) fn area(&self) -> &OnceLock<Option<Arc<Area>>> {
+        &self.area
+    }
+
+    /// The same, if all of its processes share it.
+    #[inline]
+    pub(crate) fn whole_area(&self) -> Option<&Area> {
+        let area = self.area.get()?.as_deref()?;
+        (area.size() == self.size()).then_some(area)
+    }
+
+    /// Counts the blocking collective operations before there is such memory: returns how many there were before this one.
+    pub(crate) fn count_before_area(&self) -> u32 {
+        self.before_area.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Whether it is an intercommunicator.
@@ -342,6 +370,12 @@ impl Communicator {
         self.operation(self.context().collective(), step.tag())
     }
 
+    /// Begins a blocking collective operation as [`Communicator::step`] does, and returns the tag of its messages.
+    #[inline]
+    pub(crate) fn next_tag(&self, operation: Operation) -> i32 {
+        self.begun.next(operation, false).tag()
+    }
+
     /// Begins an operation of some of the members, which find each other by a tag of the user's.
     pub(super) fn partial(self: &Arc<Self>, tag: i32) -> Collective {
         self.operation(self.context().partial(), tag)
@@ -354,6 +388,7 @@ impl Communicator {
             rank: self.rank,
             context,
             tag,
+            on_area: false,
         }
     }
 }

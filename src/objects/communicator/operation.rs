@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::area::Area;
 use super::{Communicator, Hosts};
 use crate::base::error::Result;
 use crate::data::memory::Memory;
@@ -26,6 +27,8 @@ pub struct Collective {
     pub(super) rank: u32,
     pub(super) context: Context,
     pub(super) tag: i32,
+    /// Whether it uses the memory that the processes of the host share.
+    pub(super) on_area: bool,
 }
 
 impl Collective {
@@ -100,7 +103,30 @@ impl Collective {
             rank,
             context: self.context,
             tag: self.tag,
+            on_area: false,
         }
+    }
+
+    /// The same in memory that the processes of the host share, which it uses ([`Area::begin`]).
+    pub(crate) fn on_area(self) -> Collective {
+        Collective {
+            on_area: true,
+            ..self
+        }
+    }
+
+    /// That memory.
+    #[inline]
+    pub(crate) fn area(&self) -> Option<&Area> {
+        match self.on_area {
+            true => self.communicator.area().get()?.as_deref(),
+            false => None,
+        }
+    }
+
+    /// The context of its messages.
+    pub(crate) fn context(&self) -> Context {
+        self.context
     }
 
     /// The tag of its messages.

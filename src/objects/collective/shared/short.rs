@@ -1,0 +1,250 @@
+//! Operations of one round, on runs of bytes that a short place has room for: what all others are made of, and what the fast path of
+//! the bindings calls.
+
+use super::moving::truncated;
+use super::{Area, Room, Round, SHORT};
+use crate::base::bytes;
+use crate::base::error::Result;
+use crate::err;
+
+/// Memory of the user's or of an operation.
+#[derive(Clone, Copy)]
+pub struct Bytes {
+    address: *mut u8,
+    len: usize,
+}
+
+// SAFETY: only an address; by the promise of `Bytes::new` the memory is the operation's, whichever thread polls it.
+unsafe impl Send for Bytes {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Bytes {}
+
+impl Bytes {
+    /// `len` bytes.
+    ///
+    /// # Safety
+    /// As long as the result exists, they are valid for what is done with them here, and nobody else uses them but as the standard
+    /// allows (MPI 5.0 section 6.12).
+    #[inline(always)]
+    pub unsafe fn new(address: *mut u8, len: usize) -> Bytes {
+        Bytes { address, len }
+    }
+
+    /// How many.
+    #[inline(always)]
+    pub fn len(self) -> usize {
+        self.len
+    }
+
+    /// Whether none of them is also one of the others.
+    #[inline(always)]
+    pub fn is_apart(self, other: Bytes) -> bool {
+        let (mine, theirs) = (self.address as usize, other.address as usize);
+        mine + self.len <= theirs || theirs + other.len <= mine
+    }
+
+    /// Whether they begin there.
+    pub fn is_at(self, address: *const u8) -> bool {
+        std::ptr::eq(self.address, address)
+    }
+
+    /// Copies the first of them, as many as there are in both.
+    #[inline(always)]
+    fn copy_to(self, to: Bytes) {
+        let len = self.len.min(to.len);
+        // SAFETY: both are valid (`Bytes::new`).
+        unsafe { bytes::copy(self.address, to.address, len) };
+    }
+}
+
+/// What a process has published, as bytes.
+fn of(published: &super::Published) -> Bytes {
+    // SAFETY: in the area, as `super::placed` says.
+    unsafe { Bytes::new(published.address, published.len) }
+}
+
+/// Publishes bytes that a short place has room for.
+#[inline(always)]
+pub async fn publish(area: &Area, own: Bytes) -> Result<Round> {
+    assert!(own.len <= SHORT, "as many as a short place has room for");
+    let round = area.next();
+    area.claim(round).await?;
+    let place = area.own(round, own.len, Room::Short);
+    // SAFETY: this process's own place, which it has claimed.
+    own.copy_to(unsafe { Bytes::new(place, own.len) });
+    area.publish(round, own.len, Room::Short, own.len as u64);
+    Ok(round)
+}
+
+/// Operands of up to this many bytes from all processes together are combined by every process that needs the result; of longer ones
+/// each process combines a part.
+const ALL_COMBINE: usize = 32 << 10;
+
+/// Whether [`allreduce`] is to be used for such operands.
+#[inline(always)]
+pub fn all_combine(own: Bytes, size: u32) -> bool {
+    own.len <= SHORT && (size == 2 || own.len * size as usize <= ALL_COMBINE)
+}
+
+/// See [`super::barrier`].
+#[inline(always)]
+pub async fn barrier(area: &Area) -> Result<()> {
+    let round = area.next();
+    area.claim(round).await?;
+    area.publish(round, 0, Room::Short, 0);
+    for member in area.others() {
+        area.published(member, round).await?;
+    }
+    area.all_in(round);
+    Ok(())
+}
+
+/// Receives what the root [`publish`]es.
+#[inline(always)]
+pub async fn fetch(area: &Area, root: u32, into: Bytes) -> Result<()> {
+    let round = area.next();
+    let found = area.published(root, round).await?;
+    of(&found).copy_to(into);
+    match found.total > into.len as u64 {
+        true => Err(truncated(root, found.total, into.len as u64)),
+        false => Ok(()),
+    }
+}
+
+/// Hands the operands of the processes below `end` to `combine`, from the last to the first, and whether it is the last. This process's
+/// own is at `own`, or where that is `None` what it has published; all have the same length.
+#[inline(always)]
+pub async fn operands(
+    area: &Area,
+    round: Round,
+    own: Option<Bytes>,
+    end: u32,
+    len: usize,
+    mut combine: impl FnMut(*const u8, bool) + Send,
+) -> Result<()> {
+    for member in (0..end).rev() {
+        let operand = match own.filter(|_| member == area.mine()) {
+            Some(own) => own,
+            None => of(&area.published(member, round).await?),
+        };
+        if operand.len != len {
+            return Err(err!(
+                Truncate,
+                "process {member} of this host reduces {} bytes, and this one {len}",
+                operand.len
+            ));
+        }
+        combine(operand.address, member + 1 == end);
+    }
+    Ok(())
+}
+
+/// All operands combined, for every process. With `own` at `result` the operand is replaced.
+///
+/// # Safety
+/// `combine` may be called with an operand of another process, or this one's, and the result: it changes no more than the latter.
+#[inline(always)]
+pub async unsafe fn allreduce(
+    area: &Area,
+    own: Bytes,
+    result: Bytes,
+    combine: impl Fn(*const u8, *mut u8) + Send,
+) -> Result<()> {
+    let round = publish(area, own).await?;
+    let separate = (own.address != result.address).then_some(own);
+    // SAFETY: the caller's promise.
+    let combine = unsafe { into(result, combine) };
+    operands(area, round, separate, area.size(), own.len, combine).await?;
+    area.all_in(round);
+    Ok(())
+}
+
+/// All operands combined, for the root; the others [`publish`] theirs.
+///
+/// # Safety
+/// As for [`allreduce`].
+#[inline(always)]
+pub async unsafe fn reduce(
+    area: &Area,
+    own: Bytes,
+    result: Bytes,
+    combine: impl Fn(*const u8, *mut u8) + Send,
+) -> Result<()> {
+    let separate = (own.address != result.address).then_some(own);
+    let round = match separate {
+        Some(_) => area.next(),
+        None => publish(area, own).await?,
+    };
+    // SAFETY: the caller's promise.
+    let combine = unsafe { into(result, combine) };
+    operands(area, round, separate, area.size(), own.len, combine).await
+}
+
+/// What [`operands`] calls to combine them there.
+///
+/// # Safety
+/// As for [`allreduce`].
+#[inline(always)]
+unsafe fn into(
+    result: Bytes,
+    combine: impl Fn(*const u8, *mut u8) + Send,
+) -> impl FnMut(*const u8, bool) + Send {
+    move |operand: *const u8, is_first| {
+        let result = result;
+        match is_first {
+            // SAFETY: an operand has as many bytes as the result, and both are valid.
+            true => unsafe { bytes::copy(operand, result.address, result.len) },
+            false => combine(operand, result.address),
+        }
+    }
+}
+
+/// Every process's bytes for every process, as many from each: `all` has room for them, by process.
+#[inline(always)]
+pub async fn allgather(area: &Area, own: Bytes, all: Bytes) -> Result<()> {
+    let round = publish(area, own).await?;
+    let block = |member: u32| {
+        let at = member as usize * own.len;
+        assert!(at + own.len <= all.len, "room for all");
+        // SAFETY: a part of `all`.
+        unsafe { Bytes::new(all.address.add(at), own.len) }
+    };
+    let mine = block(area.mine());
+    if mine.address != own.address {
+        own.copy_to(mine);
+    }
+    for member in area.others() {
+        let found = area.published(member, round).await?;
+        of(&found).copy_to(block(member));
+        if found.total > own.len as u64 {
+            return Err(truncated(member, found.total, own.len as u64));
+        }
+    }
+    area.all_in(round);
+    Ok(())
+}
+
+/// Every process's block for every process, all of the same length: both buffers have one for each. They may be the same.
+#[inline(always)]
+pub async fn alltoall(area: &Area, send: Bytes, receive: Bytes) -> Result<()> {
+    let round = publish(area, send).await?;
+    let len = send.len / area.size() as usize;
+    let block = |of: Bytes, member: u32| {
+        let at = member as usize * len;
+        assert!(at + len <= of.len, "a block for each process");
+        // SAFETY: a part of it.
+        unsafe { Bytes::new(of.address.add(at), len) }
+    };
+    if send.address != receive.address {
+        block(send, area.mine()).copy_to(block(receive, area.mine()));
+    }
+    for member in area.others() {
+        let found = area.published(member, round).await?;
+        if found.len != send.len {
+            return Err(truncated(member, found.total, send.len as u64));
+        }
+        block(of(&found), area.mine()).copy_to(block(receive, member));
+    }
+    area.all_in(round);
+    Ok(())
+}
