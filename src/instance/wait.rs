@@ -181,11 +181,7 @@ impl Instance {
     /// # Errors
     /// What the engine knows of the process that was to raise it: it is lost, or in another operation.
     #[inline]
-    pub fn wait_for_word(
-        &self,
-        is_reached: impl Fn() -> bool,
-        watched: impl Fn() -> Watched,
-    ) -> Result<()> {
+    pub fn wait_for_word(&self, is_reached: impl Fn() -> bool, watched: impl Fn() -> Watched) -> Result<()> {
         if self.pace.spin() != 0 {
             for _ in 0..WORD_TURNS {
                 if is_reached() {
@@ -200,11 +196,7 @@ impl Instance {
     }
 
     #[inline(never)]
-    fn wait_long_for_word(
-        &self,
-        is_reached: &dyn Fn() -> bool,
-        watched: &dyn Fn() -> Watched,
-    ) -> Result<()> {
+    fn wait_long_for_word(&self, is_reached: &dyn Fn() -> bool, watched: &dyn Fn() -> Watched) -> Result<()> {
         let mut engine = self.engine();
         let early = engine.sleeps_early();
         let mut watch: Option<WatchId> = None;

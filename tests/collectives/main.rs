@@ -14,6 +14,7 @@ use std::sync::Arc;
 use fastrand::Rng;
 use weft::base::error::Result;
 use weft::engine::request::Outcome;
+use weft::objects::collective;
 use weft::objects::communicator::Collective;
 use weft::sim::{Options, Rank, Simulation, check};
 
@@ -124,7 +125,7 @@ fn run<F: Future<Output = ()>>(
     });
 }
 
-/// Runs an operation as a blocking or as a nonblocking call does.
+/// Runs an operation as a blocking call does, by messages or in shared memory, or as a nonblocking one.
 async fn call<F>(
     rank: &Rank,
     case: &Case,
@@ -146,6 +147,10 @@ async fn call_on<F>(
 where
     F: Future<Output = Result<()>> + Send + 'static,
 {
+    if case.common().u32(..2) == 0 {
+        let (messages, _used) = collective::shared::prepare_in_simulation(messages).await?;
+        return operation(messages).await;
+    }
     let future = operation(messages);
     if case.own(rank.me().number()).bool() {
         return future.await;

@@ -3,8 +3,8 @@
 use std::ffi::{c_int, c_void};
 
 use super::{
-    BUFFER, How, fast_path, Part, RECEIVE, SEND, apart, buffer, collectives, in_place, nothing, operand_in_place, part,
-    vbuffer, wbuffer,
+    BUFFER, How, Part, RECEIVE, SEND, apart, buffer, collectives, fast_path, in_place, nothing,
+    operand_in_place, part, vbuffer, wbuffer,
 };
 use crate::abi::common::arguments::Integer;
 use crate::abi::common::objects::communicator;

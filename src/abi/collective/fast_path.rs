@@ -123,11 +123,7 @@ unsafe fn reduction(
 
 /// A function that combines an operand with a result.
 #[inline(always)]
-fn combining(
-    count: i64,
-    datatype: MPI_Datatype,
-    op: MPI_Op,
-) -> Option<impl Fn(*const u8, *mut u8) + Send> {
+fn combining(count: i64, datatype: MPI_Datatype, op: MPI_Op) -> Option<impl Fn(*const u8, *mut u8) + Send> {
     let (datatype, op) = (Datatype::predefined(datatype)?, Op::predefined(op)?);
     if op.check(datatype).is_err() || op.is_accumulate_only() {
         return None;

@@ -3,7 +3,8 @@
 use std::ffi::{c_int, c_void};
 
 use super::{
-    BUFFER, How, Part, collectives, counts, elements, fast_path, hold, in_place, nothing, operand_in_place, part,
+    BUFFER, How, Part, collectives, counts, elements, fast_path, hold, in_place, nothing, operand_in_place,
+    part,
 };
 use crate::abi::common::arguments::Integer;
 use crate::abi::common::constants::MPI_IN_PLACE;
@@ -105,7 +106,18 @@ unsafe fn reduce<H: How>(
     if H::BLOCKS {
         let operation = *how.operation();
         // SAFETY: the caller's buffers are as the standard asks for.
-        let done = unsafe { fast_path::reduce(sendbuf, recvbuf, count.wide(), datatype, op, root, comm, operation) };
+        let done = unsafe {
+            fast_path::reduce(
+                sendbuf,
+                recvbuf,
+                count.wide(),
+                datatype,
+                op,
+                root,
+                comm,
+                operation,
+            )
+        };
         if let Some(result) = done {
             return result;
         }
@@ -161,7 +173,8 @@ unsafe fn allreduce<H: How>(
     if H::BLOCKS {
         let operation = *how.operation();
         // SAFETY: the caller's buffers are as the standard asks for.
-        let done = unsafe { fast_path::allreduce(sendbuf, recvbuf, count.wide(), datatype, op, comm, operation) };
+        let done =
+            unsafe { fast_path::allreduce(sendbuf, recvbuf, count.wide(), datatype, op, comm, operation) };
         if let Some(result) = done {
             return result;
         }

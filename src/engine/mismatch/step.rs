@@ -49,7 +49,7 @@ const NUMBER_BITS: u32 = 20;
 const NUMBER_MASK: u32 = (1 << NUMBER_BITS) - 1;
 const _: () = assert!(
     1 + NAME_BITS + ROOT_BITS + NUMBER_BITS == 31 && OPERATIONS.len() < (1 << NAME_BITS) - 1,
-    "a tag is not negative, and the largest one is the disconnect barrier's"
+    "a tag is not negative, and the largest ones are the disconnect barrier's and that of processes that come to share memory"
 );
 
 /// Roots of ranks below this are distinguished from all others.

@@ -44,7 +44,11 @@ pub async fn allgatherv(operation: &Collective, send: Option<Buffer>, receive: V
     }
     let mut run = Run::new(operation);
     place_own(&mut run, send, &receive);
-    let longest = receive.counts.iter().max().map_or(0, |count| count * receive.datatype.size());
+    let longest = receive
+        .counts
+        .iter()
+        .max()
+        .map_or(0, |count| count * receive.datatype.size());
     if let Some(area) = run.area_for(longest)
         && shared::allgather(&mut run, area, &receive).await
     {

@@ -34,7 +34,8 @@ pub async fn scatter(
             (None, own) => own.as_ref().ok_or_else(no_receive)?.len(),
         };
         if run.area_for(block).is_some()
-            && shared::scatter(&mut run, area, root, send, own.as_ref(), block).await {
+            && shared::scatter(&mut run, area, root, send, own.as_ref(), block).await
+        {
             if let (Some(send), Some(own)) = (send, own) {
                 run.note(copy(&send.block(run.rank), &own));
             }

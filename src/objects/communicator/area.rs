@@ -37,8 +37,9 @@ const PAGE: usize = 4096;
 const PLACES: usize = 8;
 /// Its long places: each is that of two flags. All of a process fit in a core's own cache with those of several others.
 const LONGS: usize = 4;
-/// The bytes of a short place, and of a long one.
+/// The bytes of a short place.
 pub const SHORT: usize = 4 << 10;
+/// The bytes of a long place.
 pub const LONG: usize = 32 << 10;
 /// So many bytes of data are beside the flag.
 const INLINE: usize = LINE - AT_DATA;

@@ -50,10 +50,10 @@ impl Finding {
             );
         }
         let failed = |what: &'static str| move |error| format!("{what}: {error}");
-        let file = open(self.pid, self.descriptor)
-            .map_err(failed("the first process's memory can't be opened"))?;
-        let is_one = is_one(&file, (PAGE + bytes) as u64)
-            .map_err(failed("the first process's memory has no size"))?;
+        let file =
+            open(self.pid, self.descriptor).map_err(failed("the first process's memory can't be opened"))?;
+        let is_one =
+            is_one(&file, (PAGE + bytes) as u64).map_err(failed("the first process's memory has no size"))?;
         let mut token = [0; 8];
         if !is_one || file.read_exact_at(&mut token, 0).is_err() || u64::from_le_bytes(token) != self.token {
             return Err("what the first process names is not the memory that it made".into());

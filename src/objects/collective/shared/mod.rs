@@ -19,7 +19,9 @@ use super::run::Run;
 use super::scratch::{Scratch, copy};
 use crate::base::error::Result;
 use crate::instance::Instance;
-use crate::objects::communicator::area::{Area, LONG, MEMBERS_MAX, Published, ROUNDS_MAX, Room, Round, SHORT, Use};
+use crate::objects::communicator::area::{
+    Area, LONG, MEMBERS_MAX, Published, ROUNDS_MAX, Room, Round, SHORT, Use,
+};
 use crate::objects::communicator::{Collective, Communicator};
 use crate::system::shared_memory::{self, Finding};
 
@@ -47,6 +49,20 @@ pub fn prepare(operation: Collective) -> Result<(Collective, Option<Use<Arc<Area
     };
     let used = Area::begin(area.clone(), operation.tag())?;
     Ok((operation.on_area(), Some(used)))
+}
+
+/// As [`prepare`], for simulated processes, which can't block: its communicator gets memory now unless it has.
+///
+/// # Errors
+/// As for [`prepare`].
+#[cfg(feature = "sim")]
+pub async fn prepare_in_simulation(operation: Collective) -> Result<(Collective, Option<Use<Arc<Area>>>)> {
+    let communicator = operation.communicator();
+    if communicator.area().get().is_none() {
+        let area = set_up(communicator).await?;
+        communicator.area().get_or_init(|| area);
+    }
+    prepare(operation)
 }
 
 #[cold]
@@ -91,7 +107,7 @@ pub async fn set_up(communicator: &Arc<Communicator>) -> Result<Option<Arc<Area>
     let Some(ranks) = members(communicator) else {
         return Ok(None);
     };
-    let operation = communicator.collective();
+    let operation = communicator.sharing();
     let mut run = match communicator.hosts() {
         Some(hosts) => Run::inside(&operation, hosts),
         None => Run::new(&operation),
@@ -129,7 +145,10 @@ fn join(
     let doorbell = instance.engine().doorbell()?;
     let finding = Finding::decode(finding.first_chunk()?)?;
     let map = finding.join(Area::bytes(run.size)).ok()?;
-    let peers = ranks.iter().map(|&rank| communicator.group().member(rank)).collect();
+    let peers = ranks
+        .iter()
+        .map(|&rank| communicator.group().member(rank))
+        .collect();
     Some(Area::new(
         map,
         instance,

@@ -53,6 +53,8 @@ pub async fn offer(run: &mut Run<'_>, area: &Area, chunk: &Chunk) -> bool {
     for nth in 0..rounds {
         let round = area.next();
         put(run, area, round, &part(chunk, nth * piece, piece), room, total).await;
+        // It reads nothing of others, who may offer bytes in the same rounds.
+        area.done(round);
     }
     true
 }
@@ -174,7 +176,10 @@ async fn put_all(
         let block = blocks.block(to);
         let len = len.min(block.len().saturating_sub(start));
         if len != 0 {
-            let at = Chunk::bytes(place.at((u64::from(to) * all / u64::from(run.size)) as i64), len as usize);
+            let at = Chunk::bytes(
+                place.at((u64::from(to) * all / u64::from(run.size)) as i64),
+                len as usize,
+            );
             run.note(copy(&part(&block, start, len), &at));
         }
     }

@@ -105,7 +105,16 @@ pub async fn allreduce(
     // SAFETY: asked for its length only.
     let whole = unsafe { Bytes::new(receive.get(), bytes as usize) };
     if !short::all_combine(whole, run.size) {
-        return Ok(long(run, area, send.unwrap_or(receive), Some(receive), None, reducer, count).await);
+        return Ok(long(
+            run,
+            area,
+            send.unwrap_or(receive),
+            Some(receive),
+            None,
+            reducer,
+            count,
+        )
+        .await);
     }
     let operands = Operands::new(reducer, receive, count)?;
     let own = reducer.chunk(send.unwrap_or(receive), 0..count);
