@@ -205,6 +205,41 @@ impl Op {
         }
     }
 
+    /// `output[i] = inputs[0][i] op (inputs[1][i] op (… op inputs[last][i]))` for `count` elements: bit for bit what `output` as a copy
+    /// of the last input has after [`apply`](Self::apply) of the one before it, and so on down to the first, but for the payload of a NaN of which two
+    /// operands are NaN. One input is copied; with none, `output` stays as it is. [`check`](Self::check) has been passed.
+    ///
+    /// A predefined operation reads each input once and writes `output` once, whatever the number of inputs. A user's function is applied
+    /// input by input.
+    ///
+    /// # Safety
+    /// As [`apply`](Self::apply), for all of the inputs, except that `output` need not be initialized. `output` overlaps no input,
+    /// but may be the same address as the last one, or, if the operation is predefined, as any of them. Inputs may overlap each other.
+    #[cfg_attr(
+        not(feature = "sim"),
+        allow(dead_code, reason = "for collectives through shared memory, and tests")
+    )]
+    pub unsafe fn combine_many(
+        &self,
+        inputs: &[*const u8],
+        output: *mut u8,
+        count: u64,
+        datatype: &Arc<Datatype>,
+    ) {
+        let Some((&last, others)) = inputs.split_last() else {
+            return;
+        };
+        // SAFETY: the caller vouches for all inputs and the output, which the last input is copied to before it is combined.
+        unsafe {
+            if !std::ptr::eq(last, output) {
+                replace(last, output, count, datatype);
+            }
+            for &input in others.iter().rev() {
+                self.apply(input, output, count, datatype);
+            }
+        }
+    }
+
     /// The kernel's work on `count` elements that lie one after the other, for accumulates on the parts of a derived
     /// type. Returns whether the operation is defined on `element`.
     ///

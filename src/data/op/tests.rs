@@ -346,6 +346,43 @@ fn user_functions_get_their_arguments() {
 }
 
 #[test]
+fn many_inputs_are_combined_from_the_last_to_the_first() {
+    let pair = Datatype::contiguous(1, Datatype::int64()).expect("valid");
+    pair.set_handle(4711);
+    // SAFETY: applied to what the function takes.
+    let minus = unsafe { Op::user(UserFunction::Int(subtract), false, Lender::NOBODY) };
+    let inputs = [[100i64, 7], [20, 5], [3, -1]];
+    let addresses: Vec<*const u8> = inputs.iter().map(|input| input.as_ptr().cast()).collect();
+    let many = |op: &Op, datatype, inputs: &[*const u8]| {
+        let mut output = [-9i64; 2];
+        // SAFETY: two integers in each.
+        unsafe { op.combine_many(inputs, output.as_mut_ptr().cast(), 2, datatype) };
+        output
+    };
+    assert_eq!(many(&minus, &pair, &addresses), [100 - (20 - 3), 7 - (5 + 1)]);
+    assert_eq!(many(&minus, &pair, &addresses[1..2]), [20, 5]);
+    assert_eq!(many(&minus, &pair, &[]), [-9, -9]);
+    let long = datatype("MPI_INT64_T");
+    assert_eq!(many(op("MPI_SUM"), long, &addresses), [123, 11]);
+    assert_eq!(many(op("MPI_MIN"), long, &addresses[..2]), [20, 5]);
+    assert_eq!(many(op("MPI_MIN"), long, &addresses[..1]), [100, 7]);
+
+    // The output may be the last input, whatever the operation.
+    let mut last = inputs[2];
+    let address = last.as_mut_ptr().cast::<u8>();
+    // SAFETY: as above.
+    unsafe {
+        minus.combine_many(
+            &[addresses[0], addresses[1], address.cast_const()],
+            address,
+            2,
+            &pair,
+        )
+    };
+    assert_eq!(last, [83, 1]);
+}
+
+#[test]
 fn errors_name_operation_and_datatype() {
     let error = op("MPI_BAND").check(datatype("MPI_DOUBLE")).unwrap_err();
     assert_eq!(error.class, Class::Op);
