@@ -1,6 +1,7 @@
 //! The predefined operations: their numbers in the standard ABI, and what each is defined on.
 
-use super::{Function, Kernel, Op, kernels, location};
+use super::loops::Levels;
+use super::{Function, Op, kernels, location};
 use crate::data::datatype::{Category, Element};
 use std::sync::{Arc, LazyLock};
 
@@ -85,14 +86,14 @@ impl PredefinedKind {
         }
     }
 
-    /// The function that does it; `None` where it is not defined on `element`, or not built.
-    pub(super) fn kernel(self, element: Element) -> Option<Kernel> {
+    /// The functions that do it, for each level; `None` where it is not defined on `element`.
+    pub(super) fn kernels(self, element: Element) -> Option<&'static Levels> {
         if !self.takes(element) {
             return None;
         }
         match element {
-            Element::Basic(basic) => kernels::kernel(self, basic.representation),
-            Element::Pair(value, index, _) => location::kernel(
+            Element::Basic(basic) => kernels::kernels(self, basic.representation),
+            Element::Pair(value, index, _) => location::kernels(
                 self == PredefinedKind::Maxloc,
                 value.representation,
                 index.representation,
