@@ -453,7 +453,7 @@ fn every_number_in_half_precision() {
     let all: Vec<u16> = (0..=u16::MAX).collect();
     let mut others: Vec<u16> = (1..64)
         .step_by(9)
-        .map(|exponent| exponent << 10 | exponent * 37 % 1024)
+        .map(|exponent| (exponent << 10) | (exponent * 37 % 1024))
         .collect();
     others.extend([0x8000, 1, 0x3ff, 0x8400, 0x7bff, 0xfc00, 0x7c01]);
     for kind in [Max, Min, Sum, Prod] {

@@ -28,7 +28,7 @@ macro_rules! operations {
 }
 
 /// The kernels of `kind` on `representation`. The caller checks whether the operation is defined there.
-pub(super) fn kernels(kind: PredefinedKind, representation: Representation) -> Option<&'static Levels> {
+pub(super) const fn kernels(kind: PredefinedKind, representation: Representation) -> Option<&'static Levels> {
     use Representation::*;
     let ordered = matches!(kind, PredefinedKind::Max | PredefinedKind::Min);
     match representation {
@@ -114,7 +114,7 @@ operations! {
     FloatingProduct: Floating, |a, b| a.multiply(b);
 }
 
-fn order<T: Integer, const N: usize>(kind: PredefinedKind) -> Option<&'static Levels> {
+const fn order<T: Integer, const N: usize>(kind: PredefinedKind) -> Option<&'static Levels> {
     match kind {
         PredefinedKind::Max => Some(&Blocks::<IntegerMax<T>, N>::LEVELS),
         PredefinedKind::Min => Some(&Blocks::<IntegerMin<T>, N>::LEVELS),
@@ -122,7 +122,7 @@ fn order<T: Integer, const N: usize>(kind: PredefinedKind) -> Option<&'static Le
     }
 }
 
-fn integer<T: Integer, const N: usize>(kind: PredefinedKind) -> Option<&'static Levels> {
+const fn integer<T: Integer, const N: usize>(kind: PredefinedKind) -> Option<&'static Levels> {
     match kind {
         PredefinedKind::Sum => Some(&Blocks::<IntegerSum<T>, N>::LEVELS),
         PredefinedKind::Prod => Some(&Blocks::<IntegerProduct<T>, N>::LEVELS),
@@ -137,7 +137,7 @@ fn integer<T: Integer, const N: usize>(kind: PredefinedKind) -> Option<&'static 
 }
 
 /// Integers of 16 bytes.
-fn wide(kind: PredefinedKind) -> Option<&'static Levels> {
+const fn wide(kind: PredefinedKind) -> Option<&'static Levels> {
     match kind {
         PredefinedKind::Max => Some(&Blocks::<IntegerMax<i128>, 1>::SCALAR),
         PredefinedKind::Min => Some(&Blocks::<IntegerMin<i128>, 1>::SCALAR),
@@ -190,7 +190,7 @@ macro_rules! floats {
 
 floats!(f32 f64);
 
-fn floating<T: Floating, const N: usize>(kind: PredefinedKind) -> Option<&'static Levels> {
+const fn floating<T: Floating, const N: usize>(kind: PredefinedKind) -> Option<&'static Levels> {
     match kind {
         PredefinedKind::Max => Some(&Blocks::<FloatingMax<T>, N>::LEVELS),
         PredefinedKind::Min => Some(&Blocks::<FloatingMin<T>, N>::LEVELS),
@@ -200,7 +200,7 @@ fn floating<T: Floating, const N: usize>(kind: PredefinedKind) -> Option<&'stati
     }
 }
 
-fn floating_scalar<T: Floating>(kind: PredefinedKind) -> Option<&'static Levels> {
+const fn floating_scalar<T: Floating>(kind: PredefinedKind) -> Option<&'static Levels> {
     match kind {
         PredefinedKind::Max => Some(&Blocks::<FloatingMax<T>, 1>::SCALAR),
         PredefinedKind::Min => Some(&Blocks::<FloatingMin<T>, 1>::SCALAR),
@@ -210,7 +210,7 @@ fn floating_scalar<T: Floating>(kind: PredefinedKind) -> Option<&'static Levels>
     }
 }
 
-fn complex_scalar<T: Floating>(kind: PredefinedKind) -> Option<&'static Levels> {
+const fn complex_scalar<T: Floating>(kind: PredefinedKind) -> Option<&'static Levels> {
     match kind {
         PredefinedKind::Sum => Some(&Blocks::<ComplexSum<T>, 1>::SCALAR),
         PredefinedKind::Prod => Some(&Blocks::<ComplexProduct<T>, 1>::SCALAR),

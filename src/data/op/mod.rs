@@ -191,7 +191,7 @@ impl Op {
             },
             (Function::Predefined(kind), Some(element)) => {
                 if let Some(levels) = kind.kernels(element) {
-                    let kernels = levels[Level::here() as usize];
+                    let kernels = &levels[Level::here() as usize];
                     // SAFETY: the kernel is that of the element type, of which the caller vouches for `count`, and of this machine.
                     unsafe { (kernels.pairwise)(input, inout, count as usize) };
                 }
@@ -228,7 +228,7 @@ impl Op {
             (&self.function, datatype.element(), others.is_empty())
             && let Some(levels) = kind.kernels(element)
         {
-            let kernels = levels[Level::here() as usize];
+            let kernels = &levels[Level::here() as usize];
             // SAFETY: the kernel is that of the element type, of which the caller vouches for `count` in each buffer, and of this machine.
             unsafe { (kernels.many)(inputs.as_ptr(), inputs.len(), output, count as usize) };
             return;
@@ -260,13 +260,34 @@ impl Op {
         count: u64,
         element: Element,
     ) -> bool {
+        // SAFETY: as the caller says; this machine has that level.
+        unsafe { self.apply_at(Level::here(), input, inout, count, element) }
+    }
+
+    /// [`apply_element`](Self::apply_element) with the instructions of a level, for measurements.
+    ///
+    /// # Safety
+    /// As [`apply_element`](Self::apply_element); [`Level::is_here`] is true of the level.
+    #[cfg_attr(
+        not(feature = "sim"),
+        allow(dead_code, reason = "for accumulates, which are not built yet, and tests")
+    )]
+    pub unsafe fn apply_at(
+        &self,
+        level: Level,
+        input: *const u8,
+        inout: *mut u8,
+        count: u64,
+        element: Element,
+    ) -> bool {
         let Function::Predefined(kind) = self.function else {
             return false;
         };
         match kind.kernels(element) {
             Some(levels) => {
-                let kernels = levels[Level::here() as usize];
-                // SAFETY: the kernel is that of the element type, of which the caller vouches for `count`, and of this machine.
+                let kernels = &levels[level as usize];
+                // SAFETY: the kernel is that of the element type, of which the caller vouches for `count`, and of a level that
+                // the machine has.
                 unsafe { (kernels.pairwise)(input, inout, count as usize) };
                 true
             }
