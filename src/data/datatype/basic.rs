@@ -43,7 +43,7 @@ pub enum Representation {
     I64,
     U64,
     I128,
-    /// IEEE binary16: moved, never computed with.
+    /// IEEE binary16.
     F16,
     F32,
     F64,
@@ -72,6 +72,32 @@ pub enum Representation {
 compile_error!("what C's `long double` is on this target is not known: see `Representation::LongDouble`");
 
 impl Representation {
+    /// All, in their order.
+    pub(in crate::data) const ALL: [Representation; 19] = {
+        use Representation::*;
+        [
+            I8,
+            U8,
+            I16,
+            U16,
+            I32,
+            U32,
+            I64,
+            U64,
+            I128,
+            F16,
+            F32,
+            F64,
+            LongDouble,
+            F128,
+            ComplexF16,
+            ComplexF32,
+            ComplexF64,
+            ComplexLongDouble,
+            ComplexF128,
+        ]
+    };
+
     /// Bytes that one element occupies.
     pub const fn size(self) -> u64 {
         use Representation::*;

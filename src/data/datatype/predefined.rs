@@ -1,7 +1,6 @@
 //! The predefined datatypes, by the numbers of the standard ABI (MPI 5.0, section 20.3.4).
 //!
-//! Fortran's types are those of compilers with a 4-byte INTEGER, REAL and LOGICAL. The optional types of 2 bytes (`MPI_REAL2`
-//! and `MPI_COMPLEX4`) can be communicated, and take part in no arithmetic.
+//! Fortran's types are those of compilers with a 4-byte INTEGER, REAL and LOGICAL.
 
 use super::Datatype;
 use super::basic::{Basic, Category, Element, Representation};

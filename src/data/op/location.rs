@@ -3,20 +3,14 @@
 //! If values are equal, the smaller index is the result. Where a value is NaN, no value exceeds the other and they are not equal:
 //! the second operand stays.
 
-use super::Kernel;
 use super::binary128::Binary128;
 use super::kernels::Floating;
 #[cfg(target_arch = "x86_64")]
 use super::longdouble::LongDouble as X87;
+use super::loops::{Blocks, Levels, Operation};
 use crate::data::datatype::Representation;
-
-/// A pair as C lays it out.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Pair<V, I> {
-    value: V,
-    index: I,
-}
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 
 /// The operations on values and indices.
 trait Ordered: Copy {
@@ -65,51 +59,122 @@ impl Ordered for X87 {
     }
 }
 
-/// # Safety
-/// As [`Kernel`], for pairs of `V` and `I`.
-unsafe fn each<const MAX: bool, V: Ordered, I: Ordered>(input: *const u8, inout: *mut u8, count: usize) {
-    let (input, inout) = (input.cast::<Pair<V, I>>(), inout.cast::<Pair<V, I>>());
-    for at in 0..count {
-        // SAFETY: the caller vouches for `count` pairs in both; each field is read and written by itself, so that the
-        // padding between them is left alone.
+/// Whether the first of two pairs is the result.
+#[inline(always)]
+fn first<const MAX: bool, V: Ordered, I: Ordered>((a, i): (V, I), (b, j): (V, I)) -> bool {
+    let beyond = if MAX { a.above(b) } else { b.above(a) };
+    beyond | (a.equals(b) & j.above(i))
+}
+
+/// A pair as C lays it out, each part at the start of a `W` that is as long as the longer one. What is left of a `W` may never have been
+/// written, and stays as it is.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Pair<W: Copy> {
+    value: MaybeUninit<W>,
+    index: MaybeUninit<W>,
+}
+
+struct Location<const MAX: bool, W, V, I>(PhantomData<(W, V, I)>);
+
+impl<const MAX: bool, W: Copy, V: Ordered, I: Ordered> Operation for Location<MAX, W, V, I> {
+    type Element = Pair<W>;
+
+    #[inline(always)]
+    fn combine(a: Pair<W>, mut b: Pair<W>) -> Pair<W> {
+        const { assert!(size_of::<V>() <= size_of::<W>() && size_of::<I>() <= size_of::<W>()) };
+        // SAFETY: a `V` and an `I`, which are numbers, are at the start of words that have room for them.
         unsafe {
-            let (one, other) = (input.add(at), inout.add(at));
-            let (a, i) = (
-                (&raw const (*one).value).read_unaligned(),
-                (&raw const (*one).index).read_unaligned(),
-            );
-            let (value, index) = (&raw mut (*other).value, &raw mut (*other).index);
-            let (b, j) = (value.read_unaligned(), index.read_unaligned());
-            if if MAX { a.above(b) } else { b.above(a) } {
-                value.write_unaligned(a);
-                index.write_unaligned(i);
-            } else if a.equals(b) && j.above(i) {
-                index.write_unaligned(i);
-            }
+            let read = |pair: &Pair<W>| {
+                (
+                    pair.value.as_ptr().cast::<V>().read_unaligned(),
+                    pair.index.as_ptr().cast::<I>().read_unaligned(),
+                )
+            };
+            let (one, other) = (read(&a), read(&b));
+            let (value, index) = match first::<MAX, V, I>(one, other) {
+                true => one,
+                false => other,
+            };
+            b.value.as_mut_ptr().cast::<V>().write_unaligned(value);
+            b.index.as_mut_ptr().cast::<I>().write_unaligned(index);
+        }
+        b
+    }
+}
+
+/// A number of 32 bits.
+trait Half: Ordered {
+    fn of(bits: u32) -> Self;
+}
+
+impl Half for f32 {
+    #[inline(always)]
+    fn of(bits: u32) -> Self {
+        f32::from_bits(bits)
+    }
+}
+
+impl Half for i32 {
+    #[inline(always)]
+    fn of(bits: u32) -> Self {
+        bits.cast_signed()
+    }
+}
+
+/// A pair of two numbers of 32 bits as one of 64, which the compiler makes better code of.
+struct Word<const MAX: bool, V, I>(PhantomData<(V, I)>);
+
+impl<const MAX: bool, V: Half, I: Half> Operation for Word<MAX, V, I> {
+    type Element = u64;
+
+    #[inline(always)]
+    fn combine(a: u64, b: u64) -> u64 {
+        let (low, high) = (|word: u64| word as u32, |word: u64| (word >> 32) as u32);
+        let parts = |word: u64| match cfg!(target_endian = "little") {
+            true => (V::of(low(word)), I::of(high(word))),
+            false => (V::of(high(word)), I::of(low(word))),
+        };
+        if first::<MAX, V, I>(parts(a), parts(b)) {
+            a
+        } else {
+            b
         }
     }
 }
 
-fn of<V: Ordered, I: Ordered>(max: bool) -> Option<Kernel> {
-    Some(if max {
-        each::<true, V, I>
-    } else {
-        each::<false, V, I>
+fn word<V: Half, I: Half>(max: bool) -> Option<&'static Levels> {
+    Some(match max {
+        true => &Blocks::<Word<true, V, I>, 8>::LEVELS,
+        false => &Blocks::<Word<false, V, I>, 8>::LEVELS,
     })
 }
 
-/// The kernel on pairs of these two representations; `None` where no predefined pair has them.
-pub(super) fn kernel(max: bool, value: Representation, index: Representation) -> Option<Kernel> {
+fn long<V: Ordered, I: Ordered, const N: usize>(max: bool) -> Option<&'static Levels> {
+    Some(match max {
+        true => &Blocks::<Location<true, u64, V, I>, N>::LEVELS,
+        false => &Blocks::<Location<false, u64, V, I>, N>::LEVELS,
+    })
+}
+
+/// The kernels on pairs of these two representations; `None` where no predefined pair has them.
+pub(super) fn kernels(max: bool, value: Representation, index: Representation) -> Option<&'static Levels> {
     use Representation::*;
     match (value, index) {
-        (F32, F32) => of::<f32, f32>(max),
-        (F64, F64) => of::<f64, f64>(max),
-        (F32, I32) => of::<f32, i32>(max),
-        (F64, I32) => of::<f64, i32>(max),
-        (I16, I32) => of::<i16, i32>(max),
-        (I32, I32) => of::<i32, i32>(max),
-        (I64, I32) => of::<i64, i32>(max),
-        (LongDouble, I32) => of::<super::LongDouble, i32>(max),
+        (F32, F32) => word::<f32, f32>(max),
+        (F32, I32) => word::<f32, i32>(max),
+        (I32, I32) => word::<i32, i32>(max),
+        (F64, F64) => long::<f64, f64, 16>(max),
+        (F64, I32) => long::<f64, i32, 8>(max),
+        (I64, I32) => long::<i64, i32, 8>(max),
+        (I16, I32) => Some(match max {
+            true => &Blocks::<Location<true, u32, i16, i32>, 8>::UP_TO_AVX2,
+            false => &Blocks::<Location<false, u32, i16, i32>, 8>::UP_TO_AVX2,
+        }),
+        (LongDouble, I32) => Some(match max {
+            true => &Blocks::<Location<true, [u64; 2], super::LongDouble, i32>, 1>::SCALAR,
+            false => &Blocks::<Location<false, [u64; 2], super::LongDouble, i32>, 1>::SCALAR,
+        }),
         _ => None,
     }
 }

@@ -1,17 +1,21 @@
 //! Reduction operations (MPI 5.0, section 6.9): the predefined ones on every type that the standard gives them, and
 //! the user's.
 //!
-//! A predefined operation on a predefined type is a kernel, a plain function over two arrays: `kernels` has those on
-//! numbers, `location` those on pairs, `longdouble` and `binary128` the arithmetic that Rust lacks. Buffers need no alignment.
+//! A predefined operation on a predefined type is a kernel, a plain function over arrays: `kernels` has those on
+//! numbers, `location` those on pairs, `half`, `longdouble` and `binary128` the arithmetic that Rust lacks. `loops` has the loops, which are compiled
+//! several times, and `level` says for which processor. Buffers need no alignment.
 //!
 //! What does not belong here: in which order the elements of several processes are combined (`objects::collective`), handles and arguments
 //! (`abi::collective`), and which types there are (`data::datatype`).
 
 mod binary128;
+mod half;
 mod kernels;
+mod level;
 mod location;
 #[cfg(target_arch = "x86_64")]
 mod longdouble;
+mod loops;
 mod predefined;
 
 /// C's `long double`, as [`Representation::LongDouble`](crate::data::datatype::Representation) has it.
@@ -23,17 +27,13 @@ use longdouble::LongDouble;
 use crate::base::error::Result;
 use crate::data::datatype::{Datatype, Element};
 use crate::err;
+pub use level::Level;
 use parking_lot::RwLock;
 use predefined::PredefinedKind;
 use std::borrow::Cow;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// Combines `count` elements: `inout[i] = input[i] op inout[i]`.
-///
-/// Safety: both point to `count` elements of the kernel's type, initialized, in memory that does not overlap.
-type Kernel = unsafe fn(input: *const u8, inout: *mut u8, count: usize);
 
 /// A user's reduction function, in the form that `MPI_Op_create` or `MPI_Op_create_c` was given. The last argument
 /// points to an `MPI_Datatype`, which is as wide as a pointer.
@@ -145,13 +145,7 @@ impl Op {
             return Ok(());
         }
         match datatype.element() {
-            Some(element) if kind.kernel(element).is_some() => Ok(()),
-            Some(element) if kind.takes(element) => Err(err!(
-                Op,
-                "{} on {} is not supported: no arithmetic for its representation is built in",
-                self.name(),
-                datatype.describe()
-            )),
+            Some(element) if kind.kernels(element).is_some() => Ok(()),
             Some(_) => Err(err!(
                 Op,
                 "{} is not defined on {}",
@@ -196,12 +190,57 @@ impl Op {
                 replace(input, inout, count, datatype)
             },
             (Function::Predefined(kind), Some(element)) => {
-                if let Some(kernel) = kind.kernel(element) {
-                    // SAFETY: the kernel is that of the element type, of which the caller vouches for `count`.
-                    unsafe { kernel(input, inout, count as usize) };
+                if let Some(levels) = kind.kernels(element) {
+                    let kernels = &levels[Level::here() as usize];
+                    // SAFETY: the kernel is that of the element type, of which the caller vouches for `count`, and of this machine.
+                    unsafe { (kernels.pairwise)(input, inout, count as usize) };
                 }
             }
             (Function::Predefined(_), None) => {}
+        }
+    }
+
+    /// `output[i] = inputs[0][i] op (inputs[1][i] op (… op inputs[last][i]))` for `count` elements: bit for bit what `output` as a copy
+    /// of the last input has after [`apply`](Self::apply) of the one before it, and so on down to the first, but for the payload of a NaN of which two
+    /// operands are NaN. One input is copied; with none, `output` stays as it is. [`check`](Self::check) has been passed.
+    ///
+    /// A predefined operation reads each input once and writes `output` once, whatever the number of inputs. A user's function is applied
+    /// input by input.
+    ///
+    /// # Safety
+    /// As [`apply`](Self::apply), for all of the inputs, except that `output` need not be initialized. `output` overlaps no input,
+    /// but may be the same address as the last one, or, if the operation is predefined, as any of them. Inputs may overlap each other.
+    #[cfg_attr(
+        not(feature = "sim"),
+        allow(dead_code, reason = "for collectives through shared memory, and tests")
+    )]
+    pub unsafe fn combine_many(
+        &self,
+        inputs: &[*const u8],
+        output: *mut u8,
+        count: u64,
+        datatype: &Arc<Datatype>,
+    ) {
+        let Some((&last, others)) = inputs.split_last() else {
+            return;
+        };
+        if let (Function::Predefined(kind), Some(element), false) =
+            (&self.function, datatype.element(), others.is_empty())
+            && let Some(levels) = kind.kernels(element)
+        {
+            let kernels = &levels[Level::here() as usize];
+            // SAFETY: the kernel is that of the element type, of which the caller vouches for `count` in each buffer, and of this machine.
+            unsafe { (kernels.many)(inputs.as_ptr(), inputs.len(), output, count as usize) };
+            return;
+        }
+        // SAFETY: the caller vouches for all inputs and the output, which the last input is copied to before it is combined.
+        unsafe {
+            if !std::ptr::eq(last, output) {
+                replace(last, output, count, datatype);
+            }
+            for &input in others.iter().rev() {
+                self.apply(input, output, count, datatype);
+            }
         }
     }
 
@@ -221,13 +260,35 @@ impl Op {
         count: u64,
         element: Element,
     ) -> bool {
+        // SAFETY: as the caller says; this machine has that level.
+        unsafe { self.apply_at(Level::here(), input, inout, count, element) }
+    }
+
+    /// [`apply_element`](Self::apply_element) with the instructions of a level, for measurements.
+    ///
+    /// # Safety
+    /// As [`apply_element`](Self::apply_element); [`Level::is_here`] is true of the level.
+    #[cfg_attr(
+        not(feature = "sim"),
+        allow(dead_code, reason = "for accumulates, which are not built yet, and tests")
+    )]
+    pub unsafe fn apply_at(
+        &self,
+        level: Level,
+        input: *const u8,
+        inout: *mut u8,
+        count: u64,
+        element: Element,
+    ) -> bool {
         let Function::Predefined(kind) = self.function else {
             return false;
         };
-        match kind.kernel(element) {
-            Some(kernel) => {
-                // SAFETY: the kernel is that of the element type, of which the caller vouches for `count`.
-                unsafe { kernel(input, inout, count as usize) };
+        match kind.kernels(element) {
+            Some(levels) => {
+                let kernels = &levels[level as usize];
+                // SAFETY: the kernel is that of the element type, of which the caller vouches for `count`, and of a level that
+                // the machine has.
+                unsafe { (kernels.pairwise)(input, inout, count as usize) };
                 true
             }
             None => false,
@@ -309,5 +370,7 @@ unsafe fn replace(input: *const u8, inout: *mut u8, count: u64, datatype: &Arc<D
     }
 }
 
+#[cfg(test)]
+mod kernel_tests;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,8 @@
 //! The predefined operations: their numbers in the standard ABI, and what each is defined on.
 
-use super::{Function, Kernel, Op, kernels, location};
-use crate::data::datatype::{Category, Element};
+use super::loops::Levels;
+use super::{Function, Op, kernels, location};
+use crate::data::datatype::{Category, Element, Representation};
 use std::sync::{Arc, LazyLock};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,50 +54,88 @@ static PREDEFINED: LazyLock<[Option<Arc<Op>>; TABLE]> = LazyLock::new(|| {
     table
 });
 
+/// What an operation takes.
+struct Row {
+    /// A bit for each [`Category`].
+    categories: u16,
+    /// The kernels for each [`Representation`].
+    kernels: [Option<&'static Levels>; Representation::ALL.len()],
+}
+
+/// A row for each kind: a short reduction must not look long for its kernel.
+static ROWS: [Row; PredefinedKind::ALL.len()] = {
+    let mut rows = [const {
+        Row {
+            categories: 0,
+            kernels: [None; Representation::ALL.len()],
+        }
+    }; PredefinedKind::ALL.len()];
+    let mut at = 0;
+    while at < rows.len() {
+        let kind = PredefinedKind::ALL[at];
+        let row = &mut rows[kind as usize];
+        row.categories = kind.categories();
+        let mut place = 0;
+        while place < row.kernels.len() {
+            let representation = Representation::ALL[place];
+            row.kernels[representation as usize] = kernels::kernels(kind, representation);
+            place += 1;
+        }
+        at += 1;
+    }
+    rows
+};
+
 impl PredefinedKind {
-    /// Whether section 6.9.2 or 6.9.4 defines it on `element`, or programs expect it: `MPI_CHAR` counts as a C integer.
-    pub(super) fn takes(self, element: Element) -> bool {
+    const ALL: [PredefinedKind; 14] = {
+        use PredefinedKind::*;
+        [
+            Min, Sum, Prod, Max, Band, Bor, Bxor, Land, Lor, Lxor, Minloc, Maxloc, Replace, NoOp,
+        ]
+    };
+
+    /// What section 6.9.2 defines it on, or programs expect: `MPI_CHAR` counts as a C integer. A bit for each category.
+    const fn categories(self) -> u16 {
         use Category::*;
-        let category = match element {
-            Element::Pair(..) => return matches!(self, PredefinedKind::Minloc | PredefinedKind::Maxloc),
-            Element::Basic(basic) => basic.category,
-        };
+        const INTEGERS: u16 =
+            1 << CInteger as u16 | 1 << Char as u16 | 1 << FortranInteger as u16 | 1 << MultiLanguage as u16;
         match self {
-            PredefinedKind::Max | PredefinedKind::Min => {
-                matches!(
-                    category,
-                    CInteger | Char | FortranInteger | Floating | MultiLanguage
-                )
-            }
+            PredefinedKind::Max | PredefinedKind::Min => INTEGERS | 1 << Floating as u16,
             PredefinedKind::Sum | PredefinedKind::Prod => {
-                matches!(
-                    category,
-                    CInteger | Char | FortranInteger | Floating | Complex | MultiLanguage
-                )
+                INTEGERS | 1 << Floating as u16 | 1 << Complex as u16
             }
             PredefinedKind::Land | PredefinedKind::Lor | PredefinedKind::Lxor => {
-                matches!(category, CInteger | Char | Logical)
+                1 << CInteger as u16 | 1 << Char as u16 | 1 << Logical as u16
             }
-            PredefinedKind::Band | PredefinedKind::Bor | PredefinedKind::Bxor => {
-                matches!(category, CInteger | Char | FortranInteger | Byte | MultiLanguage)
-            }
-            PredefinedKind::Minloc | PredefinedKind::Maxloc => false,
-            PredefinedKind::Replace | PredefinedKind::NoOp => true,
+            PredefinedKind::Band | PredefinedKind::Bor | PredefinedKind::Bxor => INTEGERS | 1 << Byte as u16,
+            PredefinedKind::Minloc
+            | PredefinedKind::Maxloc
+            | PredefinedKind::Replace
+            | PredefinedKind::NoOp => 0,
         }
     }
 
-    /// The function that does it; `None` where it is not defined on `element`, or not built.
-    pub(super) fn kernel(self, element: Element) -> Option<Kernel> {
-        if !self.takes(element) {
-            return None;
-        }
+    /// The functions that do it, for each level; `None` where section 6.9.2 or 6.9.4 does not define it on `element`.
+    #[inline]
+    pub(super) fn kernels(self, element: Element) -> Option<&'static Levels> {
         match element {
-            Element::Basic(basic) => kernels::kernel(self, basic.representation),
-            Element::Pair(value, index, _) => location::kernel(
-                self == PredefinedKind::Maxloc,
-                value.representation,
-                index.representation,
-            ),
+            Element::Basic(basic) => {
+                let row = &ROWS[self as usize];
+                match row.categories >> basic.category as u16 & 1 {
+                    0 => None,
+                    _ => row.kernels[basic.representation as usize],
+                }
+            }
+            Element::Pair(value, index, _) => {
+                if !matches!(self, PredefinedKind::Minloc | PredefinedKind::Maxloc) {
+                    return None;
+                }
+                location::kernels(
+                    self == PredefinedKind::Maxloc,
+                    value.representation,
+                    index.representation,
+                )
+            }
         }
     }
 }

@@ -1,0 +1,195 @@
+//! The predefined operations on arrays: sums of doubles of several lengths, on two operands and on eight, beside `memcpy`.
+//!
+//! `cargo bench --bench reduction -- --table` instead prints nanoseconds for each KiB of an array, for every operation and type at each level of instructions
+//! that the machine has, of 16 KiB (in the first cache) and of 16 MiB, and nanoseconds of a call with one element. `-- --once` applies
+//! `MPI_SUM` to one double ten times and nothing else, for callgrind.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Instant;
+
+use criterion::{Criterion, Throughput};
+use weft::data::datatype::{Datatype, Element};
+use weft::data::op::{Level, Op};
+
+fn datatype(name: &str) -> &'static Arc<Datatype> {
+    let mut all = Datatype::all_predefined();
+    all.find(|(_, datatype)| datatype.name() == name)
+        .expect("a predefined type")
+        .1
+}
+
+fn operation(name: &str) -> &'static Arc<Op> {
+    let mut all = Op::all_predefined();
+    all.find(|(_, op)| op.name() == name)
+        .expect("a predefined operation")
+        .1
+}
+
+/// Bytes that are small positive numbers in every format, and not the same everywhere.
+fn operand(bytes: usize, seed: usize) -> Vec<u8> {
+    (0..bytes).map(|at| ((at * at * seed) >> 3) as u8 & 0x3f).collect()
+}
+
+/// The least time of a call, in nanoseconds: of several batches.
+fn least(bytes: usize, mut call: impl FnMut()) -> f64 {
+    let calls = ((1 << 20) / bytes).clamp(1, 10_000);
+    let mut least = f64::MAX;
+    for _ in 0..15 {
+        let start = Instant::now();
+        for _ in 0..calls {
+            call();
+        }
+        least = least.min(start.elapsed().as_secs_f64() / calls as f64);
+    }
+    least * 1e9
+}
+
+/// Types that differ in their elements, by name.
+const TYPES: &[&str] = &[
+    "MPI_INT8_T",
+    "MPI_UINT8_T",
+    "MPI_INT16_T",
+    "MPI_UINT16_T",
+    "MPI_INT32_T",
+    "MPI_UINT32_T",
+    "MPI_INT64_T",
+    "MPI_UINT64_T",
+    "MPI_INTEGER16",
+    "MPI_REAL2",
+    "MPI_FLOAT",
+    "MPI_DOUBLE",
+    "MPI_LONG_DOUBLE",
+    "MPI_REAL16",
+    "MPI_COMPLEX4",
+    "MPI_C_COMPLEX",
+    "MPI_C_DOUBLE_COMPLEX",
+    "MPI_SHORT_INT",
+    "MPI_2INT",
+    "MPI_FLOAT_INT",
+    "MPI_2REAL",
+    "MPI_LONG_INT",
+    "MPI_DOUBLE_INT",
+    "MPI_2DOUBLE_PRECISION",
+    "MPI_LONG_DOUBLE_INT",
+];
+
+const CACHED: usize = 16 << 10;
+const LONG: usize = 16 << 20;
+
+fn table() {
+    let levels: Vec<_> = (Level::ALL.iter().copied())
+        .filter(|level| level.is_here())
+        .collect();
+    let (input, start) = (operand(LONG, 7), operand(LONG, 11));
+    let mut inout = start.clone();
+    let kib = |bytes: usize| bytes as f64 / 1024.0;
+    for bytes in [CACHED, LONG] {
+        let time = least(bytes, || {
+            inout[..bytes].copy_from_slice(black_box(&input[..bytes]))
+        });
+        println!(
+            "memcpy of {} KiB: {:.1} ns per KiB",
+            bytes >> 10,
+            time / kib(bytes)
+        );
+    }
+    print!("| operation | type |");
+    for level in &levels {
+        print!(" {level:?}, 16 KiB | 16 MiB | 1 element |");
+    }
+    println!("\n{}", "| --- ".repeat(2 + 3 * levels.len()) + "|");
+    for name in TYPES {
+        let datatype = datatype(name);
+        let element = datatype.element().expect("a predefined type");
+        let size = datatype.extent() as usize;
+        for (_, op) in Op::all_predefined() {
+            if op.is_accumulate_only() || op.check(datatype).is_err() {
+                continue;
+            }
+            print!("| {} | {name} |", op.name());
+            for &level in &levels {
+                let mut time = |bytes: usize| {
+                    inout[..bytes].copy_from_slice(&start[..bytes]);
+                    let count = (bytes / size) as u64;
+                    least(bytes, || {
+                        let (from, to) = (black_box(&input).as_ptr(), inout.as_mut_ptr());
+                        // SAFETY: both hold so many elements, of numbers; the machine has the level.
+                        unsafe { op.apply_at(level, from, to, count, element) };
+                    })
+                };
+                let (cached, long, one) = (time(CACHED), time(LONG), time(size));
+                print!(
+                    " {:.1} | {:.1} | {one:.1} |",
+                    cached / kib(CACHED),
+                    long / kib(LONG)
+                );
+            }
+            println!();
+        }
+    }
+}
+
+fn main() {
+    let arguments: Vec<_> = std::env::args().collect();
+    let double = datatype("MPI_DOUBLE");
+    let sum = operation("MPI_SUM");
+    let apply = |input: &[u8], inout: &mut [u8]| {
+        // SAFETY: as many doubles in both.
+        unsafe { sum.apply(input.as_ptr(), inout.as_mut_ptr(), inout.len() as u64 / 8, double) };
+    };
+    if arguments.iter().any(|argument| argument == "--table") {
+        return table();
+    }
+    if arguments.iter().any(|argument| argument == "--once") {
+        let (input, mut inout) = (operand(8, 7), operand(8, 11));
+        assert!(matches!(double.element(), Some(Element::Basic(_))));
+        for _ in 0..10 {
+            once(&mut || apply(black_box(&input), &mut inout));
+        }
+        return;
+    }
+    let mut criterion = Criterion::default().configure_from_args();
+    for bytes in [8, 1 << 10, CACHED, 1 << 20, LONG] {
+        let mut group = criterion.benchmark_group(format!("{bytes} bytes"));
+        group.throughput(Throughput::Bytes(bytes as u64));
+        let inputs: Vec<_> = (1..=8).map(|seed| operand(bytes, seed)).collect();
+        let mut output = operand(bytes, 11);
+        group.bench_function("memcpy", |bench| {
+            bench.iter(|| output.copy_from_slice(black_box(&inputs[0])))
+        });
+        group.bench_function("sum of two", |bench| {
+            bench.iter(|| apply(black_box(&inputs[0]), &mut output))
+        });
+        group.bench_function("sum of eight, one after the other", |bench| {
+            bench.iter(|| {
+                output.copy_from_slice(&inputs[7]);
+                for input in inputs[..7].iter().rev() {
+                    apply(input, &mut output);
+                }
+            });
+        });
+        let addresses: Vec<_> = inputs.iter().map(|input| input.as_ptr()).collect();
+        group.bench_function("sum of eight at once", |bench| {
+            bench.iter(|| {
+                // SAFETY: as many doubles in all.
+                unsafe {
+                    sum.combine_many(
+                        black_box(&addresses),
+                        output.as_mut_ptr(),
+                        bytes as u64 / 8,
+                        double,
+                    )
+                };
+            });
+        });
+        group.finish();
+    }
+    criterion.final_summary();
+}
+
+/// A function of its own for callgrind.
+#[inline(never)]
+fn once(call: &mut dyn FnMut()) {
+    call();
+}
