@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::buffer::{Address, Chunk, Operands};
-use super::choose::{self, ReduceScatter};
+use super::choose;
 use super::gather::no_send;
 use super::inter;
 use super::reduce;
@@ -14,6 +14,7 @@ use super::run::Run;
 use super::scratch::{Scratch, copy};
 use super::shared;
 use crate::base::error::Result;
+use crate::instance::selection::{Algorithm, Operation};
 use crate::objects::communicator::Collective;
 
 /// The elements of all ranks combined, for each rank as many as its result has. With `MPI_IN_PLACE` the result is stored at the
@@ -95,11 +96,10 @@ async fn reduce_blocks(
             return run.finish();
         }
     }
-    let bytes = total * blocks.reducer.datatype.size();
-    match choose::reduce_scatter(bytes, run.size, blocks.reducer.commutes(), run.flat) {
-        ReduceScatter::Pairwise => blocks.pairwise(&mut run).await?,
-        ReduceScatter::Halving => blocks.halving(&mut run).await?,
-        ReduceScatter::ReduceThenScatter => blocks.reduce_then_scatter(&mut run).await?,
+    match choose::reducing(&run, Operation::ReduceScatter, &blocks.reducer, total, None).algorithm {
+        Algorithm::Direct => blocks.pairwise(&mut run).await?,
+        Algorithm::Halving => blocks.halving(&mut run).await?,
+        _ => blocks.reduce_then_scatter(&mut run).await?,
     }
     run.finish()
 }

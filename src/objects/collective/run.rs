@@ -11,6 +11,7 @@ use super::buffer::Chunk;
 use super::choose;
 use crate::base::error::{Error, Result};
 use crate::instance::Completion;
+use crate::instance::selection::Selection;
 use crate::objects::communicator::area::Area;
 use crate::objects::communicator::{Collective, Hosts};
 
@@ -22,8 +23,10 @@ pub(super) struct Run<'a> {
     pub rank: u32,
     /// Number of processes.
     pub size: u32,
-    /// Whether the algorithms of `flat` are to be preferred.
-    pub flat: bool,
+    /// Whether its processes share processors: then the algorithms of `flat` take less time than others.
+    pub crowded: bool,
+    /// The hosts of its processes, where the operation distinguishes them and these are all of its processes.
+    pub hosts: Option<&'a Hosts>,
     /// Memory that its processes share, if it is to be used.
     pub area: Option<&'a Area>,
     failure: Option<Error>,
@@ -72,7 +75,8 @@ impl<'a> Run<'a> {
             team: Team::All,
             rank: operation.rank(),
             size,
-            flat: choose::flat(size, operation.communicator().instance().job()),
+            crowded: choose::crowded(size, operation.communicator().instance().job()),
+            hosts: operation.hosts(),
             area: operation.area().filter(|area| area.size() == size),
             failure: None,
         }
@@ -87,7 +91,8 @@ impl<'a> Run<'a> {
             team: Team::Inside(ranks),
             rank: hosts.place(operation.rank()),
             size: ranks.len() as u32,
-            flat: false,
+            crowded: false,
+            hosts: None,
             area: operation.area(),
             failure: None,
         }
@@ -101,7 +106,8 @@ impl<'a> Run<'a> {
             team: Team::Heads { hosts, root },
             rank: mine,
             size: hosts.number(),
-            flat: false,
+            crowded: false,
+            hosts: None,
             area: None,
             failure: None,
         })
@@ -110,9 +116,14 @@ impl<'a> Run<'a> {
     /// The memory that its processes share, if blocks of so many bytes are to go through that.
     pub fn area_for(&self, bytes: u64) -> Option<&'a Area> {
         let job = self.operation.communicator().instance().job();
-        let crowded = || job.shared_processors().is_some();
+        let shared = || job.shared_processors().is_some();
         self.area
-            .filter(|_| self.size > 1 && choose::in_shared_memory(bytes, self.size, crowded))
+            .filter(|_| self.size > 1 && choose::in_shared_memory(bytes, self.size, shared))
+    }
+
+    /// The table of algorithms.
+    pub fn selection(&self) -> &'a Selection {
+        self.operation.communicator().instance().selection()
     }
 
     /// This rank counted from `root`.

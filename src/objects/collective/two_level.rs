@@ -4,8 +4,8 @@
 //! The head of a host is its lowest rank, or the root of the operation. The runs of one operation share its tag: those inside hosts and
 //! those between heads have no pair of processes in common, and two runs inside a host follow each other.
 
-use super::barrier::dissemination;
-use super::bcast::{self, Cut};
+use super::barrier::within as barrier_within;
+use super::bcast;
 use super::buffer::{Address, Chunk};
 use super::choose;
 use super::gather::no_send;
@@ -15,14 +15,22 @@ use super::scratch::Scratch;
 use super::shared;
 use super::tree;
 use crate::base::error::Result;
+use crate::instance::selection::{Algorithm, Operation};
 use crate::objects::communicator::{Collective, Hosts};
 
-/// The hosts of a reduction, if it is to be in two levels: see [`choose::reduce_in_two_levels`].
-pub(super) fn hosts_for<'a>(operation: &'a Collective, reducer: &Reducer, count: u64) -> Option<&'a Hosts> {
+/// The hosts of a reduction, if it is to be in two levels: see [`choose::over_hosts`].
+pub(super) fn hosts_for<'a>(
+    operation: &'a Collective,
+    what: Operation,
+    reducer: &Reducer,
+    count: u64,
+) -> Option<&'a Hosts> {
     let hosts = operation.hosts()?;
     let bytes = count * reducer.datatype.size();
-    let two = choose::reduce_in_two_levels(bytes, reducer.commutes(), hosts.consecutive());
-    (count > 0 && two).then_some(hosts)
+    let two = || {
+        choose::over_hosts(operation, hosts, what, bytes, reducer.commutes()).algorithm == Algorithm::Levels
+    };
+    (count > 0 && two()).then_some(hosts)
 }
 
 /// No process leaves before all have come: up a tree in each host, dissemination between heads, and down again.
@@ -31,28 +39,39 @@ pub(super) async fn barrier(operation: &Collective, hosts: &Hosts) -> Result<()>
     if let Some(area) = run.area {
         shared::arrive(&mut run, area).await;
     } else {
-        for (child, _) in tree::children(run.rank, run.size) {
+        for (child, _) in tree::children(run.rank, run.size, 2) {
             let receiving = run.receive(child, Chunk::empty());
             run.end(receiving).await;
         }
         if run.rank != 0 {
-            let parent = run.rank & (run.rank - 1);
-            let sending = run.send(parent, Chunk::empty());
+            let sending = run.send(tree::parent(run.rank, 2), Chunk::empty());
             run.end(sending).await;
         }
     }
     if let Some(mut heads) = Run::heads(operation, hosts, None) {
-        dissemination(&mut heads).await;
+        barrier_within(&mut heads).await;
         run.note(heads.finish());
     }
     bcast::broadcast(&mut run, 0, Chunk::empty()).await?;
     run.finish()
 }
 
-/// From the root to all: see [`choose::bcast_chain`].
-pub(super) async fn broadcast(operation: &Collective, hosts: &Hosts, root: u32, chunk: Chunk) -> Result<()> {
-    if let Some(pieces) = choose::bcast_chain(chunk.len(), hosts.number(), operation.size()) {
-        return chain(operation, hosts, root, chunk, pieces).await;
+/// From the root to all: see [`choose::over_hosts`]. `false`: in one level, which has not been done.
+pub(super) async fn broadcast(
+    operation: &Collective,
+    hosts: &Hosts,
+    root: u32,
+    chunk: &Chunk,
+) -> Result<bool> {
+    let choice = choose::over_hosts(operation, hosts, Operation::Bcast, chunk.len(), true);
+    match choice.algorithm {
+        Algorithm::ChainOfHosts => {
+            let pieces = choose::pieces(choice, chunk.len(), operation.size());
+            chain(operation, hosts, root, chunk, pieces).await?;
+            return Ok(true);
+        }
+        Algorithm::Levels => {}
+        _ => return Ok(false),
     }
     let (host, mut run) = (hosts.host_of(root), Run::inside(operation, hosts));
     if let Some(mut heads) = Run::heads(operation, hosts, Some(root)) {
@@ -60,42 +79,15 @@ pub(super) async fn broadcast(operation: &Collective, hosts: &Hosts, root: u32, 
         run.note(heads.finish());
     }
     let top = hosts.place(head(hosts, Some(root), hosts.mine()));
-    bcast::broadcast(&mut run, top, chunk).await?;
-    run.finish()
+    bcast::broadcast(&mut run, top, chunk.clone()).await?;
+    run.finish().map(|()| true)
 }
 
 /// Piece after piece from host to host, and in each host down a binary tree meanwhile.
-async fn chain(operation: &Collective, hosts: &Hosts, root: u32, chunk: Chunk, pieces: u32) -> Result<()> {
+async fn chain(operation: &Collective, hosts: &Hosts, root: u32, chunk: &Chunk, pieces: u32) -> Result<()> {
     let mut run = Run::new(operation);
     let (parent, children) = chain_neighbours(hosts, root, run.rank);
-    let cut = Cut::of(&chunk, pieces)?;
-    if parent.is_none() {
-        run.note(cut.pack(&chunk));
-    }
-    let post = |run: &Run<'_>, piece: u32| {
-        let from = parent.filter(|_| piece < pieces)?;
-        Some(run.receive(from, cut.range(piece, piece + 1)))
-    };
-    let mut next = post(&run, 0);
-    let mut sends = Vec::new();
-    for piece in 0..pieces {
-        let receiving = next.take();
-        next = post(&run, piece + 1);
-        if let Some(receiving) = receiving {
-            run.end(receiving).await;
-        }
-        if sends.len() >= choose::WINDOW {
-            run.end_all(std::mem::take(&mut sends)).await;
-        }
-        for &child in &children {
-            let sending = run.send(child, cut.range(piece, piece + 1));
-            run.keep(&mut sends, sending);
-        }
-    }
-    run.end_all(sends).await;
-    if parent.is_some() {
-        run.note(cut.unpack(&chunk));
-    }
+    bcast::pipeline(&mut run, chunk, pieces, parent, &children).await?;
     run.finish()
 }
 
