@@ -1,12 +1,14 @@
 //! The collective operations under the simulator, held against what the standard says their results are: every byte
 //! of every buffer, gaps and surroundings included. Each seed is one number of processes on one kind of network.
 
+mod algorithms;
 mod data;
 mod failures;
 mod inter;
 mod levels;
 mod moving;
 mod reducing;
+mod table;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -31,6 +33,8 @@ struct Case {
     count: u64,
     root: u32,
     in_place: bool,
+    /// Whether it is by messages, never in shared memory.
+    by_messages: bool,
     /// For whatever else may differ.
     seed: u64,
 }
@@ -105,6 +109,8 @@ fn run<F: Future<Output = ()>>(
     counts: &[u64],
     program: &impl Fn(Rank, Case) -> F,
 ) {
+    // Otherwise shared memory may take the place of the algorithms that are named.
+    let by_messages = !options.collectives.is_empty();
     Simulation::new(seed, size, options).run(|rank| async move {
         let mut number = seed << 16;
         for &count in counts {
@@ -116,6 +122,7 @@ fn run<F: Future<Output = ()>>(
                         count,
                         root,
                         in_place,
+                        by_messages,
                         seed: number,
                     };
                     program(rank.clone(), case).await;
@@ -147,7 +154,7 @@ async fn call_on<F>(
 where
     F: Future<Output = Result<()>> + Send + 'static,
 {
-    if case.common().u32(..2) == 0 {
+    if !case.by_messages && case.common().u32(..2) == 0 {
         let (messages, _used) = collective::shared::prepare_in_simulation(messages).await?;
         return operation(messages).await;
     }

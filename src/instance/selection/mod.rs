@@ -217,11 +217,15 @@ impl<T: PartialOrd> Bounds<T> {
     }
 }
 
+/// No condition.
+const ANY: Bounds<u64> = Bounds(0, u64::MAX);
+
 /// A line of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Line {
     bytes: Bounds<u64>,
     ranks: Bounds<u32>,
+    block: Bounds<u64>,
     hosts: Bounds<u32>,
     /// Traits that decide, and which of them have to be there.
     looks_at: u8,
@@ -236,6 +240,10 @@ impl Line {
             && self.ranks.contain(question.ranks)
             && question.traits.0 & self.looks_at == self.wants
             && self.hosts.contain(question.hosts)
+            && (self.block == ANY
+                || self
+                    .block
+                    .contain(question.bytes / u64::from(question.ranks.max(1))))
     }
 }
 

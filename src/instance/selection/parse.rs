@@ -1,6 +1,6 @@
 //! The lines of a table.
 
-use super::{Algorithm, Bounds, Choice, Line, Operation, Traits};
+use super::{ANY, Algorithm, Bounds, Choice, Line, Operation, Traits};
 use crate::base::settings::number;
 
 /// The algorithms of an operation, each with the parameters that it has.
@@ -65,7 +65,8 @@ pub(super) fn line(text: &str) -> Result<Option<(Operation, Line)>, String> {
             )
         })?;
     let mut line = Line {
-        bytes: Bounds(0, u64::MAX),
+        bytes: ANY,
+        block: ANY,
         ranks: Bounds(0, u32::MAX),
         hosts: Bounds(0, u32::MAX),
         looks_at: 0,
@@ -86,14 +87,11 @@ fn condition(line: &mut Line, word: &str) -> Result<(), String> {
         };
         match name {
             "bytes" => line.bytes = bounds(value)?,
+            "block" => line.block = bounds(value)?,
             "ranks" => line.ranks = narrow(bounds(value)?),
             "hosts" => line.hosts = narrow(bounds(value)?),
             _ => {
-                return Err(expected(
-                    name,
-                    "a condition",
-                    ["bytes=", "ranks=", "hosts="].into_iter(),
-                ));
+                return Err(expected(name, "a condition", NUMBERS.iter().copied()));
             }
         }
         return Ok(());
@@ -106,17 +104,14 @@ fn condition(line: &mut Line, word: &str) -> Result<(), String> {
     let (_, Traits(bit)) = Traits::NAMES
         .iter()
         .find(|(known, _)| *known == name)
-        .ok_or_else(|| {
-            expected(
-                word,
-                "a condition",
-                ["bytes=", "ranks=", "hosts="].into_iter().chain(names()),
-            )
-        })?;
+        .ok_or_else(|| expected(word, "a condition", NUMBERS.iter().copied().chain(names())))?;
     line.looks_at |= bit;
     line.wants = line.wants & !bit | if wanted { *bit } else { 0 };
     Ok(())
 }
+
+/// Conditions with a range.
+const NUMBERS: [&str; 4] = ["bytes=", "block=", "ranks=", "hosts="];
 
 /// `4`, `4..`, `..8K`, `4..8K`.
 fn bounds(text: &str) -> Result<Bounds<u64>, String> {
@@ -204,7 +199,7 @@ mod tests {
             ("allreduce -> bruck", "'bruck' is not an algorithm of allreduce"),
             (
                 "allreduce size=3 -> ring",
-                "'size' is not a condition: expected one of bytes=, ranks=",
+                "'size' is not a condition: expected one of bytes=, block=, ranks=",
             ),
             ("allreduce odd -> ring", "'odd' is not a condition"),
             ("allreduce bytes=9..8 -> ring", "'9..8' is no range"),

@@ -3,7 +3,7 @@
 use super::buffer::{Blocks, Buffer, Packed, VBuffer};
 use super::choose;
 use super::inter;
-use super::run::Run;
+use super::run::{Network, Run};
 use super::scratch::{Scratch, copy};
 use super::shared;
 use crate::base::error::Result;
@@ -19,7 +19,12 @@ pub async fn allgather(operation: &Collective, send: Option<Buffer>, receive: Bu
     if operation.is_across() {
         return inter::allgather(operation, send, receive).await;
     }
-    let mut run = Run::new(operation);
+    among(Network::Real(operation), send, receive).await
+}
+
+/// The same, wherever its messages go.
+pub(super) async fn among(network: Network<'_>, send: Option<Buffer>, receive: Buffer) -> Result<()> {
+    let mut run = Run::on(network);
     place_own(&mut run, send, &receive);
     if let Some(area) = run.area_for(receive.block(0).len())
         && shared::allgather(&mut run, area, &receive).await

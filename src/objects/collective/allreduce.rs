@@ -10,7 +10,7 @@ use super::gather::no_receive;
 use super::inter;
 use super::pieces::Pieces;
 use super::reduction::{Accumulator, Folding, Halving, Order, Reducer, even_pieces};
-use super::run::Run;
+use super::run::{Network, Run};
 use super::scratch::Scratch;
 use super::shared;
 use super::two_level;
@@ -34,14 +34,25 @@ pub async fn allreduce(operation: &Collective, operands: Operands) -> Result<()>
     if operation.is_across() {
         return inter::allreduce(operation, send, receive, &reducer, count).await;
     }
-    if let Some(hosts) = two_level::hosts_for(operation, Operation::Allreduce, &reducer, count) {
+    among(Network::Real(operation), send, receive, &reducer, count).await
+}
+
+/// The same, wherever its messages go.
+pub(super) async fn among(
+    network: Network<'_>,
+    send: Option<Address>,
+    receive: Address,
+    reducer: &Reducer,
+    count: u64,
+) -> Result<()> {
+    if let Some(hosts) = two_level::hosts_for(network, Operation::Allreduce, reducer, count) {
         return Box::pin(two_level::allreduce(
-            operation, hosts, send, receive, &reducer, count,
+            network, hosts, send, receive, reducer, count,
         ))
         .await;
     }
-    let mut run = Run::new(operation);
-    within(&mut run, send, receive, &reducer, count).await?;
+    let mut run = Run::on(network);
+    within(&mut run, send, receive, reducer, count).await?;
     run.finish()
 }
 

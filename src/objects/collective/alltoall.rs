@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::buffer::{Blocks, Buffer, Packed, VBuffer, WBuffer};
 use super::choose;
 use super::inter;
-use super::run::Run;
+use super::run::{Network, Run};
 use super::scratch::{Scratch, copy};
 use super::shared;
 use crate::base::error::Result;
@@ -21,7 +21,12 @@ pub async fn alltoall(operation: &Collective, send: Option<Buffer>, receive: Buf
     if operation.is_across() {
         return inter::alltoall(operation, send, receive).await;
     }
-    let mut run = Run::new(operation);
+    among(Network::Real(operation), send, receive).await
+}
+
+/// The same, wherever its messages go.
+pub(super) async fn among(network: Network<'_>, send: Option<Buffer>, receive: Buffer) -> Result<()> {
+    let mut run = Run::on(network);
     let block = receive.block(0).len();
     if let Some(area) = run.area_for(block)
         && shared::alltoall(&mut run, area, send.as_ref().unwrap_or(&receive), &receive, block).await
@@ -36,7 +41,7 @@ pub async fn alltoall(operation: &Collective, send: Option<Buffer>, receive: Buf
 }
 
 /// Among the processes of a run, by messages.
-pub(super) async fn within(run: &mut Run<'_>, send: Option<Buffer>, receive: Buffer) -> Result<()> {
+async fn within(run: &mut Run<'_>, send: Option<Buffer>, receive: Buffer) -> Result<()> {
     let choice = choose::moving(run, Operation::Alltoall, receive.block(0).len());
     match choice.algorithm {
         Algorithm::Bruck => bruck(run, choice.radix, send.as_ref().unwrap_or(&receive), &receive).await,

@@ -3,7 +3,7 @@
 use super::buffer::Chunk;
 use super::choose;
 use super::flat;
-use super::run::Run;
+use super::run::{Network, Run};
 use super::scratch::Scratch;
 use super::shared;
 use super::two_level;
@@ -15,12 +15,17 @@ use crate::objects::communicator::Collective;
 /// rounds, or through rank 0, or through one process of each host.
 pub async fn barrier(operation: &Collective) -> Result<()> {
     let operation = operation.everybody();
-    if let Some(hosts) = operation.hosts()
-        && choose::over_hosts(&operation, hosts, Operation::Barrier, 0, true).algorithm == Algorithm::Levels
+    among(Network::Real(&operation)).await
+}
+
+/// The same, wherever its messages go.
+pub(super) async fn among(network: Network<'_>) -> Result<()> {
+    if let Some(hosts) = network.hosts()
+        && choose::over_hosts(network, hosts, Operation::Barrier, 0, true).algorithm == Algorithm::Levels
     {
-        return Box::pin(two_level::barrier(&operation, hosts)).await;
+        return Box::pin(two_level::barrier(network, hosts)).await;
     }
-    let mut run = Run::new(&operation);
+    let mut run = Run::on(network);
     match run.area {
         Some(area) => shared::barrier(&mut run, area).await,
         None => within(&mut run).await,

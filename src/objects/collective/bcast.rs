@@ -5,7 +5,7 @@ use super::choose;
 use super::flat;
 use super::inter::Root;
 use super::pieces::Pieces;
-use super::run::Run;
+use super::run::{Network, Run};
 use super::scratch::{Scratch, copy};
 use super::shared;
 use super::tree;
@@ -23,16 +23,17 @@ pub async fn bcast(operation: &Collective, root: impl Into<Root>, buffer: Buffer
     if operation.size() == 1 {
         return Ok(());
     }
-    among_all(&operation, root, buffer.chunk()).await
+    among(Network::Real(&operation), root, buffer.chunk()).await
 }
 
-async fn among_all(operation: &Collective, root: u32, chunk: Chunk) -> Result<()> {
-    if let Some(hosts) = operation.hosts()
-        && Box::pin(two_level::broadcast(operation, hosts, root, &chunk)).await?
+/// The same, wherever its messages go.
+pub(super) async fn among(network: Network<'_>, root: u32, chunk: Chunk) -> Result<()> {
+    if let Some(hosts) = network.hosts()
+        && Box::pin(two_level::broadcast(network, hosts, root, &chunk)).await?
     {
         return Ok(());
     }
-    let mut run = Run::new(operation);
+    let mut run = Run::on(network);
     broadcast(&mut run, root, chunk).await?;
     run.finish()
 }
@@ -46,7 +47,7 @@ pub async fn bcast_bytes(operation: &Collective, root: u32, bytes: Vec<u8>) -> R
         return Ok(bytes);
     }
     let scratch = Scratch::of(&bytes)?;
-    among_all(operation, root, scratch.all()).await?;
+    among(Network::Real(operation), root, scratch.all()).await?;
     Ok(scratch.to_vec())
 }
 
@@ -164,17 +165,19 @@ pub(super) async fn pipeline(
 pub(super) struct Cut {
     address: Address,
     pieces: Pieces,
-    /// Pieces are runs of bytes; anything else is packed.
-    packed: Option<Scratch>,
+    /// Pieces are runs of bytes; anything else is packed. Short scratch must not move once its address is taken.
+    packed: Option<Box<Scratch>>,
 }
 
 impl Cut {
     pub fn of(chunk: &Chunk, number: u32) -> Result<Cut> {
         let packed = match chunk.run() {
             Some(_) => None,
-            None => Some(Scratch::bytes(chunk.len() as usize)?),
+            None => Some(Box::new(Scratch::bytes(chunk.len() as usize)?)),
         };
-        let whole = packed.as_ref().map_or_else(|| chunk.clone(), Scratch::all);
+        let whole = packed
+            .as_ref()
+            .map_or_else(|| chunk.clone(), |packed| packed.all());
         let (address, _) = whole.run().expect("bytes are one run");
         let pieces = Pieces {
             total: chunk.len(),

@@ -4,10 +4,10 @@
 //! [`selection`](crate::instance::selection). That all see the same hosts and have the same table is checked when they connect.
 
 use super::reduction::Reducer;
-use super::run::Run;
+use super::run::{Network, Run};
 use crate::instance::selection::{Algorithm, Choice, Operation, Question, Traits};
+use crate::objects::communicator::Hosts;
 use crate::objects::communicator::area::SHORT;
-use crate::objects::communicator::{Collective, Hosts};
 use crate::system::bootstrap::Job;
 
 /// The cost of switching between two processes on one processor, as a number of messages.
@@ -71,7 +71,10 @@ pub(super) fn moving(run: &Run<'_>, operation: Operation, bytes: u64) -> Choice 
         bytes,
         commutes: true,
     };
-    call.choose(|choice| !is_for_hosts(choice.algorithm))
+    call.choose(|choice| match choice.algorithm {
+        Algorithm::ScatterDoubling => run.size.is_power_of_two(),
+        other => !is_for_hosts(other),
+    })
 }
 
 /// For reductions of `count` elements, to `root` if there is one.
@@ -116,19 +119,19 @@ impl Call<'_> {
                 .and(Traits::POWER2.when(run.size.is_power_of_two()))
                 .and(Traits::CONSECUTIVE.when(run.hosts.is_none_or(Hosts::consecutive))),
         };
-        run.selection().choose(self.operation, &question, usable)
+        run.network().choose(self.operation, &question, usable)
     }
 }
 
 /// What an operation over several hosts does with the difference between them; another algorithm than for hosts: nothing.
 pub(super) fn over_hosts(
-    operation: &Collective,
+    network: Network<'_>,
     hosts: &Hosts,
     what: Operation,
     bytes: u64,
     commutes: bool,
 ) -> Choice {
-    let size = operation.size();
+    let size = network.size();
     let traits = Traits::COMMUTES
         .when(commutes)
         .and(Traits::POWER2.when(size.is_power_of_two()))
@@ -139,8 +142,7 @@ pub(super) fn over_hosts(
         bytes,
         traits,
     };
-    let selection = operation.communicator().instance().selection();
-    selection.choose(what, &question, |choice| match choice.algorithm {
+    network.choose(what, &question, |choice| match choice.algorithm {
         // With p pieces and h hosts, the chain takes the time of (p + h - 2) ÷ p messages: with fewer pieces than hosts, dividing the
         // message among the hosts, and exchanging the parts, takes less time: that of two messages.
         Algorithm::ChainOfHosts => hosts.number() - 1 <= pieces(choice, bytes, size),

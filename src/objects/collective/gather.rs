@@ -3,7 +3,7 @@
 use super::buffer::{Blocks, Buffer, Chunk, VBuffer};
 use super::choose;
 use super::inter::Root;
-use super::run::Run;
+use super::run::{Network, Run};
 use super::scratch::{Scratch, copy};
 use super::shared;
 use super::tree::{children, parent};
@@ -27,7 +27,17 @@ pub async fn gather(
     let root = root.into();
     let receive = root.own_blocks(receive);
     let (operation, root) = root.among(operation);
-    let mut run = Run::new(&operation);
+    among(Network::Real(&operation), root, send, receive).await
+}
+
+/// The same, wherever its messages go.
+pub(super) async fn among(
+    network: Network<'_>,
+    root: u32,
+    send: Option<Buffer>,
+    receive: Option<Buffer>,
+) -> Result<()> {
+    let mut run = Run::on(network);
     if let Some(area) = run.area {
         gather_shared(&mut run, area, root, send, receive).await?;
         return run.finish();
@@ -37,12 +47,7 @@ pub async fn gather(
 }
 
 /// Among the processes of a run, by messages. Only the root passes `receive`.
-pub(super) async fn within(
-    run: &mut Run<'_>,
-    root: u32,
-    send: Option<Buffer>,
-    receive: Option<Buffer>,
-) -> Result<()> {
+async fn within(run: &mut Run<'_>, root: u32, send: Option<Buffer>, receive: Option<Buffer>) -> Result<()> {
     let choice = |run: &Run<'_>, block: &Chunk| choose::moving(run, Operation::Gather, block.len());
     if run.rank == root {
         let receive = receive.ok_or_else(no_receive)?;

@@ -10,7 +10,7 @@ use super::flat;
 use super::gather::{no_receive, no_send};
 use super::inter::{self, Root};
 use super::reduction::{Accumulator, Folding, Halving, Order, Reducer, even_pieces};
-use super::run::Run;
+use super::run::{Network, Run};
 use super::scratch::Scratch;
 use super::shared;
 use super::tree;
@@ -41,14 +41,26 @@ pub async fn reduce(operation: &Collective, root: impl Into<Root>, operands: Ope
         true => Some(receive.ok_or_else(no_receive)?),
         false => None,
     };
-    if let Some(hosts) = two_level::hosts_for(&operation, Operation::Reduce, &reducer, count) {
+    among(Network::Real(&operation), root, send, receive, &reducer, count).await
+}
+
+/// The same, wherever its messages go.
+pub(super) async fn among(
+    network: Network<'_>,
+    root: u32,
+    send: Option<Address>,
+    receive: Option<Address>,
+    reducer: &Reducer,
+    count: u64,
+) -> Result<()> {
+    if let Some(hosts) = two_level::hosts_for(network, Operation::Reduce, reducer, count) {
         return Box::pin(two_level::reduce(
-            &operation, hosts, root, send, receive, &reducer, count,
+            network, hosts, root, send, receive, reducer, count,
         ))
         .await;
     }
-    let mut run = Run::new(&operation);
-    within(&mut run, root, send, receive, &reducer, count).await?;
+    let mut run = Run::on(network);
+    within(&mut run, root, send, receive, reducer, count).await?;
     run.finish()
 }
 

@@ -10,7 +10,7 @@ use super::gather::no_send;
 use super::inter;
 use super::reduce;
 use super::reduction::{Accumulator, Folding, Halving, Order, Reducer};
-use super::run::Run;
+use super::run::{Network, Run};
 use super::scratch::{Scratch, copy};
 use super::shared;
 use crate::base::error::Result;
@@ -71,9 +71,21 @@ async fn reduce_blocks(
     if operation.is_across() {
         return inter::reduce_blocks(operation, send, receive, start, &reducer).await;
     }
-    let mut run = Run::new(operation);
+    among(Network::Real(operation), send, receive, start, reducer).await
+}
+
+/// The same, wherever its messages go.
+pub(super) async fn among(
+    network: Network<'_>,
+    send: Option<Address>,
+    receive: Address,
+    start: impl Fn(u32) -> u64 + Send + Sync,
+    reducer: Reducer,
+) -> Result<()> {
+    let mut run = Run::on(network);
+    let rank = run.rank;
     let blocks = Task {
-        own,
+        own: send.unwrap_or(receive),
         in_place: send.is_none(),
         receive,
         start,

@@ -3,7 +3,7 @@
 use super::buffer::{Blocks, Buffer, Chunk, VBuffer};
 use super::choose;
 use super::inter::Root;
-use super::run::Run;
+use super::run::{Network, Run};
 use super::scratch::{Scratch, copy};
 use super::shared;
 use super::tree::{children, parent};
@@ -26,7 +26,17 @@ pub async fn scatter(
     let root = root.into();
     let send = root.own_blocks(send);
     let (operation, root) = root.among(operation);
-    let mut run = Run::new(&operation);
+    among(Network::Real(&operation), root, send, receive).await
+}
+
+/// The same, wherever its messages go.
+pub(super) async fn among(
+    network: Network<'_>,
+    root: u32,
+    send: Option<Buffer>,
+    receive: Option<Buffer>,
+) -> Result<()> {
+    let mut run = Run::on(network);
     if let Some(area) = run.area {
         let send = send.as_ref().filter(|_| run.rank == root);
         let own = receive.as_ref().map(|receive| receive.chunk());
@@ -48,12 +58,7 @@ pub async fn scatter(
 }
 
 /// Among the processes of a run, by messages. Only the root passes `send`.
-pub(super) async fn within(
-    run: &mut Run<'_>,
-    root: u32,
-    send: Option<Buffer>,
-    receive: Option<Buffer>,
-) -> Result<()> {
+async fn within(run: &mut Run<'_>, root: u32, send: Option<Buffer>, receive: Option<Buffer>) -> Result<()> {
     let choice = |run: &Run<'_>, block: &Chunk| choose::moving(run, Operation::Scatter, block.len());
     if run.rank == root {
         let send = send.ok_or_else(no_send)?;
