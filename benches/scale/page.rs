@@ -20,6 +20,7 @@ network itself is never full: on a real one, algorithms that send far and much a
 
 /// Writes `scale.md` into the folder.
 pub fn write(cases: &[Case], docs: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    std::fs::create_dir_all(docs.join("plots"))?;
     let mut page = HEAD.to_string();
     machines(&mut page)?;
     for &operation in Operation::ALL {

@@ -143,17 +143,17 @@ impl std::fmt::Display for Choice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.algorithm.name())?;
         let plain = Choice::of(self.algorithm);
-        if self.radix != plain.radix {
-            write!(f, " radix={}", self.radix)?;
-        }
-        if self.window != plain.window {
-            write!(f, " window={}", self.window)?;
-        }
-        if self.pieces != plain.pieces {
-            write!(f, " pieces={}", self.pieces)?;
-        }
-        if self.piece != plain.piece {
-            write!(f, " piece={}", self.piece)?;
+        for (name, value, usual) in [
+            ("radix", u64::from(self.radix), plain.radix.into()),
+            ("window", self.window.into(), plain.window.into()),
+            ("pieces", self.pieces.into(), plain.pieces.into()),
+            ("piece", self.piece, plain.piece),
+        ] {
+            if value != usual && value >= 1024 && value.is_multiple_of(1024) {
+                write!(f, " {name}={}K", value / 1024)?;
+            } else if value != usual {
+                write!(f, " {name}={value}")?;
+            }
         }
         Ok(())
     }
