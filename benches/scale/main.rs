@@ -16,12 +16,15 @@ use weft::instance::selection::{Operation, Selection};
 use weft::objects::collective::model::{Call, Cost, INFINIBAND, Machine, SLINGSHOT, algorithms, bound, run};
 
 const MACHINES: [Machine; 2] = [INFINIBAND, SLINGSHOT];
-/// Tens, and the powers of two next to them.
+/// Tens, and the powers of two next to them, with one rank on each host.
 const RANKS: [u32; 9] = [10, 16, 100, 128, 1000, 1024, 10_000, 16_384, 100_000];
+/// With many on each host.
+const PER_HOST: u32 = 16;
+const RANKS_ON_HOSTS: [u32; 3] = [64, 1024, 16_384];
 /// A run of more messages is left out: an algorithm whose messages grow with the square of the ranks.
 const MESSAGES_MAX: u64 = 4_000_000;
-/// Of the largest numbers of ranks, only short messages.
-const MANY: u32 = 20_000;
+/// Of larger numbers of ranks, only some lengths, and only the second machine.
+const MANY: u32 = 2000;
 
 #[derive(Parser)]
 struct Arguments {
@@ -50,12 +53,23 @@ struct Case {
 }
 
 impl Case {
+    /// All that are compared: some are for several hosts.
+    fn algorithms(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let on_hosts: &[&str] = match self.call.operation {
+            _ if self.call.per_host == 1 => &[],
+            Operation::Bcast => &["levels", "chain-of-hosts pieces=3", "chain-of-hosts piece=128K"],
+            Operation::Barrier | Operation::Reduce | Operation::Allreduce => &["levels"],
+            _ => &[],
+        };
+        algorithms(self.call.operation).iter().chain(on_hosts).copied()
+    }
+
     /// The best of the algorithms, and its name.
     fn best(&self) -> Option<(&'static str, Cost)> {
-        let names = algorithms(self.call.operation).iter();
+        let names = self.algorithms();
         let known = names
             .zip(&self.each)
-            .filter_map(|(name, cost)| Some((*name, (*cost)?)));
+            .filter_map(|(name, cost)| Some((name, (*cost)?)));
         known.min_by_key(|(_, cost)| cost.time)
     }
 }
@@ -87,10 +101,12 @@ fn cases(most: u32) -> Vec<Case> {
     let mut cases = Vec::new();
     for machine in MACHINES {
         for &operation in Operation::ALL {
-            for ranks in RANKS
-                .into_iter()
-                .filter(|&ranks| ranks <= most.min(ranks_max(operation)))
-            {
+            let alone = RANKS.into_iter().map(|ranks| (ranks, 1));
+            let shapes = alone.chain(RANKS_ON_HOSTS.into_iter().map(|ranks| (ranks, PER_HOST)));
+            for (ranks, per_host) in shapes.filter(|&(ranks, _)| ranks <= most.min(ranks_max(operation))) {
+                if ranks > MANY && machine.name == INFINIBAND.name {
+                    continue;
+                }
                 for &length in lengths(operation, ranks) {
                     let bytes = match operation {
                         Operation::Allgather | Operation::ReduceScatter => length * u64::from(ranks),
@@ -99,7 +115,7 @@ fn cases(most: u32) -> Vec<Case> {
                     let call = Call {
                         operation,
                         ranks,
-                        per_host: 1,
+                        per_host,
                         bytes,
                         root: 0,
                     };
@@ -120,8 +136,11 @@ fn cases(most: u32) -> Vec<Case> {
 }
 
 /// Whether an algorithm would send more messages than are let.
-fn takes_too_long(algorithm: &str, ranks: u32) -> bool {
-    let quadratic = ["ring", "scatter-ring", "neighbours"].contains(&algorithm);
+fn takes_too_long(operation: Operation, algorithm: &str, ranks: u32) -> bool {
+    if matches!(operation, Operation::Gather | Operation::Scatter) {
+        return false;
+    }
+    let quadratic = ["ring", "scatter-ring", "neighbours", "direct"].contains(&algorithm);
     quadratic && u64::from(ranks) * u64::from(ranks) / 2 > MESSAGES_MAX
 }
 
@@ -131,8 +150,8 @@ fn fill(case: &mut Case) {
         run(&case.machine, &selection, &case.call, MESSAGES_MAX)
     };
     let operation = case.call.operation;
-    let each = algorithms(operation).iter().map(|algorithm| {
-        let too_long = takes_too_long(algorithm, case.call.ranks);
+    let each = case.algorithms().map(|algorithm| {
+        let too_long = takes_too_long(operation, algorithm, case.call.ranks);
         let cost = (!too_long).then(|| by(&format!("{} -> {algorithm}", operation.name())))??;
         // Another one was used if this one can't be.
         let used = cost.choice?.algorithm.name();

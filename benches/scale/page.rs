@@ -12,8 +12,9 @@ const HEAD: &str = "# How collective operations scale
 
 `cargo bench --bench scale` writes this page and its plots (`ci/soak.d/scale` does that every now and then); nothing here was measured on a
 network. Every algorithm runs as the same `async fn` that a program's call runs, but its messages go into a model of a machine
-(`src/objects/collective/model`): LogGP, exact and the same each time. One rank is on each host, all begin at the same time, and nobody
-else is on the network. A rank takes one message at a time from the network and one at a time to it. There is no rendezvous, and the
+(`src/objects/collective/model`): LogGP, exact and the same each time. One rank is on each host, or 16
+consecutive ones are (*16 a host*); all begin at the same time, and nobody else is on the network. A host takes one message at a time from the
+network and sends one at a time to it. There is no rendezvous, and the
 network itself is never full: on a real one, algorithms that send far and much at once lose more than here.
 
 ";
@@ -72,14 +73,26 @@ fn section(page: &mut String, operation: Operation, cases: &[&Case]) -> std::fmt
     )?;
     for case in cases {
         let Some((best, cost)) = case.best() else { continue };
-        let (machine, ranks, length) = (case.machine.name, case.call.ranks, bytes(case.length));
+        let (machine, length) = (case.machine.name, bytes(case.length));
+        let ranks = match case.call.per_host {
+            1 => case.call.ranks.to_string(),
+            many => format!("{} ({many} a host)", case.call.ranks),
+        };
+        // That of one rank on each host does not hold for more.
+        let bounded = |text: String| {
+            if case.call.per_host == 1 {
+                text
+            } else {
+                String::new()
+            }
+        };
         let bound = case.bound;
         let (chosen, taken, ratio, above) = match case.chosen {
             Some(Cost { choice, time, .. }) => (
                 choice.map_or_else(String::new, |choice| choice.to_string()),
                 us(time),
                 format!("{:.2}", time as f64 / cost.time as f64),
-                format!("{:.2}", time as f64 / bound as f64),
+                bounded(format!("{:.2}", time as f64 / bound as f64)),
             ),
             None => (
                 "(too many messages)".into(),
@@ -88,7 +101,7 @@ fn section(page: &mut String, operation: Operation, cases: &[&Case]) -> std::fmt
                 String::new(),
             ),
         };
-        let (best_time, bound) = (us(cost.time), us(bound));
+        let (best_time, bound) = (us(cost.time), bounded(us(bound)));
         writeln!(
             page,
             "| {machine} | {ranks} | {length} | {chosen} | {taken} | {best} | {best_time} | {ratio} | {bound} | {above} |"
@@ -99,6 +112,11 @@ fn section(page: &mut String, operation: Operation, cases: &[&Case]) -> std::fmt
 
 /// What each algorithm does on 1000 ranks.
 fn details(page: &mut String, operation: Operation, cases: &[&Case]) -> std::fmt::Result {
+    let cases: Vec<&Case> = cases
+        .iter()
+        .copied()
+        .filter(|case| case.call.per_host == 1)
+        .collect();
     let most = cases
         .iter()
         .map(|case| case.call.ranks)

@@ -32,7 +32,9 @@ pub fn write(cases: &[Case], docs: &Path) -> Result<(), Box<dyn std::error::Erro
     for &operation in Operation::ALL {
         let cases: Vec<&Case> = cases
             .iter()
-            .filter(|case| case.call.operation == operation && case.machine.name == MACHINE)
+            .filter(|case| {
+                case.call.operation == operation && case.machine.name == MACHINE && case.call.per_host == 1
+            })
             .collect();
         let mut lengths: Vec<u64> = cases.iter().map(|case| case.length).collect();
         lengths.sort_unstable();

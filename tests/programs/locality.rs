@@ -165,7 +165,7 @@ fn other_tables() -> Outcome {
 fn bad_table() -> Outcome {
     let table = table("# fine\nallreduce -> rings\n")?;
     let ended = Job::new(&build::program("collectives")?, 1)
-        .env("WEFT_COLLECTIVES", &table.path().to_string_lossy())
+        .env("WEFT_COLLECTIVES", &*table.path().to_string_lossy())
         .run()?;
     ended.says(&["line 2", "'rings' is not an algorithm of allreduce", "doubling"])?;
     match ended.status {

@@ -285,8 +285,8 @@ impl<'a> Run<'a> {
     pub fn receive(&self, from: u32, chunk: Chunk) -> Message {
         let from = self.team.rank_of(from);
         match self.network {
-            // SAFETY: as in `send`; algorithms leave what they are receiving alone until it has come.
             Network::Real(operation) => {
+                // SAFETY: as in `send`; algorithms leave what they are receiving alone until it has come.
                 Message::Real(unsafe { operation.receive(from, chunk.into_memory()) })
             }
             #[cfg(feature = "sim")]

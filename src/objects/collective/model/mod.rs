@@ -373,6 +373,9 @@ impl State {
     }
 }
 
+/// What a process runs.
+type Program<'a> = Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
+
 /// Ends the thread's model however its function is left.
 struct Running;
 
@@ -410,14 +413,14 @@ pub fn run(machine: &Machine, selection: &Arc<Selection>, call: &Call, messages_
     let shapes: Vec<Option<Hosts>> = (0..call.ranks)
         .map(|rank| shape.as_ref().map(|shape| shape.seen_by(rank)))
         .collect();
-    let mut programs: Vec<Option<Pin<Box<dyn Future<Output = Result<()>> + '_>>>> = (0..call.ranks)
+    let mut programs: Vec<Option<Program<'_>>> = (0..call.ranks)
         .map(|rank| {
             let network = Network::Model {
                 rank,
                 size: call.ranks,
                 hosts: shapes[rank as usize].as_ref(),
             };
-            Some(Box::pin(program(*call, network)) as Pin<Box<dyn Future<Output = Result<()>>>>)
+            Some(Box::pin(program(*call, network)) as Program<'_>)
         })
         .collect();
     let mut step = |rank: u32| -> bool {
