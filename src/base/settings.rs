@@ -82,6 +82,8 @@ settings! {
     fake_nodes: u64 = "WEFT_FAKE_NODES", ValueKind::Number { min: 0, max: u32::MAX as u64 }, "0";
     /// for tests: whether a barrier, broadcasts and reductions over several hosts go through one rank of each; it has to be the same on all ranks
     two_level: bool = "WEFT_TWO_LEVEL", ValueKind::Switch, "1";
+    /// whether blocking collective operations of ranks on one machine go through memory that these share
+    shared_collectives: bool = "WEFT_SHARED_COLLECTIVES", ValueKind::Switch, "1";
     /// whether shared memory may read large messages from the sender's memory (process_vm_readv)
     cma: bool = "WEFT_CMA", ValueKind::Switch, "1";
     /// how long messages are written into shared memory: cached (ordinary store instructions), streaming (they bypass the caches); by default whichever proves faster

@@ -109,6 +109,7 @@ const PROGRAMS: &[Program] = &[
     slow_over_sockets("operations"),
     program("user_ops", &[], RANKS),
     slow_over_sockets("collectives"),
+    program("shared_collectives", &["1", "300"], &[2, 3, 4, 5, 8]),
     slow_over_sockets("intercomm"),
     program("outstanding", &[], RANKS).transport(),
     program("self", &[], RANKS),

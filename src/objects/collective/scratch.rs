@@ -174,6 +174,23 @@ pub(super) fn apply(op: &Op, input: Address, inout: Address, count: u64, datatyp
     unsafe { op.apply(input.get(), inout.get(), count, datatype) };
 }
 
+/// `output = inputs[0] op inputs[1] op …` for `count` elements of memory of the operation.
+pub(super) fn apply_many(op: &Op, inputs: &[Address], output: Address, count: u64, datatype: &Arc<Datatype>) {
+    // As many as processes that most hosts have; of more, some are combined at a time.
+    const MOST: usize = 32;
+    let mut pointers = [std::ptr::null::<u8>(); MOST + 1];
+    for (nth, some) in inputs.rchunks(MOST).enumerate() {
+        for (pointer, input) in pointers.iter_mut().zip(some) {
+            *pointer = input.get();
+        }
+        // What has been combined so far comes behind these.
+        let number = some.len() + usize::from(nth > 0);
+        pointers[some.len()] = output.get();
+        // SAFETY: as in `apply`; the output is another buffer than the inputs, or the last of them.
+        unsafe { op.combine_many(&pointers[..number], output.get(), count, datatype) };
+    }
+}
+
 /// # Safety
 /// `from` is valid for reading, `to` for writing; both have at least `len` bytes; they do not overlap.
 unsafe fn copy_bytes(from: &Memory, to: &Memory, len: usize) {

@@ -202,7 +202,8 @@ impl Area {
         Layout::of(size).long
     }
 
-    /// Of memory with zeroes, or as the other processes have left it, that all have mapped.
+    /// Of memory with zeroes, or as the other processes have left it, that all have mapped. [`Area::bytes_at_first`] bytes have been
+    /// counted as shared.
     pub fn new(
         map: Map,
         instance: &Arc<Instance>,
@@ -491,7 +492,7 @@ impl Area {
     pub fn allocate_long(&self) -> bool {
         if self.own_long.load(Relaxed) == UNKNOWN {
             let at = self.room(self.mine, 0, Room::Long);
-            let has = self.map.populate(at, LONGS * LONG).is_ok();
+            let has = self.instance.share(LONGS * LONG) && self.map.populate(at, LONGS * LONG).is_ok();
             self.own_long.store(if has { YES } else { NO }, Relaxed);
         }
         self.own_long.load(Relaxed) == YES
@@ -599,6 +600,15 @@ impl Area {
     }
 }
 
+impl Drop for Area {
+    fn drop(&mut self) {
+        self.instance.unshare(Area::bytes_at_first(self.size));
+        if self.own_long.load(Relaxed) == YES {
+            self.instance.unshare(LONGS * LONG);
+        }
+    }
+}
+
 /// A word that the engine watches for an operation that is not a blocking one.
 struct Watching(Option<(Arc<Instance>, WatchId)>);
 
@@ -606,6 +616,28 @@ impl Drop for Watching {
     fn drop(&mut self) {
         if let Some((instance, id)) = self.0.take() {
             instance.engine().unwatch(id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_do_not_overlap() {
+        for size in [2, 3, 8, 64, 512] {
+            let layout = Layout::of(size);
+            let n = size as usize;
+            assert!(AT_MEMBERS >= n.div_ceil(64) * 8, "a bit for each");
+            assert!(AT_MEMBERS + n * MEMBER <= layout.flags);
+            assert!(layout.flags + n * PLACES * LINE <= layout.short);
+            assert_eq!(layout.short + n * PLACES * SHORT, layout.long);
+            assert_eq!(layout.long + n * LONGS * LONG, layout.end);
+            assert!(
+                layout.long.is_multiple_of(PAGE),
+                "long places are allocated by themselves"
+            );
         }
     }
 }

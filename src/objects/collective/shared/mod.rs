@@ -144,7 +144,13 @@ fn join(
     let instance: &Arc<Instance> = communicator.instance();
     let doorbell = instance.engine().doorbell()?;
     let finding = Finding::decode(finding.first_chunk()?)?;
-    let map = finding.join(Area::bytes(run.size)).ok()?;
+    if !instance.settings().shared_collectives || !instance.share(Area::bytes_at_first(run.size)) {
+        return None;
+    }
+    let Ok(map) = finding.join(Area::bytes(run.size)) else {
+        instance.unshare(Area::bytes_at_first(run.size));
+        return None;
+    };
     let peers = ranks
         .iter()
         .map(|&rank| communicator.group().member(rank))

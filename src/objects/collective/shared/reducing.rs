@@ -8,7 +8,7 @@ use super::{Area, LONG, Room, Run, SHORT, all_have_long, get, placed, put, round
 use crate::base::error::Result;
 use crate::objects::collective::buffer::{Address, Chunk};
 use crate::objects::collective::reduction::Reducer;
-use crate::objects::collective::scratch::{Scratch, copy};
+use crate::objects::collective::scratch::{Scratch, apply_many, copy};
 
 /// Whether these elements lie in a place as they lie in a user's buffer: how far their first byte is behind their address.
 fn shift(reducer: &Reducer, address: Address, count: u64) -> Option<i64> {
@@ -239,6 +239,7 @@ async fn long(
         let end = (elements.end - elements.start).min((u64::from(member) + 1) * each);
         end.min(u64::from(member) * each)..end
     };
+    let mut operands = vec![own; run.size as usize];
     let mut before: Option<super::Round> = None;
     for nth in 0..=segments {
         let round = area.next();
@@ -250,18 +251,15 @@ async fn long(
             let range = slice(nth - 1, run.rank);
             let first = elements(nth - 1).start;
             let number = range.end - range.start;
-            for member in (0..run.size).rev() {
-                let operand = match member == run.rank {
+            for (member, operand) in (0..run.size).zip(&mut operands) {
+                *operand = match member == run.rank {
                     true => own.element(first + range.start, &reducer.datatype),
                     false => placed(area.place_of(member, before))
                         .at(-shift)
                         .element(range.start, &reducer.datatype),
                 };
-                match member + 1 == run.size {
-                    true => reducer.copy(operand, result, 0..number),
-                    false => reducer.combine(operand, result, 0..number),
-                }
             }
+            apply_many(&reducer.operation, &operands, result, number, &reducer.datatype);
             area.done(before);
         }
         if nth < segments {
