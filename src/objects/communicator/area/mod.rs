@@ -11,25 +11,23 @@
 //!
 //! Everything that is read is input from another process of the same user, and is checked.
 
-use std::future::poll_fn;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
-use std::task::Poll;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 use parking_lot::Mutex;
 
 use crate::base::error::{Error, Result};
-use crate::engine::matching::Pattern;
 use crate::engine::mismatch::Step;
-use crate::engine::{Sleeper, WatchId, Watched};
 use crate::err;
 use crate::identity::{Context, PeerIndex};
-use crate::instance::{Instance, blocks};
+use crate::instance::Instance;
 use crate::lane::Doorbell;
 use crate::lane::shm::BellPull;
 use crate::system::shared_memory::Map;
+
+mod sleep;
 
 const LINE: usize = 64;
 const PAGE: usize = 4096;
@@ -497,107 +495,6 @@ impl Area {
         }
         self.own_long.load(Relaxed) == YES
     }
-
-    /// Wakes the processes that sleep and wait for this one.
-    #[inline]
-    fn wake(&self) {
-        match self.fences {
-            true => fence(Ordering::SeqCst),
-            false => compiler_fence(Ordering::SeqCst),
-        }
-        for at in (0..self.size as usize).step_by(64) {
-            let sleeping = self.word(at / 8).load(Relaxed);
-            if sleeping != 0 {
-                self.ring(at / 8, sleeping);
-            }
-        }
-    }
-
-    #[cold]
-    fn ring(&self, at: usize, mut sleeping: u64) {
-        while sleeping != 0 {
-            let bit = sleeping & sleeping.wrapping_neg();
-            sleeping ^= bit;
-            let member = at as u32 * 8 + bit.trailing_zeros();
-            if member >= self.size || member == self.mine {
-                continue;
-            }
-            let of = self.member(member);
-            if self.half(of + AT_WHOM).load(Relaxed) != self.mine {
-                continue;
-            }
-            if self.word(at).fetch_and(!bit, Relaxed) & bit == 0 {
-                continue;
-            }
-            let mut bells = self.bells.lock();
-            let bell = &mut bells[member as usize];
-            if bell.is_none() {
-                let pid = self.half(of + AT_PID).load(Relaxed);
-                let descriptor = self.half(of + AT_BELL).load(Relaxed);
-                *bell = BellPull::open(pid, descriptor, self.word(of + AT_INODE).load(Relaxed)).ok();
-            }
-            // Without one, it wakes after a time.
-            if let Some(bell) = bell {
-                bell.ring();
-            }
-        }
-    }
-
-    /// Waits until a word that a process raises has this value.
-    #[inline(always)]
-    async fn wait(&self, member: u32, at: usize, least: u64) -> Result<()> {
-        // Acquire: pairs with the release in `publish` and in `done_with`.
-        if self.word(at).load(Acquire) >= least {
-            return Ok(());
-        }
-        self.wait_on(member, at, least).await
-    }
-
-    async fn wait_on(&self, member: u32, at: usize, least: u64) -> Result<()> {
-        let mut watch = Watching(None);
-        poll_fn(|context| {
-            if self.word(at).load(Acquire) >= least {
-                return Poll::Ready(Ok(()));
-            }
-            let instance = &self.instance;
-            if blocks(context) {
-                let is_reached = || self.word(at).load(Acquire) >= least;
-                return Poll::Ready(instance.wait_for_word(is_reached, || self.watched(member, at, least)));
-            }
-            match &watch.0 {
-                None => {
-                    let id = instance.engine().watch(self.watched(member, at, least));
-                    watch.0 = Some((instance.clone(), id));
-                    Poll::Pending
-                }
-                Some((instance, id)) => {
-                    let failure = instance.engine().failure_of(*id);
-                    failure.map_or(Poll::Pending, |error| Poll::Ready(Err(error)))
-                }
-            }
-        })
-        .await
-    }
-
-    fn watched(&self, member: u32, at: usize, least: u64) -> Watched {
-        Watched {
-            map: self.map.clone(),
-            at,
-            least,
-            sleeper: Sleeper {
-                at: self.mine as usize / 64 * 8,
-                bit: 1 << (self.mine % 64),
-                whom_at: self.member(self.mine) + AT_WHOM,
-                whom: member,
-            },
-            pattern: Pattern {
-                context: self.context,
-                source: Some(self.ranks[member as usize]),
-                tag: Some(self.tag.load(Relaxed) as i32),
-            },
-            peer: self.peers[member as usize],
-        }
-    }
 }
 
 impl Drop for Area {
@@ -605,17 +502,6 @@ impl Drop for Area {
         self.instance.unshare(Area::bytes_at_first(self.size));
         if self.own_long.load(Relaxed) == YES {
             self.instance.unshare(LONGS * LONG);
-        }
-    }
-}
-
-/// A word that the engine watches for an operation that is not a blocking one.
-struct Watching(Option<(Arc<Instance>, WatchId)>);
-
-impl Drop for Watching {
-    fn drop(&mut self) {
-        if let Some((instance, id)) = self.0.take() {
-            instance.engine().unwatch(id);
         }
     }
 }
