@@ -5,6 +5,7 @@ mod data;
 mod failures;
 mod inter;
 mod levels;
+mod many;
 mod moving;
 mod reducing;
 

@@ -109,7 +109,7 @@ unsafe fn reduction(
     count: i64,
     datatype: MPI_Datatype,
     op: MPI_Op,
-) -> Option<(Bytes, Bytes, impl Fn(*const u8, *mut u8) + Send)> {
+) -> Option<(Bytes, Bytes, impl Fn(*const u8, *mut u8) + Send + Sync)> {
     // SAFETY: the caller's buffers.
     let result = unsafe { bytes(recvbuf, count, datatype, SHORT) }?;
     let own = match in_place(sendbuf) {
@@ -123,7 +123,11 @@ unsafe fn reduction(
 
 /// A function that combines an operand with a result.
 #[inline(always)]
-fn combining(count: i64, datatype: MPI_Datatype, op: MPI_Op) -> Option<impl Fn(*const u8, *mut u8) + Send> {
+fn combining(
+    count: i64,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+) -> Option<impl Fn(*const u8, *mut u8) + Send + Sync> {
     let (datatype, op) = (Datatype::predefined(datatype)?, Op::predefined(op)?);
     if op.check(datatype).is_err() || op.is_accumulate_only() {
         return None;
@@ -180,13 +184,14 @@ pub unsafe fn reduce(
         let _ = combining(count, datatype, op)?;
         // SAFETY: the caller's buffer.
         let own = unsafe { bytes(sendbuf, count, datatype, SHORT) }?;
-        let make = |area| async move { short::publish(area, own).await.map(drop) };
+        // SAFETY: it combines nothing.
+        let make = |area| unsafe { short::reduce(area, own, None, |_, _| {}) };
         return Some(on(&comm, area, operation, make));
     }
     // SAFETY: the caller's buffers.
     let (own, result, combine) = unsafe { reduction(sendbuf, recvbuf, count, datatype, op) }?;
     // SAFETY: it combines an operand with the result.
-    let make = |area| unsafe { short::reduce(area, own, result, combine) };
+    let make = |area| unsafe { short::reduce(area, own, Some(result), combine) };
     Some(on(&comm, area, operation, make))
 }
 

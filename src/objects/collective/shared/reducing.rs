@@ -117,6 +117,24 @@ pub async fn allreduce(
         .await);
     }
     let operands = Operands::new(reducer, receive, count)?;
+    if !area.is_flat() {
+        // All pass the same operation, and with a predefined one the same datatype.
+        let Some(shift) = operands.shift.filter(|_| reducer.operation.is_predefined()) else {
+            return Ok(false);
+        };
+        let bytes = bytes as usize;
+        let (own, result) = (send.unwrap_or(receive).at(shift), receive.at(shift));
+        // SAFETY: of the operation, as the addresses are, and of so many elements.
+        let (own, result) = unsafe { (Bytes::new(own.get(), bytes), Bytes::new(result.get(), bytes)) };
+        let combine = |input: *const u8, inout: *mut u8| {
+            let (input, inout) = (placed(input.cast_mut()).at(-shift), placed(inout).at(-shift));
+            reducer.combine(input, inout, 0..count);
+        };
+        // SAFETY: it combines an operand with the result.
+        let combined = unsafe { short::allreduce(area, own, result, combine) }.await;
+        run.note(combined);
+        return Ok(true);
+    }
     let own = reducer.chunk(send.unwrap_or(receive), 0..count);
     let round = publish(run, area, &own).await;
     let all = run.size;

@@ -4,7 +4,7 @@
 use super::moving::truncated;
 use super::{Area, Room, Round, SHORT};
 use crate::base::bytes;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::err;
 
 /// Memory of the user's or of an operation.
@@ -66,14 +66,21 @@ fn of(published: &super::Published) -> Bytes {
 /// Publishes bytes that a short place has room for.
 #[inline(always)]
 pub async fn publish(area: &Area, own: Bytes) -> Result<Round> {
-    assert!(own.len <= SHORT, "as many as a short place has room for");
     let round = area.next();
+    publish_in(area, round, own).await?;
+    Ok(round)
+}
+
+/// The same in this round.
+#[inline(always)]
+async fn publish_in(area: &Area, round: Round, own: Bytes) -> Result<()> {
+    assert!(own.len <= SHORT, "as many as a short place has room for");
     area.claim(round).await?;
     let place = area.own(round, own.len, Room::Short);
     // SAFETY: this process's own place, which it has claimed.
     own.copy_to(unsafe { Bytes::new(place, own.len) });
     area.publish(round, own.len, Room::Short, own.len as u64);
-    Ok(round)
+    Ok(())
 }
 
 /// Operands of up to this many bytes from all processes together are combined by every process that needs the result; of longer ones
@@ -89,6 +96,12 @@ pub fn all_combine(own: Bytes, size: u32) -> bool {
 /// See [`super::barrier`].
 #[inline(always)]
 pub async fn barrier(area: &Area) -> Result<()> {
+    if !area.is_flat() {
+        // SAFETY: of no bytes.
+        let nothing = unsafe { Bytes::new(std::ptr::NonNull::dangling().as_ptr(), 0) };
+        // SAFETY: it combines nothing.
+        return unsafe { through_tree(area, nothing, nothing, |_, _| {}).await };
+    }
     let round = area.next();
     area.claim(round).await?;
     area.publish(round, 0, Room::Short, 0);
@@ -103,6 +116,11 @@ pub async fn barrier(area: &Area) -> Result<()> {
 #[inline(always)]
 pub async fn fetch(area: &Area, root: u32, into: Bytes) -> Result<()> {
     let round = area.next();
+    fetch_in(area, round, root, into).await
+}
+
+#[inline(always)]
+async fn fetch_in(area: &Area, round: Round, root: u32, into: Bytes) -> Result<()> {
     let found = area.published(root, round).await?;
     of(&found).copy_to(into);
     match found.total > into.len as u64 {
@@ -128,18 +146,90 @@ pub async fn operands(
             None => of(&area.published(member, round).await?),
         };
         if operand.len != len {
-            return Err(err!(
-                Truncate,
-                "process {member} of this host reduces {} bytes, and this one {len}",
-                operand.len
-            ));
+            return Err(uneven(member, operand.len, len));
         }
         combine(operand.address, member + 1 == end);
     }
     Ok(())
 }
 
-/// All operands combined, for every process. With `own` at `result` the operand is replaced.
+/// For so many children a process waits in a tree.
+const CHILDREN: u32 = 7;
+
+/// Combines all operands for process 0, in the order of a tree: of a group of processes the first one combines the operands of the
+/// others with its own, then of a group of such first ones, and so on.
+///
+/// # Safety
+/// As for [`allreduce`].
+async unsafe fn up_tree(
+    area: &Area,
+    own: Bytes,
+    result: Bytes,
+    combine: &(impl Fn(*const u8, *mut u8) + Send + Sync),
+) -> Result<()> {
+    let (mine, size) = (area.mine(), area.size());
+    let mut has = own;
+    let mut step = 1;
+    while step < size {
+        let (round, group) = (area.next(), step * (CHILDREN + 1));
+        if mine.is_multiple_of(group) {
+            for child in (1..=CHILDREN)
+                .map(|nth| mine + nth * step)
+                .filter(|&child| child < size)
+            {
+                let found = of(&area.published(child, round).await?);
+                if found.len != own.len {
+                    return Err(uneven(child, found.len, own.len));
+                }
+                if has.address != result.address {
+                    has.copy_to(result);
+                    has = result;
+                }
+                combine(found.address, result.address);
+            }
+        } else if mine.is_multiple_of(step) {
+            publish_in(area, round, has).await?;
+        }
+        step = group;
+    }
+    if mine == 0 && has.address != result.address {
+        has.copy_to(result);
+    }
+    Ok(())
+}
+
+/// Up the tree, and from process 0 to all.
+///
+/// # Safety
+/// As for [`allreduce`].
+#[inline(never)]
+async unsafe fn through_tree(
+    area: &Area,
+    own: Bytes,
+    result: Bytes,
+    combine: impl Fn(*const u8, *mut u8) + Send + Sync,
+) -> Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe { up_tree(area, own, result, &combine).await? };
+    let round = area.next();
+    match area.mine() {
+        0 => publish_in(area, round, result).await?,
+        _ => fetch_in(area, round, 0, result).await?,
+    }
+    area.all_begun();
+    Ok(())
+}
+
+#[cold]
+fn uneven(from: u32, theirs: usize, mine: usize) -> Error {
+    err!(
+        Truncate,
+        "process {from} of this host reduces {theirs} bytes, and this one {mine}"
+    )
+}
+
+/// All operands combined, for every process. With `own` at `result` the operand is replaced. The operation commutes, or the area
+/// is flat.
 ///
 /// # Safety
 /// `combine` may be called with an operand of another process, or this one's, and the result: it changes no more than the latter.
@@ -148,8 +238,12 @@ pub async unsafe fn allreduce(
     area: &Area,
     own: Bytes,
     result: Bytes,
-    combine: impl Fn(*const u8, *mut u8) + Send,
+    combine: impl Fn(*const u8, *mut u8) + Send + Sync,
 ) -> Result<()> {
+    if !area.is_flat() {
+        // SAFETY: the caller's promise.
+        return unsafe { through_tree(area, own, result, combine).await };
+    }
     let round = publish(area, own).await?;
     let separate = (own.address != result.address).then_some(own);
     // SAFETY: the caller's promise.
@@ -159,7 +253,8 @@ pub async unsafe fn allreduce(
     Ok(())
 }
 
-/// All operands combined, for the root; the others [`publish`] theirs.
+/// All operands combined, for the root, which alone has a place for the result. It reads those of all others, as a tree would need room
+/// for what is combined on the way.
 ///
 /// # Safety
 /// As for [`allreduce`].
@@ -167,9 +262,12 @@ pub async unsafe fn allreduce(
 pub async unsafe fn reduce(
     area: &Area,
     own: Bytes,
-    result: Bytes,
+    result: Option<Bytes>,
     combine: impl Fn(*const u8, *mut u8) + Send,
 ) -> Result<()> {
+    let Some(result) = result else {
+        return publish(area, own).await.map(drop);
+    };
     let separate = (own.address != result.address).then_some(own);
     let round = match separate {
         Some(_) => area.next(),

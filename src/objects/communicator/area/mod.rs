@@ -41,6 +41,8 @@ pub const SHORT: usize = 4 << 10;
 pub const LONG: usize = 32 << 10;
 /// So many bytes of data are beside the flag.
 const INLINE: usize = LINE - AT_DATA;
+/// Among more processes than this, flags are collected in a tree, unless they share processors.
+const FLAT_MAX: u32 = 8;
 /// The most processes.
 pub const MEMBERS_MAX: u32 = 512;
 
@@ -132,6 +134,8 @@ pub struct Area {
     /// The ranks of its processes in the communicator.
     ranks: Box<[u32]>,
     context: Context,
+    /// Whether a process may read what all others have published, rather than go through a tree of them.
+    flat: bool,
     /// Whether whoever publishes executes a fence.
     fences: bool,
     /// By process: it is done with this round and those before it, as far as is known here.
@@ -221,6 +225,8 @@ impl Area {
             peers,
             ranks,
             context,
+            // Where processes share processors, no process's next step begins before all have had their turn.
+            flat: size <= FLAT_MAX || instance.job().shared_processors().is_some(),
             fences: doorbell.wants_fences,
             seen: (0..size).map(|_| AtomicU64::new(0)).collect(),
             bells: Mutex::new((0..size).map(|_| None).collect()),
@@ -248,6 +254,13 @@ impl Area {
     pub fn meet(&mut self) {
         let wants = |member| self.map.u32(self.member(member) + AT_FENCES).load(Acquire) != 0;
         self.fences |= (0..self.size).any(wants);
+    }
+
+    /// Whether an operation in which all processes wait for all is to be in one round, where each reads what all others have published:
+    /// there are few, or they share processors. Otherwise they form a tree, in which a process waits for few.
+    #[inline]
+    pub fn is_flat(&self) -> bool {
+        self.flat
     }
 
     /// This process's place among its processes.
@@ -452,6 +465,12 @@ impl Area {
     #[inline]
     pub fn all_in(&self, round: Round) {
         self.all_done.store(round.id - 1, Relaxed);
+    }
+
+    /// Notes that all processes have begun the operation, so that they are done with those before it.
+    pub fn all_begun(&self) {
+        self.all_done
+            .store(self.operation.load(Relaxed) << SUB_BITS, Relaxed);
     }
 
     /// Says that this process is done with a round and all before it: with what the others have published.
