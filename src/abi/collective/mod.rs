@@ -124,18 +124,8 @@ impl How for Persistently {
         if self.2.is_null() {
             return Err(err!(Arg, "request is a null pointer"));
         }
-        let operation = comm.persistent_step(self.0);
-        let (context, tag) = (comm.context(), operation.tag());
-        let start = move || {
-            let instance = operation.communicator().instance();
-            let run = make.clone()(operation.clone());
-            let id = instance.spawn(Box::pin(async move {
-                run.await?;
-                Ok(Outcome::EMPTY)
-            }));
-            instance.engine().set_collective(id, context, tag);
-            Ok(id)
-        };
+        let operation = collective::Persistent::new(comm.persistent_step(self.0), make);
+        let start = move || operation.start();
         // SAFETY: a handle of the user's.
         unsafe { Persistent::new(comm, start).of_collective().give(self.2) }
     }

@@ -352,7 +352,7 @@ impl Communicator {
     /// sends to a process is received by the same start there, as messages between two processes keep their order and no start begins
     /// before the one before it has ended. So several operations may be started in different orders on different members.
     pub fn persistent_step(self: &Arc<Self>, operation: Operation) -> Collective {
-        self.step_of_kind(operation, Kind::Persistent)
+        self.step_of_kind(operation, Kind::Persistent).again()
     }
 
     fn step_of_kind(self: &Arc<Self>, operation: Operation, kind: Kind) -> Collective {
@@ -372,6 +372,7 @@ impl Communicator {
             rank: self.rank,
             context,
             tag,
+            kept: None,
         }
     }
 }
