@@ -47,7 +47,7 @@ use pace::Pace;
 #[cfg(feature = "sim")]
 pub use task::Operation;
 use task::Tasks;
-pub use task::{Completion, blocks, run_in_place};
+pub use task::{Again, Completion, blocks, run_in_place};
 pub use users::{Then, User, Users};
 pub use wait::Policy;
 

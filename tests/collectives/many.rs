@@ -10,6 +10,7 @@ use weft::objects::collective::{self, Operands};
 use weft::sim::{Options, Rank, Simulation};
 use weft::system::locality::Layout;
 
+use crate::data::Room;
 use crate::{Case, call, cases, long_cases};
 
 /// `MPI_SUM`.
@@ -56,10 +57,14 @@ async fn all_reductions(rank: Rank, case: Case) {
         Some(&mut result),
         (count, count),
     );
-    let done = call(&rank, &case, |operation| async move {
-        collective::allreduce(&operation, operands).await
-    });
-    done.await.expect("MPI_Allreduce");
+    call(
+        &rank,
+        &case,
+        &[Room::of_numbers(&mut result)],
+        move |operation| async move { collective::allreduce(&operation, operands).await },
+    )
+    .await
+    .expect("MPI_Allreduce");
     assert_eq!(result, sums(size, count), "MPI_Allreduce of {case:?}");
 
     let at_root = me == case.root;
@@ -71,10 +76,14 @@ async fn all_reductions(rank: Rank, case: Case) {
     let into = at_root.then_some(&mut result[..]);
     let operands = given((!in_place).then_some(&own), into, (count, count));
     let root = case.root;
-    let done = call(&rank, &case, move |operation| async move {
-        collective::reduce(&operation, root, operands).await
-    });
-    done.await.expect("MPI_Reduce");
+    call(
+        &rank,
+        &case,
+        &[Room::of_numbers(&mut result)],
+        move |operation| async move { collective::reduce(&operation, root, operands).await },
+    )
+    .await
+    .expect("MPI_Reduce");
     if at_root {
         assert_eq!(result, sums(size, count), "MPI_Reduce of {case:?}");
     }
@@ -89,10 +98,14 @@ async fn all_reductions(rank: Rank, case: Case) {
     };
     let counts = (count * u64::from(size), count);
     let operands = given((!case.in_place).then_some(&all), Some(&mut result), counts);
-    let done = call(&rank, &case, |operation| async move {
-        collective::reduce_scatter_block(&operation, operands).await
-    });
-    done.await.expect("MPI_Reduce_scatter_block");
+    call(
+        &rank,
+        &case,
+        &[Room::of_numbers(&mut result)],
+        move |operation| async move { collective::reduce_scatter_block(&operation, operands).await },
+    )
+    .await
+    .expect("MPI_Reduce_scatter_block");
     let (from, to) = (u64::from(me) * count, (u64::from(me) + 1) * count);
     let expected = &sums(size, counts.0)[from as usize..to as usize];
     assert_eq!(
@@ -111,13 +124,19 @@ async fn all_reductions(rank: Rank, case: Case) {
             Some(&mut result),
             (count, count),
         );
-        let done = call(&rank, &case, move |operation| async move {
-            match exclusive {
-                true => collective::exscan(&operation, operands).await,
-                false => collective::scan(&operation, operands).await,
-            }
-        });
-        done.await.expect("a scan");
+        call(
+            &rank,
+            &case,
+            &[Room::of_numbers(&mut result)],
+            move |operation| async move {
+                match exclusive {
+                    true => collective::exscan(&operation, operands).await,
+                    false => collective::scan(&operation, operands).await,
+                }
+            },
+        )
+        .await
+        .expect("a scan");
         let end = if exclusive { me } else { me + 1 };
         if end > 0 {
             assert_eq!(result, sums(end, count), "a scan of {case:?}");

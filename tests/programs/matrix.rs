@@ -111,6 +111,16 @@ const PROGRAMS: &[Program] = &[
     slow_over_sockets("collectives"),
     program("shared_collectives", &["1", "300"], &[2, 3, 4, 5, 8]),
     slow_over_sockets("intercomm"),
+    program("persistent_collectives", &[], RANKS),
+    Program {
+        arguments: &["10", "7"],
+        transport: true,
+        ..slow_over_sockets("many_collectives")
+    },
+    Program {
+        arguments: &["8", "3", "threads"],
+        ..slow_over_sockets("many_collectives")
+    },
     program("outstanding", &[], RANKS).transport(),
     program("self", &[], RANKS),
     program("cancel", &[], RANKS).transport(),

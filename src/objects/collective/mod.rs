@@ -9,6 +9,7 @@
 //! - `flat`: the direct algorithms, for processes that do
 //! - `shared`: blocking ones in memory that the processes of a host share, without messages
 //! - `buffer`: arguments of the procedures; `overlap`: send and receive buffers that overlap
+//! - `persistent`: operations that are started again and again; `pool`: the memory that they keep
 //! - `run`: the messages of one run; `scratch`, `pieces`, `tree`, `reduction`: what algorithms are made of
 //!
 //! What does not belong here: handles and arguments (`abi::collective`), arithmetic on elements (`data::op`), making and ending
@@ -33,7 +34,9 @@ mod flat;
 mod gather;
 mod inter;
 mod overlap;
+mod persistent;
 mod pieces;
+mod pool;
 mod reduce;
 mod reduce_scatter;
 mod reduction;
@@ -54,6 +57,7 @@ pub use buffer::{Buffer, Operands, VBuffer, WBuffer};
 pub use gather::{gather, gatherv};
 pub use inter::Root;
 pub use overlap::{Blocked, Refused, apart, apart_operands, elements_overlap, refuse};
+pub use persistent::Persistent;
 pub use reduce::reduce;
 pub use reduce_scatter::{reduce_scatter, reduce_scatter_block};
 pub use scan::{exscan, scan};
