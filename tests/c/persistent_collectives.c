@@ -1,7 +1,7 @@
 /* Persistent collective operations (MPI 5.0 section 6.13): started again and again with new contents, in place too; what may be freed
  * before; inactive and active requests in all calls; errors of the arguments, of each start, and of what an active request does not
  * allow. (All procedures on all kinds of communicators: collectives.c and intercomm.c; many at once: many_collectives.c.) With
- * "left", rank 0 starts a broadcast that the others do not, which is pointed out; with "apart", ranks make different ones. */
+ * "apart", ranks make different operations, which is an error; with "left", the last rank does not start what the others wait for. */
 #include "check.h"
 
 enum { STARTS = 5, LONG = 40000 };
