@@ -34,6 +34,7 @@ use crate::identity::Context;
 use crate::instance::Instance;
 use crate::objects::errhandler::Errhandler;
 use crate::objects::group::{Comparison, Group};
+use crate::objects::topology::Topology;
 pub use hosts::Hosts;
 pub use numbers::Numbers;
 pub use operation::Collective;
@@ -52,6 +53,8 @@ pub struct Communicator {
     rank: u32,
     /// Its processes by host, where that makes a difference; found out when first needed.
     hosts: OnceLock<Option<Hosts>>,
+    /// How its processes are arranged, if they are; set when it is made.
+    topology: OnceLock<Arc<Topology>>,
     /// Counts collective operations, blocking and nonblocking ones separately: a part of their messages' tag.
     begun: Arc<Begun>,
     name: Mutex<String>,
@@ -91,6 +94,7 @@ impl Communicator {
             peers,
             rank,
             hosts: OnceLock::new(),
+            topology: OnceLock::new(),
             begun,
             name: Mutex::default(),
             errhandler: Mutex::default(),
@@ -174,6 +178,17 @@ impl Communicator {
     #[inline]
     pub(crate) fn hosts(&self) -> Option<&Hosts> {
         self.hosts.get_or_init(|| Hosts::of(self)).as_ref()
+    }
+
+    /// How its processes are arranged (chapter 8), if they are.
+    pub fn topology(&self) -> Option<&Arc<Topology>> {
+        self.topology.get()
+    }
+
+    /// Arranges the processes of a new one.
+    pub(super) fn arrange(&self, topology: Arc<Topology>) {
+        // It is set once, by the maker.
+        let _ = self.topology.set(topology);
     }
 
     /// Whether it is an intercommunicator.
