@@ -44,10 +44,10 @@ use crate::system::output;
 
 pub use lifetime::{Host, Lifetime, Stage};
 use pace::Pace;
-pub use task::Completion;
 #[cfg(feature = "sim")]
 pub use task::Operation;
 use task::Tasks;
+pub use task::{Again, Completion};
 pub use users::{Then, User, Users};
 pub use wait::Policy;
 

@@ -104,6 +104,7 @@ const PROGRAMS: &[Program] = &[
     program("topologies", &[], RANKS),
     program("graphs", &[], RANKS),
     program("reorder", &[], RANKS),
+    slow_over_sockets("neighbourhood").transport(),
     program("removed", &[], &[1]),
     program("idup", &[], &[1, 2, 5]),
     program("mixed", &[], &[1, 2, 3, 5]),

@@ -8,6 +8,7 @@
 //! - `two_level`: over several hosts, inside each and between one process of each
 //! - `flat`: the direct algorithms, for processes that do
 //! - `buffer`: arguments of the procedures; `overlap`: send and receive buffers that overlap
+//! - `persistent`: operations that are started again and again; `pool`: the memory that they keep
 //! - `run`: the messages of one run; `scratch`, `pieces`, `tree`, `reduction`: what algorithms are made of
 //!
 //! What does not belong here: handles and arguments (`abi::collective`), arithmetic on elements (`data::op`), making and ending
@@ -31,8 +32,11 @@ mod choose;
 mod flat;
 mod gather;
 mod inter;
+mod neighbour;
 mod overlap;
+mod persistent;
 mod pieces;
+mod pool;
 mod reduce;
 mod reduce_scatter;
 mod reduction;
@@ -51,7 +55,11 @@ pub use bcast::{bcast, bcast_bytes};
 pub use buffer::{Buffer, Operands, VBuffer, WBuffer};
 pub use gather::{gather, gatherv};
 pub use inter::Root;
+pub use neighbour::{
+    neighbour_allgather, neighbour_allgatherv, neighbour_alltoall, neighbour_alltoallv, neighbour_alltoallw,
+};
 pub use overlap::{Blocked, Refused, apart, apart_operands, elements_overlap, refuse};
+pub use persistent::Persistent;
 pub use reduce::reduce;
 pub use reduce_scatter::{reduce_scatter, reduce_scatter_block};
 pub use scan::{exscan, scan};

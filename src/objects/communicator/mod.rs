@@ -27,7 +27,7 @@ use crate::base::error::Result;
 use crate::data::memory::Memory;
 use crate::engine::buffered::Attachment;
 use crate::engine::matching::{Envelope, Pattern};
-use crate::engine::mismatch::{Begun, Operation};
+use crate::engine::mismatch::{Begun, Kind, Operation};
 use crate::engine::request::RequestId;
 use crate::engine::{Engine, Received, Send};
 use crate::identity::Context;
@@ -55,7 +55,7 @@ pub struct Communicator {
     hosts: OnceLock<Option<Hosts>>,
     /// How its processes are arranged, if they are; set when it is made.
     topology: OnceLock<Arc<Topology>>,
-    /// Counts collective operations, blocking and nonblocking ones separately: a part of their messages' tag.
+    /// Counts collective operations, those of each kind separately: a part of their messages' tag.
     begun: Arc<Begun>,
     name: Mutex<String>,
     errhandler: Mutex<Errhandler>,
@@ -353,7 +353,25 @@ impl Communicator {
     /// Begins a collective operation: all members begin the blocking ones in the same order, and the nonblocking ones, so that the
     /// count that becomes a part of its messages' tag is the same everywhere.
     pub fn step(self: &Arc<Self>, operation: Operation, nonblocking: bool) -> Collective {
-        let step = self.begun.next(operation, nonblocking);
+        self.step_of_kind(
+            operation,
+            if nonblocking {
+                Kind::Nonblocking
+            } else {
+                Kind::Blocking
+            },
+        )
+    }
+
+    /// Makes a persistent collective operation: all members make them in the same order. Each start uses these messages: what one start
+    /// sends to a process is received by the same start there, as messages between two processes keep their order and no start begins
+    /// before the one before it has ended. So several operations may be started in different orders on different members.
+    pub fn persistent_step(self: &Arc<Self>, operation: Operation) -> Collective {
+        self.step_of_kind(operation, Kind::Persistent).again()
+    }
+
+    fn step_of_kind(self: &Arc<Self>, operation: Operation, kind: Kind) -> Collective {
+        let step = self.begun.next(operation, kind);
         self.operation(self.context().collective(), step.tag())
     }
 
@@ -369,6 +387,7 @@ impl Communicator {
             rank: self.rank,
             context,
             tag,
+            kept: None,
         }
     }
 }
