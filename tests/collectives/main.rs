@@ -7,6 +7,7 @@ mod inter;
 mod levels;
 mod many;
 mod moving;
+mod neighbours;
 mod persistent;
 mod reducing;
 

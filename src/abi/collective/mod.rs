@@ -4,11 +4,13 @@
 //! - `data`: barrier, broadcast, gathers, scatters, all-to-all
 //! - `reduction`: reductions and scans
 //! - `fast_path`: short blocking ones between processes that share memory
+//! - `neighbour`: operations among neighbours in a topology (section 8.6)
 //!
 //! What does not belong here: the algorithms (`objects::collective`).
 
 mod data;
 mod fast_path;
+mod neighbour;
 mod op;
 mod reduction;
 

@@ -33,6 +33,7 @@ mod choose;
 mod flat;
 mod gather;
 mod inter;
+mod neighbour;
 mod overlap;
 mod persistent;
 mod pieces;
@@ -56,6 +57,9 @@ pub use bcast::{bcast, bcast_bytes};
 pub use buffer::{Buffer, Operands, VBuffer, WBuffer};
 pub use gather::{gather, gatherv};
 pub use inter::Root;
+pub use neighbour::{
+    neighbour_allgather, neighbour_allgatherv, neighbour_alltoall, neighbour_alltoallv, neighbour_alltoallw,
+};
 pub use overlap::{Blocked, Refused, apart, apart_operands, elements_overlap, refuse};
 pub use persistent::Persistent;
 pub use reduce::reduce;

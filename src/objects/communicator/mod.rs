@@ -36,6 +36,7 @@ use crate::identity::Context;
 use crate::instance::Instance;
 use crate::objects::errhandler::Errhandler;
 use crate::objects::group::{Comparison, Group};
+use crate::objects::topology::Topology;
 use area::Area;
 pub use hosts::Hosts;
 pub use numbers::Numbers;
@@ -59,6 +60,8 @@ pub struct Communicator {
     area: OnceLock<Option<Arc<Area>>>,
     /// How many of these there were before.
     before_area: AtomicU32,
+    /// How its processes are arranged, if they are; set when it is made.
+    topology: OnceLock<Arc<Topology>>,
     /// Counts collective operations, those of each kind separately: a part of their messages' tag.
     begun: Arc<Begun>,
     name: Mutex<String>,
@@ -100,6 +103,7 @@ impl Communicator {
             hosts: OnceLock::new(),
             area: OnceLock::new(),
             before_area: AtomicU32::new(0),
+            topology: OnceLock::new(),
             begun,
             name: Mutex::default(),
             errhandler: Mutex::default(),
@@ -202,6 +206,17 @@ impl Communicator {
     /// Counts the blocking collective operations before there is such memory: returns how many there were before this one.
     pub(crate) fn count_before_area(&self) -> u32 {
         self.before_area.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// How its processes are arranged (chapter 8), if they are.
+    pub fn topology(&self) -> Option<&Arc<Topology>> {
+        self.topology.get()
+    }
+
+    /// Arranges the processes of a new one.
+    pub(super) fn arrange(&self, topology: Arc<Topology>) {
+        // It is set once, by the maker.
+        let _ = self.topology.set(topology);
     }
 
     /// Whether it is an intercommunicator.
