@@ -28,7 +28,9 @@ fn operation(name: &str) -> &'static Arc<Op> {
 
 /// Bytes that are small positive numbers in every format, and not the same everywhere.
 fn operand(bytes: usize, seed: usize) -> Vec<u8> {
-    (0..bytes).map(|at| ((at * at * seed) >> 3) as u8 & 0x3f).collect()
+    (0..bytes)
+        .map(|at| ((at * at * seed) >> 3) as u8 & 0x3f)
+        .collect()
 }
 
 /// The least time of a call, in nanoseconds: of several batches.
