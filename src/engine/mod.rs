@@ -85,7 +85,7 @@ struct EngineState {
     /// The token that messages to this process must contain.
     token: u64,
     /// See [`Parts::agreed`].
-    agreed: u32,
+    agreed: u64,
     /// The largest eager payload, where a setting bounds it.
     eager_max: Option<usize>,
     /// Whether remote memory may be read.
@@ -165,8 +165,9 @@ pub struct Parts {
     pub size: u32,
     /// The token that messages to this process must contain: random.
     pub token: u64,
-    /// A digest of what all processes of the job have to see alike, so that they choose the same algorithms.
-    pub agreed: u32,
+    /// Digests of what all processes of the job have to have alike, so that they choose the same algorithms: in the lower half of the bits
+    /// of the hosts that they distinguish, in the upper one of the table of algorithms.
+    pub agreed: u64,
     /// Ways to other processes; the first lane leads to this process itself.
     pub lanes: Vec<Box<dyn Lane>>,
     /// Bound of eager payloads in bytes, where a setting gives one.

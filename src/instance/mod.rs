@@ -3,6 +3,7 @@
 //! - [`Instance`]: the engine behind its lock, the bootstrap, the tasks
 //! - `drain`: waiting until nothing is under way any more
 //! - [`hosts`]: which hosts collective operations distinguish
+//! - [`selection`]: which algorithms collective operations use
 //! - `task`: operations of several steps, written as `async fn`s; the engine is their executor
 //! - [`Lifetime`]: when it is made and closed, and what aborts the job; [`Users`]: who uses it
 //! - [`transports`]: which lane carried whose messages
@@ -14,6 +15,7 @@ mod drain;
 pub mod hosts;
 mod lifetime;
 mod pace;
+pub mod selection;
 mod task;
 pub mod transports;
 mod users;
@@ -42,6 +44,8 @@ use crate::system::bootstrap::{AfterFinalize, Bootstrap, Job};
 use crate::system::lock;
 use crate::system::output;
 
+use selection::Selection;
+
 pub use lifetime::{Host, Lifetime, Stage};
 use pace::Pace;
 #[cfg(feature = "sim")]
@@ -60,6 +64,7 @@ pub struct Instance {
     tasks: Tasks,
     job: Job,
     settings: Settings,
+    selection: Arc<Selection>,
     policy: Policy,
     pace: Pace,
     incarnation: u32,
@@ -121,6 +126,7 @@ impl Instance {
         engine: Engine,
         mut bootstrap: Box<dyn Bootstrap>,
         settings: Settings,
+        selection: Arc<Selection>,
         policy: Policy,
         incarnation: u32,
         ledger: Arc<Ledger>,
@@ -142,6 +148,7 @@ impl Instance {
             job,
             pace: Pace::new(policy.spin, settings.spin_us.is_none()),
             settings,
+            selection,
             policy,
             incarnation,
             ledger,
@@ -173,6 +180,12 @@ impl Instance {
     /// The settings in force.
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// Which algorithms collective operations use.
+    #[inline]
+    pub fn selection(&self) -> &Arc<Selection> {
+        &self.selection
     }
 
     /// Where the time of Init and Finalize goes.

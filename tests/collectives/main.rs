@@ -1,6 +1,7 @@
 //! The collective operations under the simulator, held against what the standard says their results are: every byte
 //! of every buffer, gaps and surroundings included. Each seed is one number of processes on one kind of network.
 
+mod algorithms;
 mod data;
 mod failures;
 mod inter;
@@ -10,6 +11,7 @@ mod moving;
 mod neighbours;
 mod persistent;
 mod reducing;
+mod table;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -37,6 +39,8 @@ struct Case {
     count: u64,
     root: u32,
     in_place: bool,
+    /// Whether it is by messages, never in shared memory.
+    by_messages: bool,
     /// For whatever else may differ.
     seed: u64,
 }
@@ -111,6 +115,8 @@ fn run<F: Future<Output = ()>>(
     counts: &[u64],
     program: &impl Fn(Rank, Case) -> F,
 ) {
+    // Otherwise shared memory may take the place of the algorithms that are named.
+    let by_messages = !options.collectives.is_empty();
     Simulation::new(seed, size, options).run(|rank| async move {
         let mut number = seed << 16;
         for &count in counts {
@@ -122,6 +128,7 @@ fn run<F: Future<Output = ()>>(
                         count,
                         root,
                         in_place,
+                        by_messages,
                         seed: number,
                     };
                     program(rank.clone(), case).await;
@@ -171,7 +178,7 @@ async fn call_on<F>(
 where
     F: Future<Output = Result<()>> + Send + 'static,
 {
-    if starts(case) == 1 && case.common().bool() {
+    if starts(case) == 1 && !case.by_messages && case.common().bool() {
         let (messages, _used) = collective::shared::prepare_in_simulation(messages).await?;
         return operation(messages).await;
     }

@@ -15,18 +15,20 @@ fn layout(case: &Case, rank: u32, which: u64) -> Layout {
     Layout::new(rng.usize(..LAYOUTS))
 }
 
-#[test]
-fn barrier() {
-    cases("barrier", |rank, case| async move {
-        call(&rank, &case, &[], |operation| async move {
-            collective::barrier(&operation).await
-        })
-        .await
-        .unwrap();
-    });
+pub async fn barrier_case(rank: Rank, case: Case) {
+    call(&rank, &case, &[], |operation| async move {
+        collective::barrier(&operation).await
+    })
+    .await
+    .unwrap();
 }
 
-async fn bcast_case(rank: Rank, case: Case) {
+#[test]
+fn barrier() {
+    cases("barrier", barrier_case);
+}
+
+pub async fn bcast_case(rank: Rank, case: Case) {
     let me = rank.me().number();
     let layout = layout(&case, me, 0);
     let expected = Area::of(&layout, case.root, case.count);
@@ -55,7 +57,7 @@ fn bcast_long() {
     long_cases("bcast_long", &[768, 769, 4000, 33_000], bcast_case);
 }
 
-async fn gather_case(rank: Rank, case: Case) {
+pub async fn gather_case(rank: Rank, case: Case) {
     let (me, root, count) = (rank.me().number(), case.root, case.count);
     let mut own = Area::of(&layout(&case, me, 0), me, count);
     let before = own.clone();
@@ -90,7 +92,7 @@ fn gather() {
     rooted_cases("gather", gather_case);
 }
 
-async fn scatter_case(rank: Rank, case: Case) {
+pub async fn scatter_case(rank: Rank, case: Case) {
     let (me, root, count) = (rank.me().number(), case.root, case.count);
     let mut all = Area::of(&layout(&case, me, 0), root, count * u64::from(case.size));
     let before = all.clone();
@@ -220,7 +222,7 @@ fn scatterv() {
     rooted_cases("scatterv", scatterv_case);
 }
 
-async fn allgather_case(rank: Rank, case: Case) {
+pub async fn allgather_case(rank: Rank, case: Case) {
     let (me, count) = (rank.me().number(), case.count);
     let mut own = Area::of(&layout(&case, me, 0), me, count);
     let before = own.clone();
@@ -258,7 +260,7 @@ fn allgather_long() {
     long_cases("allgather_long", &[1024, 4200], allgather_case);
 }
 
-async fn allgatherv_case(rank: Rank, case: Case) {
+pub async fn allgatherv_case(rank: Rank, case: Case) {
     let me = rank.me().number();
     let counts = counts(&case);
     let mine = counts[me as usize];
@@ -304,7 +306,7 @@ fn crossing(from: u32, to: u32, index: u64) -> [u32; 4] {
     element(from, u64::from(to) << 24 | index)
 }
 
-async fn alltoall_case(rank: Rank, case: Case) {
+pub async fn alltoall_case(rank: Rank, case: Case) {
     let (me, count) = (rank.me().number(), case.count);
     let elements = 0..(count * u64::from(case.size)) as i64;
     let mut send = Area::new(&layout(&case, me, 0), elements.clone());

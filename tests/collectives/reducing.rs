@@ -68,7 +68,7 @@ impl Setup {
     }
 }
 
-async fn reduce_case(rank: Rank, case: Case) {
+pub async fn reduce_case(rank: Rank, case: Case) {
     let setup = setup(&rank, &case);
     let (me, root, count) = (setup.me, case.root, case.count);
     let (mut own, mut receive) = setup.operands(&case, count);
@@ -97,7 +97,7 @@ fn reduce_long() {
     long_cases("reduce_long", &[512, 513, 4000], reduce_case);
 }
 
-async fn allreduce_case(rank: Rank, case: Case) {
+pub async fn allreduce_case(rank: Rank, case: Case) {
     let setup = setup(&rank, &case);
     let count = case.count;
     let (mut own, mut receive) = setup.operands(&case, count);
@@ -123,7 +123,7 @@ fn allreduce_long() {
     long_cases("allreduce_long", &[512, 513, 4000, 16_384], allreduce_case);
 }
 
-async fn reduce_scatter_case(rank: Rank, case: Case) {
+pub async fn reduce_scatter_case(rank: Rank, case: Case) {
     let setup = setup(&rank, &case);
     reduce_scatter_of(rank, case, setup).await;
 }

@@ -5,15 +5,16 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::buffer::{Address, Chunk, Operands};
-use super::choose::{self, ReduceScatter};
+use super::choose;
 use super::gather::no_send;
 use super::inter;
 use super::reduce;
 use super::reduction::{Accumulator, Folding, Halving, Order, Reducer};
-use super::run::Run;
+use super::run::{Network, Run};
 use super::scratch::{Scratch, copy};
 use super::shared;
 use crate::base::error::Result;
+use crate::instance::selection::{Algorithm, Operation};
 use crate::objects::communicator::Collective;
 
 /// The elements of all ranks combined, for each rank as many as its result has. With `MPI_IN_PLACE` the result is stored at the
@@ -71,9 +72,21 @@ async fn reduce_blocks(
     if operation.is_across() {
         return inter::reduce_blocks(operation, send, receive, start, &reducer).await;
     }
-    let mut run = Run::new(operation);
+    among(Network::Real(operation), send, receive, start, reducer).await
+}
+
+/// The same, wherever its messages go.
+pub(super) async fn among(
+    network: Network<'_>,
+    send: Option<Address>,
+    receive: Address,
+    start: impl Fn(u32) -> u64 + Send + Sync,
+    reducer: Reducer,
+) -> Result<()> {
+    let mut run = Run::on(network);
+    let rank = run.rank;
     let blocks = Task {
-        own,
+        own: send.unwrap_or(receive),
         in_place: send.is_none(),
         receive,
         start,
@@ -96,11 +109,10 @@ async fn reduce_blocks(
             return run.finish();
         }
     }
-    let bytes = total * blocks.reducer.datatype.size();
-    match choose::reduce_scatter(bytes, run.size, blocks.reducer.commutes(), run.flat) {
-        ReduceScatter::Pairwise => blocks.pairwise(&mut run).await?,
-        ReduceScatter::Halving => blocks.halving(&mut run).await?,
-        ReduceScatter::ReduceThenScatter => blocks.reduce_then_scatter(&mut run).await?,
+    match choose::reducing(&run, Operation::ReduceScatter, &blocks.reducer, total, None).algorithm {
+        Algorithm::Direct => blocks.pairwise(&mut run).await?,
+        Algorithm::Halving => blocks.halving(&mut run).await?,
+        _ => blocks.reduce_then_scatter(&mut run).await?,
     }
     run.finish()
 }

@@ -43,6 +43,17 @@ unsafe impl Sync for Scratch {}
 impl Scratch {
     /// `len` bytes.
     pub fn bytes(len: usize) -> Result<Scratch> {
+        #[cfg(feature = "sim")]
+        if super::model::takes(len) {
+            return Ok(Scratch {
+                inline: UnsafeCell::new([0; INLINE / 16]),
+                heap: None,
+                pool: None,
+                len,
+                stride: 0,
+                shift: 0,
+            });
+        }
         let mut heap = None;
         let mut pool = None;
         if len > INLINE {
@@ -67,6 +78,10 @@ impl Scratch {
     /// A copy of some bytes.
     pub fn of(bytes: &[u8]) -> Result<Scratch> {
         let scratch = Scratch::bytes(bytes.len())?;
+        assert!(
+            scratch.heap.is_some() || bytes.len() <= INLINE,
+            "a model has no bytes"
+        );
         // SAFETY: as long as what it is given; new, so nobody else uses it.
         unsafe { RawRoom::new(scratch.address().get(), bytes.len()) }.fill_from(bytes);
         Ok(scratch)
@@ -123,6 +138,8 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
+        #[cfg(feature = "sim")]
+        super::model::gives_back(self.len);
         if let (Some(pool), Some(block)) = (&self.pool, self.heap.take()) {
             pool.give(block);
         }
@@ -155,6 +172,10 @@ fn too_much(len: usize) -> crate::base::error::Error {
 /// Copies between memories of the operation; an error where `to` is shorter than `from`.
 pub(super) fn copy(from: &Chunk, to: &Chunk) -> Result<()> {
     let len = from.len().min(to.len());
+    #[cfg(feature = "sim")]
+    if super::model::copies(len) {
+        return Ok(());
+    }
     if len != 0 {
         // SAFETY: both are memory of the operation, which lasts as long as it (see `Chunk`), and an operation does not copy
         // between memories that overlap.
@@ -173,6 +194,10 @@ pub(super) fn copy(from: &Chunk, to: &Chunk) -> Result<()> {
 
 /// `inout = input op inout` for `count` elements of memory of the operation.
 pub(super) fn apply(op: &Op, input: Address, inout: Address, count: u64, datatype: &Arc<Datatype>) {
+    #[cfg(feature = "sim")]
+    if super::model::combines(count * datatype.size()) {
+        return;
+    }
     // SAFETY: both are buffers of the operation that hold these elements (see `Operands`, `Scratch`): the user's and what peers
     // sent are initialized, scratch was zeroed when it was allocated, where a peer sent too little. They are different buffers, and nothing is being sent
     // from or received into `inout`.

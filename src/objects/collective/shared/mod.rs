@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::bcast;
 use super::buffer::{Address, Chunk};
-use super::run::Run;
+use super::run::{Network, Run};
 use super::scratch::{Scratch, copy};
 use crate::base::error::Result;
 use crate::instance::Instance;
@@ -109,7 +109,7 @@ pub async fn set_up(communicator: &Arc<Communicator>) -> Result<Option<Arc<Area>
     };
     let operation = communicator.sharing();
     let mut run = match communicator.hosts() {
-        Some(hosts) => Run::inside(&operation, hosts),
+        Some(hosts) => Run::inside(Network::Real(&operation), hosts),
         None => Run::new(&operation),
     };
     let made = (run.rank == 0).then(|| make(run.size)).flatten();
