@@ -3,8 +3,9 @@
 
 use std::ops::Range;
 
-use super::short::{self, Bytes};
-use super::{Area, LONG, Room, Run, SHORT, all_have_long, get, placed, put, rounds};
+use super::{
+    Area, Bytes, LONG, Room, Run, SHORT, all_have_long, chunk_of, get, put, rounds, short, start_of,
+};
 use crate::base::error::Result;
 use crate::objects::collective::buffer::{Address, Chunk};
 use crate::objects::collective::reduction::Reducer;
@@ -39,12 +40,12 @@ impl<'a> Operands<'a> {
     }
 
     /// The elements of an operand that was published, until the next one is asked for.
-    fn of(&self, bytes: Address, len: usize) -> Address {
+    fn of(&self, bytes: Bytes) -> Address {
         match self.shift {
-            Some(shift) => bytes.at(-shift),
+            Some(shift) => start_of(bytes).at(-shift),
             None => {
                 let elements = self.reducer.chunk(self.scratch.slot(0), 0..self.count);
-                copy(&Chunk::bytes(bytes, len), &elements).expect("as many bytes");
+                copy(&chunk_of(bytes), &elements).expect("as many bytes");
                 self.scratch.slot(0)
             }
         }
@@ -77,10 +78,10 @@ async fn combine(
         // SAFETY: only handed back below, where it is not read but stands for the own operand.
         unsafe { Bytes::new(address.get(), bytes) }
     });
-    let see = |address: *const u8, is_first: bool| {
+    let see = |operand: Bytes, is_first: bool| {
         let operand = match own.zip(own_bytes) {
-            Some((own, bytes)) if bytes.is_at(address) => own,
-            _ => operands.of(placed(address.cast_mut()), bytes),
+            Some((own, bytes)) if bytes.is(operand) => own,
+            _ => operands.of(operand),
         };
         let operand = operand.element(range.start, &reducer.datatype);
         match is_first {
@@ -126,8 +127,8 @@ pub async fn allreduce(
         let (own, result) = (send.unwrap_or(receive).at(shift), receive.at(shift));
         // SAFETY: of the operation, as the addresses are, and of so many elements.
         let (own, result) = unsafe { (Bytes::new(own.get(), bytes), Bytes::new(result.get(), bytes)) };
-        let combine = |input: *const u8, inout: *mut u8| {
-            let (input, inout) = (placed(input.cast_mut()).at(-shift), placed(inout).at(-shift));
+        let combine = |input: Bytes, inout: Bytes| {
+            let (input, inout) = (start_of(input).at(-shift), start_of(inout).at(-shift));
             reducer.combine(input, inout, 0..count);
         };
         // SAFETY: it combines an operand with the result.
@@ -263,7 +264,7 @@ async fn long(
         let round = area.next();
         let claimed = area.claim(round).await;
         run.note(claimed);
-        let place = placed(area.own(round, LONG, Room::Long));
+        let place = start_of(area.own(round, LONG, Room::Long));
         let result = place.at(inputs as i64 - shift);
         if let Some(before) = before {
             let range = slice(nth - 1, run.rank);
@@ -272,7 +273,7 @@ async fn long(
             for (member, operand) in (0..run.size).zip(&mut operands) {
                 *operand = match member == run.rank {
                     true => own.element(first + range.start, &reducer.datatype),
-                    false => placed(area.place_of(member, before))
+                    false => start_of(area.place_of(member, before))
                         .at(-shift)
                         .element(range.start, &reducer.datatype),
                 };
@@ -304,7 +305,7 @@ async fn long(
                 let range = slice(nth - 1, member);
                 let from = match member == run.rank {
                     true => result,
-                    false => placed(area.place_of(member, round)).at(inputs as i64 - shift),
+                    false => start_of(area.place_of(member, round)).at(inputs as i64 - shift),
                 };
                 let first = elements(nth - 1).start + range.start;
                 let to = receive.element(first, &reducer.datatype);

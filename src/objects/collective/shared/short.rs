@@ -2,66 +2,9 @@
 //! the bindings calls.
 
 use super::moving::truncated;
-use super::{Area, Room, Round, SHORT};
-use crate::base::bytes;
+use super::{Area, Bytes, Room, Round, SHORT};
 use crate::base::error::{Error, Result};
 use crate::err;
-
-/// Memory of the user's or of an operation.
-#[derive(Clone, Copy)]
-pub struct Bytes {
-    address: *mut u8,
-    len: usize,
-}
-
-// SAFETY: only an address; by the promise of `Bytes::new` the memory is the operation's, whichever thread polls it.
-unsafe impl Send for Bytes {}
-// SAFETY: as for `Send`.
-unsafe impl Sync for Bytes {}
-
-impl Bytes {
-    /// `len` bytes.
-    ///
-    /// # Safety
-    /// As long as the result exists, they are valid for what is done with them here, and nobody else uses them but as the standard
-    /// allows (MPI 5.0 section 6.12).
-    #[inline(always)]
-    pub unsafe fn new(address: *mut u8, len: usize) -> Bytes {
-        Bytes { address, len }
-    }
-
-    /// How many.
-    #[inline(always)]
-    pub fn len(self) -> usize {
-        self.len
-    }
-
-    /// Whether none of them is also one of the others.
-    #[inline(always)]
-    pub fn is_apart(self, other: Bytes) -> bool {
-        let (mine, theirs) = (self.address as usize, other.address as usize);
-        mine + self.len <= theirs || theirs + other.len <= mine
-    }
-
-    /// Whether they begin there.
-    pub fn is_at(self, address: *const u8) -> bool {
-        std::ptr::eq(self.address, address)
-    }
-
-    /// Copies the first of them, as many as there are in both.
-    #[inline(always)]
-    fn copy_to(self, to: Bytes) {
-        let len = self.len.min(to.len);
-        // SAFETY: both are valid (`Bytes::new`).
-        unsafe { bytes::copy(self.address, to.address, len) };
-    }
-}
-
-/// What a process has published, as bytes.
-fn of(published: &super::Published) -> Bytes {
-    // SAFETY: in the area, as `super::placed` says.
-    unsafe { Bytes::new(published.address, published.len) }
-}
 
 /// Publishes bytes that a short place has room for.
 #[inline(always)]
@@ -74,12 +17,10 @@ pub async fn publish(area: &Area, own: Bytes) -> Result<Round> {
 /// The same in this round.
 #[inline(always)]
 async fn publish_in(area: &Area, round: Round, own: Bytes) -> Result<()> {
-    assert!(own.len <= SHORT, "as many as a short place has room for");
+    assert!(own.number() <= SHORT, "as many as a short place has room for");
     area.claim(round).await?;
-    let place = area.own(round, own.len, Room::Short);
-    // SAFETY: this process's own place, which it has claimed.
-    own.copy_to(unsafe { Bytes::new(place, own.len) });
-    area.publish(round, own.len, Room::Short, own.len as u64);
+    own.copy_to(area.own(round, own.number(), Room::Short));
+    area.publish(round, own.number(), Room::Short, own.number() as u64);
     Ok(())
 }
 
@@ -90,17 +31,15 @@ const ALL_COMBINE: usize = 32 << 10;
 /// Whether [`allreduce`] is to be used for such operands.
 #[inline(always)]
 pub fn all_combine(own: Bytes, size: u32) -> bool {
-    own.len <= SHORT && (size == 2 || own.len * size as usize <= ALL_COMBINE)
+    own.number() <= SHORT && (size == 2 || own.number() * size as usize <= ALL_COMBINE)
 }
 
 /// See [`super::barrier`].
 #[inline(always)]
 pub async fn barrier(area: &Area) -> Result<()> {
     if !area.is_flat() {
-        // SAFETY: of no bytes.
-        let nothing = unsafe { Bytes::new(std::ptr::NonNull::dangling().as_ptr(), 0) };
         // SAFETY: it combines nothing.
-        return unsafe { through_tree(area, nothing, nothing, |_, _| {}).await };
+        return unsafe { through_tree(area, Bytes::none(), Bytes::none(), |_, _| {}).await };
     }
     let round = area.next();
     area.claim(round).await?;
@@ -122,9 +61,9 @@ pub async fn fetch(area: &Area, root: u32, into: Bytes) -> Result<()> {
 #[inline(always)]
 async fn fetch_in(area: &Area, round: Round, root: u32, into: Bytes) -> Result<()> {
     let found = area.published(root, round).await?;
-    of(&found).copy_to(into);
-    match found.total > into.len as u64 {
-        true => Err(truncated(root, found.total, into.len as u64)),
+    found.bytes.copy_to(into);
+    match found.total > into.number() as u64 {
+        true => Err(truncated(root, found.total, into.number() as u64)),
         false => Ok(()),
     }
 }
@@ -138,17 +77,17 @@ pub async fn operands(
     own: Option<Bytes>,
     end: u32,
     len: usize,
-    mut combine: impl FnMut(*const u8, bool) + Send,
+    mut combine: impl FnMut(Bytes, bool) + Send,
 ) -> Result<()> {
     for member in (0..end).rev() {
         let operand = match own.filter(|_| member == area.mine()) {
             Some(own) => own,
-            None => of(&area.published(member, round).await?),
+            None => area.published(member, round).await?.bytes,
         };
-        if operand.len != len {
-            return Err(uneven(member, operand.len, len));
+        if operand.number() != len {
+            return Err(uneven(member, operand.number(), len));
         }
-        combine(operand.address, member + 1 == end);
+        combine(operand, member + 1 == end);
     }
     Ok(())
 }
@@ -165,7 +104,7 @@ async unsafe fn up_tree(
     area: &Area,
     own: Bytes,
     result: Bytes,
-    combine: &(impl Fn(*const u8, *mut u8) + Send + Sync),
+    combine: &(impl Fn(Bytes, Bytes) + Send + Sync),
 ) -> Result<()> {
     let (mine, size) = (area.mine(), area.size());
     let mut has = own;
@@ -177,22 +116,22 @@ async unsafe fn up_tree(
                 .map(|nth| mine + nth * step)
                 .filter(|&child| child < size)
             {
-                let found = of(&area.published(child, round).await?);
-                if found.len != own.len {
-                    return Err(uneven(child, found.len, own.len));
+                let found = area.published(child, round).await?.bytes;
+                if found.number() != own.number() {
+                    return Err(uneven(child, found.number(), own.number()));
                 }
-                if has.address != result.address {
+                if !has.is(result) {
                     has.copy_to(result);
                     has = result;
                 }
-                combine(found.address, result.address);
+                combine(found, result);
             }
         } else if mine.is_multiple_of(step) {
             publish_in(area, round, has).await?;
         }
         step = group;
     }
-    if mine == 0 && has.address != result.address {
+    if mine == 0 && !has.is(result) {
         has.copy_to(result);
     }
     Ok(())
@@ -207,7 +146,7 @@ async unsafe fn through_tree(
     area: &Area,
     own: Bytes,
     result: Bytes,
-    combine: impl Fn(*const u8, *mut u8) + Send + Sync,
+    combine: impl Fn(Bytes, Bytes) + Send + Sync,
 ) -> Result<()> {
     // SAFETY: the caller's promise.
     unsafe { up_tree(area, own, result, &combine).await? };
@@ -238,17 +177,17 @@ pub async unsafe fn allreduce(
     area: &Area,
     own: Bytes,
     result: Bytes,
-    combine: impl Fn(*const u8, *mut u8) + Send + Sync,
+    combine: impl Fn(Bytes, Bytes) + Send + Sync,
 ) -> Result<()> {
     if !area.is_flat() {
         // SAFETY: the caller's promise.
         return unsafe { through_tree(area, own, result, combine).await };
     }
     let round = publish(area, own).await?;
-    let separate = (own.address != result.address).then_some(own);
+    let separate = (!own.is(result)).then_some(own);
     // SAFETY: the caller's promise.
     let combine = unsafe { into(result, combine) };
-    operands(area, round, separate, area.size(), own.len, combine).await?;
+    operands(area, round, separate, area.size(), own.number(), combine).await?;
     area.all_in(round);
     Ok(())
 }
@@ -263,19 +202,19 @@ pub async unsafe fn reduce(
     area: &Area,
     own: Bytes,
     result: Option<Bytes>,
-    combine: impl Fn(*const u8, *mut u8) + Send,
+    combine: impl Fn(Bytes, Bytes) + Send,
 ) -> Result<()> {
     let Some(result) = result else {
         return publish(area, own).await.map(drop);
     };
-    let separate = (own.address != result.address).then_some(own);
+    let separate = (!own.is(result)).then_some(own);
     let round = match separate {
         Some(_) => area.next(),
         None => publish(area, own).await?,
     };
     // SAFETY: the caller's promise.
     let combine = unsafe { into(result, combine) };
-    operands(area, round, separate, area.size(), own.len, combine).await
+    operands(area, round, separate, area.size(), own.number(), combine).await
 }
 
 /// What [`operands`] calls to combine them there.
@@ -283,17 +222,10 @@ pub async unsafe fn reduce(
 /// # Safety
 /// As for [`allreduce`].
 #[inline(always)]
-unsafe fn into(
-    result: Bytes,
-    combine: impl Fn(*const u8, *mut u8) + Send,
-) -> impl FnMut(*const u8, bool) + Send {
-    move |operand: *const u8, is_first| {
-        let result = result;
-        match is_first {
-            // SAFETY: an operand has as many bytes as the result, and both are valid.
-            true => unsafe { bytes::copy(operand, result.address, result.len) },
-            false => combine(operand, result.address),
-        }
+unsafe fn into(result: Bytes, combine: impl Fn(Bytes, Bytes) + Send) -> impl FnMut(Bytes, bool) + Send {
+    move |operand, is_first| match is_first {
+        true => operand.copy_to(result),
+        false => combine(operand, result),
     }
 }
 
@@ -301,21 +233,16 @@ unsafe fn into(
 #[inline(always)]
 pub async fn allgather(area: &Area, own: Bytes, all: Bytes) -> Result<()> {
     let round = publish(area, own).await?;
-    let block = |member: u32| {
-        let at = member as usize * own.len;
-        assert!(at + own.len <= all.len, "room for all");
-        // SAFETY: a part of `all`.
-        unsafe { Bytes::new(all.address.add(at), own.len) }
-    };
+    let block = |member: u32| all.part(member as usize * own.number(), own.number());
     let mine = block(area.mine());
-    if mine.address != own.address {
+    if !mine.is(own) {
         own.copy_to(mine);
     }
     for member in area.others() {
         let found = area.published(member, round).await?;
-        of(&found).copy_to(block(member));
-        if found.total > own.len as u64 {
-            return Err(truncated(member, found.total, own.len as u64));
+        found.bytes.copy_to(block(member));
+        if found.total > own.number() as u64 {
+            return Err(truncated(member, found.total, own.number() as u64));
         }
     }
     area.all_in(round);
@@ -326,22 +253,17 @@ pub async fn allgather(area: &Area, own: Bytes, all: Bytes) -> Result<()> {
 #[inline(always)]
 pub async fn alltoall(area: &Area, send: Bytes, receive: Bytes) -> Result<()> {
     let round = publish(area, send).await?;
-    let len = send.len / area.size() as usize;
-    let block = |of: Bytes, member: u32| {
-        let at = member as usize * len;
-        assert!(at + len <= of.len, "a block for each process");
-        // SAFETY: a part of it.
-        unsafe { Bytes::new(of.address.add(at), len) }
-    };
-    if send.address != receive.address {
+    let len = send.number() / area.size() as usize;
+    let block = |of: Bytes, member: u32| of.part(member as usize * len, len);
+    if !send.is(receive) {
         block(send, area.mine()).copy_to(block(receive, area.mine()));
     }
     for member in area.others() {
         let found = area.published(member, round).await?;
-        if found.len != send.len {
-            return Err(truncated(member, found.total, send.len as u64));
+        if found.bytes.number() != send.number() {
+            return Err(truncated(member, found.total, send.number() as u64));
         }
-        block(of(&found), area.mine()).copy_to(block(receive, member));
+        block(found.bytes, area.mine()).copy_to(block(receive, member));
     }
     area.all_in(round);
     Ok(())

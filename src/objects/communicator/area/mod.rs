@@ -27,7 +27,10 @@ use crate::lane::Doorbell;
 use crate::lane::shm::BellPull;
 use crate::system::shared_memory::Map;
 
+mod bytes;
 mod sleep;
+
+pub use bytes::Bytes;
 
 const LINE: usize = 64;
 const PAGE: usize = 4096;
@@ -111,16 +114,11 @@ pub struct Round {
 /// What a process has published.
 #[derive(Clone, Copy)]
 pub struct Published {
-    /// The first byte. Valid for reading until this process is done with the round.
-    pub address: *mut u8,
-    /// How many there are.
-    pub len: usize,
+    /// The bytes, until this process is done with the round.
+    pub bytes: Bytes,
     /// What the publisher says of all that it sends in the operation, in bytes.
     pub total: u64,
 }
-
-// SAFETY: an address in memory that several processes share, and so several threads.
-unsafe impl Send for Published {}
 
 /// See the module.
 pub struct Area {
@@ -323,16 +321,19 @@ impl Area {
         }
     }
 
-    fn at(&self, at: usize) -> *mut u8 {
-        debug_assert!(at <= self.layout.end);
-        // SAFETY: within the mapping.
-        unsafe { self.map.base().as_ptr().add(at) }
+    /// Bytes of the area.
+    fn at(&self, at: usize, number: usize) -> Bytes {
+        debug_assert!(self.map.has(at, number));
+        // SAFETY: within the mapping, as all places that are made here; the communicator keeps the area, and the operation keeps that. A
+        // process writes to its own places only, and only when it has claimed them, and reads those of others between their publication
+        // and its being done with the round. (A process that breaks this is a faulty one of the same user; it can only spoil the data.)
+        unsafe { Bytes::new(self.map.base().as_ptr().add(at), number) }
     }
 
     /// Where a process's long place of a round is.
-    pub fn place_of(&self, member: u32, round: Round) -> *mut u8 {
+    pub fn place_of(&self, member: u32, round: Round) -> Bytes {
         assert!(member < self.size, "one of the processes");
-        self.at(self.room(member, round.place, Room::Long))
+        self.at(self.room(member, round.place, Room::Long), LONG)
     }
 
     /// The next round of the operation.
@@ -378,15 +379,15 @@ impl Area {
 
     /// Where this process writes up to so many bytes before it publishes them, once it has claimed the place.
     #[inline]
-    pub fn own(&self, round: Round, len: usize, room: Room) -> *mut u8 {
+    pub fn own(&self, round: Round, len: usize, room: Room) -> Bytes {
         let most = match room {
             Room::Short => SHORT,
             Room::Long => LONG,
         };
         assert!(len <= most, "more bytes than a place has");
         match len <= INLINE && room == Room::Short {
-            true => self.at(self.flag(self.mine, round.place) + AT_DATA),
-            false => self.at(self.room(self.mine, round.place, room)),
+            true => self.at(self.flag(self.mine, round.place) + AT_DATA, len),
+            false => self.at(self.room(self.mine, round.place, room), len),
         }
     }
 
@@ -419,15 +420,16 @@ impl Area {
         }
         // It began this round, so it is done with those before.
         self.seen[member as usize].store(round.id - 1, Relaxed);
+        let total = self.word(at + AT_LEN).load(Relaxed);
         let length = self.half(at + AT_WHERE).load(Relaxed);
         let (len, room) = match length & 1 {
             0 => ((length >> 1) as usize, Room::Short),
             _ => ((length >> 1) as usize, Room::Long),
         };
-        let address = match room {
-            Room::Short if len <= INLINE => self.at(at + AT_DATA),
-            Room::Short if len <= SHORT => self.at(self.room(member, round.place, room)),
-            Room::Long if len <= LONG => self.at(self.room(member, round.place, room)),
+        let at = match room {
+            Room::Short if len <= INLINE => at + AT_DATA,
+            Room::Short if len <= SHORT => self.room(member, round.place, room),
+            Room::Long if len <= LONG => self.room(member, round.place, room),
             _ => {
                 return Err(err!(
                     Intern,
@@ -437,9 +439,8 @@ impl Area {
             }
         };
         Ok(Published {
-            address,
-            len,
-            total: self.word(at + AT_LEN).load(Relaxed),
+            bytes: self.at(at, len),
+            total,
         })
     }
 
