@@ -1,7 +1,7 @@
 //! The predefined operations on arrays: sums of doubles of several lengths, on two operands and on eight, beside `memcpy`.
 //!
-//! `cargo bench --bench reduction -- --table` instead prints nanoseconds for each KiB of an array, for every operation and type at each level of instructions
-//! that the machine has, of 16 KiB (in the first cache) and of 16 MiB, and nanoseconds of a call with one element. `-- --once` applies
+//! `cargo bench --bench reduction -- --table` instead prints the least times, in nanoseconds for each KiB of an array: of these, and of every operation and type at
+//! each level of instructions that the machine has, for 16 KiB (in the first cache) and 16 MiB, with nanoseconds of a call with one element. `-- --once` applies
 //! `MPI_SUM` to one double ten times and nothing else, for callgrind.
 
 use std::hint::black_box;
@@ -86,15 +86,33 @@ fn table() {
     let (input, start) = (operand(LONG, 7), operand(LONG, 11));
     let mut inout = start.clone();
     let kib = |bytes: usize| bytes as f64 / 1024.0;
-    for bytes in [CACHED, LONG] {
-        let time = least(bytes, || {
+    let (sum, double) = (operation("MPI_SUM"), datatype("MPI_DOUBLE"));
+    println!(
+        "| bytes | memcpy | sum of 2 | sum of 8, one after the other | sum of 8 at once |\n| --- | --- | --- | --- | --- |"
+    );
+    for bytes in [1 << 10, CACHED, 128 << 10, 1 << 20, LONG] {
+        let count = (bytes / 8) as u64;
+        // Several operands, at different places of what is there.
+        let places = (0..8).map(|place| if 8 * bytes <= LONG { place * bytes } else { 0 });
+        let operands: Vec<_> = places.map(|place| input[place..].as_ptr()).collect();
+        let copy = least(bytes, || {
             inout[..bytes].copy_from_slice(black_box(&input[..bytes]))
         });
-        println!(
-            "memcpy of {} KiB: {:.1} ns per KiB",
-            bytes >> 10,
-            time / kib(bytes)
-        );
+        let output = inout.as_mut_ptr();
+        // SAFETY: all operands and the output hold so many doubles.
+        let apply = |operand: *const u8| unsafe { sum.apply(operand, output, count, double) };
+        let two = least(bytes, || apply(black_box(operands[0])));
+        let each = least(bytes, || {
+            // SAFETY: as above.
+            unsafe { output.copy_from_nonoverlapping(operands[7], bytes) };
+            operands[..7].iter().rev().for_each(|operand| apply(*operand));
+        });
+        let once = least(bytes, || {
+            // SAFETY: as above.
+            unsafe { sum.combine_many(black_box(&operands), output, count, double) };
+        });
+        let numbers = [copy, two, each, once].map(|time| format!("{:.1}", time / kib(bytes)));
+        println!("| {} KiB | {} |", bytes >> 10, numbers.join(" | "));
     }
     print!("| operation | type |");
     for level in &levels {

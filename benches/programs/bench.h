@@ -35,11 +35,11 @@ static double batch(void (*run)(long count), long count)
     return MPI_Wtime() - start;
 }
 
-/* Microseconds of one operation on rank 0: the median of batches that take about so many milliseconds together.
-   Collective; other ranks get a number of no meaning. */
-static double microseconds(void (*run)(long count), double milliseconds)
+/* Microseconds of one operation in each of several batches, which take about so many milliseconds together; how many
+   batches. Collective; each rank gets its own times, in the order in which they were measured. */
+static int measure(void (*run)(long count), double milliseconds, double times[BATCHES_MAX])
 {
-    double times[BATCHES_MAX], wanted = milliseconds * 1e-3 / BATCHES_MAX, took;
+    double wanted = milliseconds * 1e-3 / BATCHES_MAX, took;
     long count = 1, next;
     int batches = BATCHES_MAX, i;
 
@@ -60,8 +60,46 @@ static double microseconds(void (*run)(long count), double milliseconds)
     MPI_Bcast(&batches, 1, MPI_INT, 0, MPI_COMM_WORLD);
     for (i = 0; i < batches; i++)
         times[i] = batch(run, count) / count * 1e6;
+    return batches;
+}
+
+static double median(double *times, int batches)
+{
     qsort(times, batches, sizeof *times, by_value);
     return times[batches / 2];
+}
+
+/* Microseconds of one operation on rank 0: the median of the batches. Collective; other ranks get a number of no meaning. */
+static inline double microseconds(void (*run)(long count), double milliseconds)
+{
+    double times[BATCHES_MAX];
+    int batches = measure(run, milliseconds, times);
+    return median(times, batches);
+}
+
+/* Microseconds of one operation of all ranks: their average, and the slowest rank's. */
+struct times {
+    double average, slowest;
+};
+
+/* Of both the median of the batches, on rank 0. Collective; other ranks get numbers of no meaning. */
+static inline struct times times_of(void (*run)(long count), double milliseconds)
+{
+    double times[BATCHES_MAX], sums[BATCHES_MAX] = {0}, most[BATCHES_MAX] = {0};
+    int batches = measure(run, milliseconds, times), ranks;
+    struct times result;
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    MPI_Reduce(times, sums, batches, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    MPI_Reduce(times, most, batches, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    result.average = median(sums, batches) / ranks;
+    result.slowest = median(most, batches);
+    return result;
+}
+
+static inline void print_times(const char *program, const char *point, struct times times)
+{
+    printf("%s %s %.6f %.6f\n", program, point, times.average, times.slowest);
+    fflush(stdout);
 }
 
 /* So many bytes, each page of them touched: memory that nobody has written is one page of zeros, and quick to read. */

@@ -21,7 +21,7 @@ pub mod transports;
 mod users;
 mod wait;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -51,7 +51,7 @@ use pace::Pace;
 #[cfg(feature = "sim")]
 pub use task::Operation;
 use task::Tasks;
-pub use task::{Completion, blocks, run_in_place};
+pub use task::{Again, Completion, blocks, run_in_place};
 pub use users::{Then, User, Users};
 pub use wait::Policy;
 
@@ -71,6 +71,8 @@ pub struct Instance {
     ledger: Arc<Ledger>,
     contexts: Contexts,
     directory: Directory,
+    /// Bytes of memory that this process shares with others for collective operations.
+    shared_bytes: AtomicUsize,
     /// Context ids of the communicators that sessions hold.
     lent: Mutex<FxHashSet<Context>>,
     /// How many sessions there have been.
@@ -112,6 +114,9 @@ impl Drop for Note {
 /// See [`Instance::set_explanation`].
 pub type Explain = fn(&Instance, &Engine, Names) -> String;
 
+/// The most bytes of memory that a process shares with others for collective operations. Further communicators do without.
+const SHARED_MAX: usize = 256 << 20;
+
 /// How often a blocking receive looks for its message before it is posted. For one that waits longer the cost of posting does not matter.
 const ATTENDED_TURNS: u32 = 1000;
 
@@ -149,6 +154,7 @@ impl Instance {
             ledger,
             contexts: Contexts::new(me, size),
             directory: Directory::new(me, size),
+            shared_bytes: AtomicUsize::new(0),
             lent: Mutex::default(),
             sessions: AtomicU64::new(0),
             attachment: Attachment::default(),
@@ -233,6 +239,22 @@ impl Instance {
     /// A number for a new session, which no other one of the instance has or had. From 1: 0 stands for the World Model.
     pub fn new_session_number(&self) -> u64 {
         self.sessions.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Counts bytes of memory that this process shares with others for collective operations; `false`, and nothing is counted: they would
+    /// be too many.
+    pub fn share(&self, bytes: usize) -> bool {
+        let counted = self.shared_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let has_room = counted + bytes <= SHARED_MAX;
+        if !has_room {
+            self.unshare(bytes);
+        }
+        has_room
+    }
+
+    /// Takes that back.
+    pub fn unshare(&self, bytes: usize) {
+        self.shared_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Sets how reports find the name of the procedure in which a thread waits.

@@ -6,7 +6,7 @@ use weft::data::memory::Memory;
 use weft::objects::collective::{self, Buffer, WBuffer};
 use weft::sim::Rank;
 
-use crate::data::{Area, LAYOUTS, Layout, element};
+use crate::data::{Area, LAYOUTS, Layout, Room, element};
 use crate::{Case, call, cases, long_cases, rooted_cases};
 
 fn layout(case: &Case, rank: u32, which: u64) -> Layout {
@@ -16,7 +16,7 @@ fn layout(case: &Case, rank: u32, which: u64) -> Layout {
 }
 
 pub async fn barrier_case(rank: Rank, case: Case) {
-    call(&rank, &case, |operation| async move {
+    call(&rank, &case, &[], |operation| async move {
         collective::barrier(&operation).await
     })
     .await
@@ -39,7 +39,7 @@ pub async fn bcast_case(rank: Rank, case: Case) {
     };
     let buffer = area.buffer(case.count);
     let root = case.root;
-    call(&rank, &case, move |operation| async move {
+    call(&rank, &case, &[area.room()], move |operation| async move {
         collective::bcast(&operation, root, buffer).await
     })
     .await
@@ -76,7 +76,7 @@ pub async fn gather_case(rank: Rank, case: Case) {
     }
     let send = (me != root || !case.in_place).then(|| own.buffer(count));
     let receive = (me == root).then(|| all.blocks(count, case.size));
-    call(&rank, &case, move |operation| async move {
+    call(&rank, &case, &[all.room()], move |operation| async move {
         collective::gather(&operation, root, send, receive).await
     })
     .await
@@ -106,7 +106,7 @@ pub async fn scatter_case(rank: Rank, case: Case) {
     }
     let send = (me == root).then(|| all.blocks(count, case.size));
     let receive = (!in_place).then(|| own.buffer(count));
-    call(&rank, &case, move |operation| async move {
+    call(&rank, &case, &[own.room()], move |operation| async move {
         collective::scatter(&operation, root, send, receive).await
     })
     .await
@@ -170,7 +170,7 @@ async fn gatherv_case(rank: Rank, case: Case) {
     }
     let send = (me != root || !case.in_place).then(|| own.buffer(mine));
     let receive = (me == root).then(|| all.uneven(&counts, &displs));
-    call(&rank, &case, move |operation| async move {
+    call(&rank, &case, &[all.room()], move |operation| async move {
         collective::gatherv(&operation, root, send, receive).await
     })
     .await
@@ -208,7 +208,7 @@ async fn scatterv_case(rank: Rank, case: Case) {
     };
     let receive = (!in_place).then(|| own.buffer(mine));
     let send = (me == root).then(|| all.uneven(&counts, &displs));
-    call(&rank, &case, move |operation| async move {
+    call(&rank, &case, &[own.room()], move |operation| async move {
         collective::scatterv(&operation, root, send, receive).await
     })
     .await
@@ -241,7 +241,7 @@ pub async fn allgather_case(rank: Rank, case: Case) {
     }
     let send = (!case.in_place).then(|| own.buffer(count));
     let receive = all.blocks(count, case.size);
-    call(&rank, &case, move |operation| async move {
+    call(&rank, &case, &[all.room()], move |operation| async move {
         collective::allgather(&operation, send, receive).await
     })
     .await
@@ -282,7 +282,7 @@ pub async fn allgatherv_case(rank: Rank, case: Case) {
     }
     let send = (!case.in_place).then(|| own.buffer(mine));
     let receive = all.uneven(&counts, &displs);
-    call(&rank, &case, move |operation| async move {
+    call(&rank, &case, &[all.room()], move |operation| async move {
         collective::allgatherv(&operation, send, receive).await
     })
     .await
@@ -323,7 +323,7 @@ pub async fn alltoall_case(rank: Rank, case: Case) {
     let before = send.clone();
     let outgoing: Option<Buffer> = (!case.in_place).then(|| send.blocks(count, case.size));
     let incoming = receive.blocks(count, case.size);
-    call(&rank, &case, move |operation| async move {
+    call(&rank, &case, &[receive.room()], move |operation| async move {
         collective::alltoall(&operation, outgoing, incoming).await
     })
     .await
@@ -372,7 +372,7 @@ async fn alltoallv_case(rank: Rank, case: Case) {
     let before = send.clone();
     let outgoing = (!case.in_place).then(|| send.uneven(&out, &out_displs));
     let incoming = receive.uneven(&into, &into_displs);
-    call(&rank, &case, move |operation| async move {
+    call(&rank, &case, &[receive.room()], move |operation| async move {
         collective::alltoallv(&operation, outgoing, incoming).await
     })
     .await
@@ -424,7 +424,8 @@ async fn alltoallw_case(rank: Rank, case: Case) {
     let expected = prepare(1, &into, &|other, index| Some(crossing(other, me, index)));
     let outgoing = (!case.in_place).then(|| argument(&mut send, &out));
     let incoming = argument(&mut receive, &into);
-    call(&rank, &case, move |operation| async move {
+    let rooms: Vec<Room> = receive.iter_mut().map(|(_, area)| area.room()).collect();
+    call(&rank, &case, &rooms, move |operation| async move {
         collective::alltoallw(&operation, outgoing, incoming).await
     })
     .await
@@ -476,7 +477,7 @@ fn flush() {
                 rank.instance().engine().release(request);
             }
         }
-        call(&rank, &case, |operation| async move {
+        call(&rank, &case, &[], |operation| async move {
             collective::flush(&operation).await
         })
         .await

@@ -24,6 +24,7 @@ pub fn trials() -> Vec<Trial> {
             "locality::many_ranks_of_one_host_take_few_lines",
             report_of_one_host,
         ),
+        Trial::test("locality::neighbours_are_put_on_one_host", neighbours),
         Trial::test("locality::quiet_ranks_report_nothing", quiet_report),
         Trial::test("locality::ranks_that_see_other_hosts_are_refused", other_hosts),
         Trial::test(
@@ -48,6 +49,18 @@ fn process_sets() -> Outcome {
         .arguments(&third)
         .run()?
         .status_is(0)
+}
+
+/// Reordering is checked against the best that there is for 4 and 8 ranks on two hosts, and against the identity for others.
+fn neighbours() -> Outcome {
+    let program = build::program("reorder")?;
+    for (ranks, nodes) in [(4, "2"), (8, "2"), (3, "2"), (7, "2"), (8, "4"), (6, "3")] {
+        let job = Job::new(&program, ranks).env("WEFT_FAKE_NODES", nodes);
+        job.env("WEFT_LANES", "shm,ofi")
+            .run()?
+            .is_well("reorder", ranks)?;
+    }
+    Ok(())
 }
 
 /// A machine of two sockets with a core each, of which processors 0 and 1 are this machine's.

@@ -10,6 +10,8 @@ const M: u64 = 1 << 20;
 pub struct Goal {
     measure: &'static str,
     over: &'static str,
+    /// Where a measure has several numbers of ranks: how many.
+    ranks: Option<u32>,
     point: u64,
     weft: Which,
     wanted: Wanted,
@@ -56,9 +58,18 @@ const fn own(measure: &'static str, point: u64, wanted: Wanted) -> Goal {
     Goal {
         measure,
         over: "own",
+        ranks: None,
         point,
         weft: Which::First,
         wanted,
+    }
+}
+
+/// Of a collective of so many ranks.
+const fn of(ranks: u32, measure: &'static str, point: u64, ratio: f64) -> Goal {
+    Goal {
+        ranks: Some(ranks),
+        ..own(measure, point, Wanted::Ratio(ratio))
     }
 }
 
@@ -73,13 +84,27 @@ pub static ALL: &[Goal] = &[
     own("bandwidth", M, Wanted::Ratio(1.0)),
     own("bandwidth", 4 * M, Wanted::Ratio(1.0)),
     own("barrier", 8, Wanted::Ratio(1.0)),
-    own("allreduce", 8, Wanted::Ratio(1.0)),
+    own("barrier", 2, Wanted::Ratio(0.8)),
+    of(2, "allreduce", 8, 0.8),
+    of(2, "allreduce-persistent", 8, 0.8),
+    of(2, "reduce", 8, 0.8),
+    of(2, "bcast", 8, 0.8),
+    of(2, "allgather", 8, 0.8),
+    of(2, "alltoall", 8, 0.8),
+    of(2, "neighbor-alltoall", 8, 0.8),
+    of(8, "allreduce", 8, 1.0),
+    of(8, "allreduce", 64 * K, 1.0),
+    of(8, "reduce", 64 * K, 1.0),
+    of(8, "bcast", 64 * K, 1.0),
+    of(8, "allgather", 64 * K, 1.0),
+    of(8, "alltoall", 64 * K, 1.0),
     own("idle", 10_000, Wanted::Below(1.0)),
     own("startup", 8, Wanted::BelowAndBest(20.0)),
     // Peers bring libfabric 2.x, where `net` has become `tcp`.
     Goal {
         measure: "latency",
         over: "net",
+        ranks: None,
         point: 8,
         weft: Which::Second,
         wanted: Wanted::Ratio(0.95),
@@ -87,6 +112,7 @@ pub static ALL: &[Goal] = &[
     Goal {
         measure: "bandwidth",
         over: "net",
+        ranks: None,
         point: 64 * K,
         weft: Which::Second,
         wanted: Wanted::Ratio(1.05),
@@ -94,6 +120,7 @@ pub static ALL: &[Goal] = &[
     Goal {
         measure: "bandwidth",
         over: "tcp;ofi_rxm",
+        ranks: None,
         point: M,
         weft: Which::First,
         wanted: Wanted::Ratio(1.1),
@@ -116,7 +143,7 @@ impl Goal {
         let measure = measure::find(self.measure).ok()?;
         let row = results
             .rows_of(measure)
-            .find(|row| row.over == self.over && row.point == self.point)?;
+            .find(|row| row.over == self.over && row.ranks == self.ranks && row.point == self.point)?;
         let place = self.place(results);
         let weft = place.and_then(|place| Some(row.cells[place].as_ref()?.median));
         let best = results.best_peer(row);
@@ -199,6 +226,7 @@ mod tests {
             measure: name.into(),
             unit: measure.unit.into(),
             over: over.into(),
+            ranks: None,
             point,
             label: measure.point.label(point),
             cells: values
@@ -228,8 +256,11 @@ mod tests {
         let options = Options::parse_from(["weft-bench", "--weft", "/opt"]);
         for goal in ALL {
             let measure = measure::find(goal.measure).unwrap();
-            let runs = measure.runs(&options);
-            let measured = runs.iter().any(|run| run.points.contains(&goal.point));
+            let runs = measure.runs(&options, goal.over);
+            let measured = runs.iter().any(|run| {
+                run.points.contains(&goal.point) && goal.ranks.is_none_or(|ranks| run.ranks == ranks)
+            });
+            assert_eq!(goal.ranks.is_some(), measure.has_ranks(), "{}", goal.measure);
             assert!(measured, "{} at {}", goal.measure, goal.point);
             assert!(
                 measure.is_over(goal.over == "own", false),

@@ -136,7 +136,12 @@ enum Ranks {
     Two,
     /// All of `--ranks`.
     All,
+    /// Two, and all of `--ranks`; over a provider at most [`FEW`], as what is measured there is the network. Results tell them apart.
+    Each,
 }
+
+/// How many ranks at most run a collective over a provider.
+const FEW: u32 = 4;
 
 const K: u64 = 1 << 10;
 const M: u64 = 1 << 20;
@@ -315,23 +320,6 @@ pub static ALL: &[Measure] = &[
         value: Value::MillionsPerSecond,
     },
     Measure {
-        name: "allreduce",
-        section: "Collectives",
-        title: "Allreduce (sum of doubles)",
-        unit: "µs",
-        lower_is_better: true,
-        logarithmic: true,
-        point: Point::Bytes,
-        key: &[8, 64 * K],
-        program: "collective",
-        arguments: &["allreduce"],
-        points: &[8, 64, K, 8 * K, 64 * K, M],
-        ranks: Ranks::All,
-        scope: Scope::First,
-        rounds: 3,
-        value: Value::Printed,
-    },
-    Measure {
         name: "barrier",
         section: "Collectives",
         title: "Barrier",
@@ -343,7 +331,126 @@ pub static ALL: &[Measure] = &[
         program: "collective",
         arguments: &["barrier"],
         points: &[],
-        ranks: Ranks::All,
+        ranks: Ranks::Each,
+        scope: Scope::First,
+        rounds: 3,
+        value: Value::Printed,
+    },
+    Measure {
+        name: "allreduce",
+        section: "Collectives",
+        title: "Allreduce (sum of doubles)",
+        unit: "µs",
+        lower_is_better: true,
+        logarithmic: true,
+        point: Point::Bytes,
+        key: &[8, 64 * K],
+        program: "collective",
+        arguments: &["allreduce"],
+        points: &[8, K, 64 * K, M],
+        ranks: Ranks::Each,
+        scope: Scope::First,
+        rounds: 3,
+        value: Value::Printed,
+    },
+    Measure {
+        name: "allreduce-persistent",
+        section: "Collectives",
+        title: "Persistent allreduce (sum of doubles)",
+        unit: "µs",
+        lower_is_better: true,
+        logarithmic: true,
+        point: Point::Bytes,
+        key: &[8, 64 * K],
+        program: "collective",
+        arguments: &["allreduce_init"],
+        points: &[8, K, 64 * K, M],
+        ranks: Ranks::Each,
+        scope: Scope::First,
+        rounds: 3,
+        value: Value::Printed,
+    },
+    Measure {
+        name: "reduce",
+        section: "Collectives",
+        title: "Reduce (sum of doubles)",
+        unit: "µs",
+        lower_is_better: true,
+        logarithmic: true,
+        point: Point::Bytes,
+        key: &[8, 64 * K],
+        program: "collective",
+        arguments: &["reduce"],
+        points: &[8, K, 64 * K, M],
+        ranks: Ranks::Each,
+        scope: Scope::First,
+        rounds: 3,
+        value: Value::Printed,
+    },
+    Measure {
+        name: "bcast",
+        section: "Collectives",
+        title: "Broadcast",
+        unit: "µs",
+        lower_is_better: true,
+        logarithmic: true,
+        point: Point::Bytes,
+        key: &[8, 64 * K],
+        program: "collective",
+        arguments: &["bcast"],
+        points: &[8, K, 64 * K, M],
+        ranks: Ranks::Each,
+        scope: Scope::First,
+        rounds: 3,
+        value: Value::Printed,
+    },
+    Measure {
+        name: "allgather",
+        section: "Collectives",
+        title: "Allgather",
+        unit: "µs",
+        lower_is_better: true,
+        logarithmic: true,
+        point: Point::Bytes,
+        key: &[8, 64 * K],
+        program: "collective",
+        arguments: &["allgather"],
+        points: &[8, K, 64 * K, M],
+        ranks: Ranks::Each,
+        scope: Scope::First,
+        rounds: 3,
+        value: Value::Printed,
+    },
+    Measure {
+        name: "alltoall",
+        section: "Collectives",
+        title: "Alltoall",
+        unit: "µs",
+        lower_is_better: true,
+        logarithmic: true,
+        point: Point::Bytes,
+        key: &[8, 64 * K],
+        program: "collective",
+        arguments: &["alltoall"],
+        points: &[8, K, 64 * K, M],
+        ranks: Ranks::Each,
+        scope: Scope::First,
+        rounds: 3,
+        value: Value::Printed,
+    },
+    Measure {
+        name: "neighbor-alltoall",
+        section: "Collectives",
+        title: "Neighbourhood alltoall on a grid",
+        unit: "µs",
+        lower_is_better: true,
+        logarithmic: true,
+        point: Point::Bytes,
+        key: &[8, 64 * K],
+        program: "collective",
+        arguments: &["neighbor_alltoall"],
+        points: &[8, K, 64 * K, M],
+        ranks: Ranks::Each,
         scope: Scope::First,
         rounds: 3,
         value: Value::Printed,
@@ -439,8 +546,13 @@ impl Measure {
         options.rounds.unwrap_or(self.rounds)
     }
 
-    /// The runs of one round.
-    pub fn runs(&self, options: &Options) -> Vec<Run> {
+    /// Whether its rows are for several numbers of ranks.
+    pub fn has_ranks(&self) -> bool {
+        self.ranks == Ranks::Each && self.point != Point::Ranks
+    }
+
+    /// The runs of one round over what `--over` says.
+    pub fn runs(&self, options: &Options, over: &str) -> Vec<Run> {
         let run = |ranks: u32, more: Vec<String>, points: Vec<u64>| Run {
             program: self.program,
             arguments: self
@@ -456,7 +568,8 @@ impl Measure {
         let ranks = match self.ranks {
             Ranks::One => 1,
             Ranks::Two => 2,
-            Ranks::All => options.ranks,
+            Ranks::Each if over != "own" => options.ranks.min(FEW),
+            Ranks::All | Ranks::Each => options.ranks,
         };
         match self.point {
             Point::Bytes | Point::Queue | Point::Pairs => {
@@ -464,16 +577,20 @@ impl Measure {
                     Point::Bytes if !options.sizes.is_empty() => &options.sizes,
                     _ => self.points,
                 };
-                let more = [milliseconds]
+                let more: Vec<_> = [milliseconds]
                     .into_iter()
                     .chain(points.iter().map(ToString::to_string))
                     .collect();
-                vec![run(ranks, more, points.to_vec())]
+                let fewest = match self.ranks {
+                    Ranks::Each if ranks > 2 => Some(2),
+                    _ => None,
+                };
+                let all = fewest.into_iter().chain([ranks]);
+                all.map(|ranks| run(ranks, more.clone(), points.to_vec()))
+                    .collect()
             }
             Point::Ranks => {
-                let below = (1..)
-                    .map(|power| 1 << power)
-                    .take_while(|&ranks| ranks < options.ranks);
+                let below = (1..).map(|power| 1 << power).take_while(|&fewer| fewer < ranks);
                 // `startup` takes no time limit: it measures itself once.
                 let more = |_| {
                     if self.program == "startup" {
@@ -483,7 +600,7 @@ impl Measure {
                     }
                 };
                 below
-                    .chain([options.ranks])
+                    .chain([ranks])
                     .map(|ranks| run(ranks, more(ranks), vec![u64::from(ranks)]))
                     .collect()
             }
@@ -517,6 +634,14 @@ impl Measure {
             None => Err(format!("it printed no number for {}", self.point.label(point))),
         };
         run.points.iter().map(number_at).collect()
+    }
+
+    /// The procedure that the library lacks, by what a run printed.
+    pub fn lacking<'a>(&self, run: &Run, printed: &'a str) -> Option<&'a str> {
+        printed.lines().find_map(|line| {
+            let rest = line.strip_prefix(run.program)?.strip_prefix(" unsupported ")?;
+            Some(rest.trim())
+        })
     }
 
     /// The points that a run that failed had come to, with their numbers.
@@ -572,31 +697,41 @@ mod tests {
     fn a_sweep_over_sizes_is_one_run() {
         let runs = find("bandwidth")
             .unwrap()
-            .runs(&options(&["--sizes", "8,1K", "--milliseconds", "5"]));
+            .runs(&options(&["--sizes", "8,1K", "--milliseconds", "5"]), "own");
         assert_eq!(runs.len(), 1);
         assert_eq!((runs[0].program, runs[0].ranks), ("stream", 2));
         assert_eq!(runs[0].arguments, ["one", "5", "8", "1024"]);
         assert_eq!(runs[0].points, [8, 1024]);
-        assert_eq!(
-            find("allreduce").unwrap().runs(&options(&["--ranks", "3"]))[0].ranks,
-            3
-        );
+        let ranks = |all: &str, over: &str| -> Vec<u32> {
+            let runs = find("allreduce").unwrap().runs(&options(&["--ranks", all]), over);
+            runs.iter().map(|run| run.ranks).collect()
+        };
+        assert_eq!(ranks("8", "own"), [2, 8]);
+        assert_eq!(ranks("8", "net"), [2, 4]);
+        assert_eq!((ranks("3", "net"), ranks("2", "own")), (vec![2, 3], vec![2]));
     }
 
     #[test]
     fn ranks_double_up_to_all() {
-        let ranks = |all: &str| -> Vec<u32> {
-            let runs = find("barrier").unwrap().runs(&options(&["--ranks", all]));
+        let ranks = |name: &str, all: &str, over: &str| -> Vec<u32> {
+            let runs = find(name).unwrap().runs(&options(&["--ranks", all]), over);
             runs.iter().map(|run| run.ranks).collect()
         };
-        assert_eq!(ranks("2"), [2]);
-        assert_eq!(ranks("8"), [2, 4, 8]);
-        assert_eq!(ranks("12"), [2, 4, 8, 12]);
+        assert_eq!(ranks("barrier", "2", "own"), [2]);
+        assert_eq!(ranks("barrier", "8", "own"), [2, 4, 8]);
+        assert_eq!(ranks("barrier", "12", "own"), [2, 4, 8, 12]);
+        assert_eq!(ranks("barrier", "8", "net"), [2, 4]);
+        assert_eq!(ranks("startup", "8", "net"), [2, 4, 8]);
     }
 
     #[test]
     fn what_is_not_about_sizes_has_points_of_its_own() {
-        let run = |name: &str| find(name).unwrap().runs(&options(&["--sizes", "8"])).remove(0);
+        let run = |name: &str| {
+            find(name)
+                .unwrap()
+                .runs(&options(&["--sizes", "8"]), "own")
+                .remove(0)
+        };
         assert_eq!(run("pack").ranks, 1);
         assert_eq!(run("pack").arguments[..3], ["pack", "200", "column"]);
         assert_eq!(run("layouts").arguments[..3], ["send", "200", "column"]);
@@ -622,9 +757,9 @@ mod tests {
 
     #[test]
     fn a_run_takes_its_start_and_its_points() {
-        let seconds = |name: &str| find(name).unwrap().runs(&options(&[]))[0].seconds(0.5, 200);
+        let seconds = |name: &str| find(name).unwrap().runs(&options(&[]), "own")[0].seconds(0.5, 200);
         assert!((seconds("latency") - (0.5 + 8.0 * 0.26)).abs() < 1e-9);
-        assert!((seconds("allreduce") - (2.0 + 6.0 * 0.26)).abs() < 1e-9);
+        assert!((seconds("allreduce") - (0.5 + 4.0 * 0.26)).abs() < 1e-9);
         assert!((seconds("startup") - 0.5).abs() < 1e-9);
         assert!((seconds("idle") - 10.5).abs() < 1e-9);
     }
@@ -634,7 +769,7 @@ mod tests {
         let few = options(&["--sizes", "8,1K"]);
         let read = |name: &str, printed: &str| {
             let measure = find(name).unwrap();
-            measure.read(&measure.runs(&few)[0], printed)
+            measure.read(&measure.runs(&few, "own")[0], printed)
         };
         let warned = "[0] warning: something\nlatency 1024 2.5\nlatency 8 0.25\n";
         assert_eq!(read("latency", warned), Ok(vec![0.25, 2.5]));
@@ -670,6 +805,9 @@ mod tests {
             Ok(vec![2.0, 20.0, 200.0, 2000.0, 20_000.0, 200_000.0])
         );
         assert_eq!(read("startup", "startup 1 7.5\nstartup 0 3\n"), Ok(vec![7.5]));
+        // The program's second number, of the slowest rank, is for the reader of its output.
+        let printed = "collective 8 0.5 0.75\ncollective 1024 2 3\n";
+        assert_eq!(read("allgather", printed), Ok(vec![0.5, 2.0]));
     }
 
     #[test]
@@ -677,7 +815,7 @@ mod tests {
         let few = options(&["--sizes", "8,1K"]);
         let error = |name: &str, printed: &str| {
             let measure = find(name).unwrap();
-            measure.read(&measure.runs(&few)[0], printed).unwrap_err()
+            measure.read(&measure.runs(&few, "own")[0], printed).unwrap_err()
         };
         assert_eq!(
             error("latency", "latency 8 0.25\n"),
@@ -692,11 +830,20 @@ mod tests {
     }
 
     #[test]
+    fn what_a_library_lacks_is_known_by_what_the_program_says() {
+        let measure = find("allreduce-persistent").unwrap();
+        let run = &measure.runs(&options(&[]), "own")[0];
+        let said = "warning\ncollective unsupported MPI_Allreduce_init\n";
+        assert_eq!(measure.lacking(run, said), Some("MPI_Allreduce_init"));
+        assert_eq!(measure.lacking(run, "collective 8 0.5 0.75\n"), None);
+    }
+
+    #[test]
     fn what_a_run_had_found_before_it_failed_is_kept() {
         let few = options(&["--sizes", "8,1K"]);
         let read = |name: &str, printed: &str| {
             let measure = find(name).unwrap();
-            measure.read_some(&measure.runs(&few)[0], printed)
+            measure.read_some(&measure.runs(&few, "own")[0], printed)
         };
         assert_eq!(read("rate", "stream 8 0.5\n"), [(8, 2.0)]);
         assert_eq!(read("latency", "latency 64 1\nlatency 1024 3\n"), [(1024, 3.0)]);

@@ -66,6 +66,7 @@ pub fn all(results: &Results, folder: &Path) -> Result<Vec<Plot>, String> {
 /// The rows of one panel.
 struct Panel<'a> {
     over: &'a str,
+    ranks: Option<u32>,
     rows: Vec<&'a Row>,
 }
 
@@ -76,10 +77,12 @@ fn panels<'a>(results: &'a Results, measure: &'static Measure) -> Vec<Panel<'a>>
         .rows_of(measure)
         .filter(|row| row.cells.iter().any(Option::is_some))
     {
-        match panels.iter_mut().find(|panel| panel.over == row.over) {
+        let same = |panel: &&mut Panel| panel.over == row.over && panel.ranks == row.ranks;
+        match panels.iter_mut().find(same) {
             Some(panel) => panel.rows.push(row),
             None => panels.push(Panel {
                 over: &row.over,
+                ranks: row.ranks,
                 rows: vec![row],
             }),
         }
@@ -282,9 +285,13 @@ fn short(point: Point, value: u64) -> String {
 }
 
 fn caption(panel: &Panel) -> String {
-    match panel.over {
+    let over = match panel.over {
         "own" => "each library's own choice".to_string(),
         provider => format!("over {provider}"),
+    };
+    match panel.ranks {
+        Some(ranks) => format!("{over}, {}", Point::Ranks.label(ranks.into())),
+        None => over,
     }
 }
 

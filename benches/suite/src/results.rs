@@ -53,6 +53,9 @@ pub struct Row {
     pub unit: String,
     /// `own` or a provider.
     pub over: String,
+    /// Of a measure with several numbers of ranks at each point: how many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranks: Option<u32>,
     /// Bytes, ranks, milliseconds or a place in a list: the measure decides.
     pub point: u64,
     /// The point in words.
@@ -258,6 +261,7 @@ pub mod tests {
                 measure: name.into(),
                 unit: measure.unit.into(),
                 over: over.into(),
+                ranks: None,
                 point,
                 label: measure.point.label(point),
                 cells: cells.into(),

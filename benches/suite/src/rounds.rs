@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::job;
 use crate::library::Library;
-use crate::measure::{self, Measure, Run};
+use crate::measure::{self, Measure, Point, Run};
 use crate::options::Options;
 use crate::results::{self, Cell, Failed, Machine, Name, Results, Row};
 
@@ -135,7 +135,7 @@ fn plan(options: &Options, libraries: &[Library], notes: &mut Vec<String>) -> Re
                 fields.push(Field {
                     measure,
                     over: over.to_string(),
-                    runs: measure.runs(options),
+                    runs: measure.runs(options, over),
                     rounds: measure.rounds(options),
                     able: able.clone(),
                 });
@@ -143,6 +143,14 @@ fn plan(options: &Options, libraries: &[Library], notes: &mut Vec<String>) -> Re
         }
     }
     Ok(fields)
+}
+
+/// What a run found out.
+enum Numbers {
+    /// A number for each of its points.
+    Of(Vec<f64>),
+    /// The library does not have this procedure.
+    Lacking(String),
 }
 
 impl Field {
@@ -161,7 +169,7 @@ impl Field {
     }
 
     fn measure(&self, libraries: &[Library], bar: &ProgressBar, results: &mut Results) {
-        let mut found: HashMap<(usize, u64), Vec<f64>> = HashMap::new();
+        let mut found: HashMap<(usize, u32, u64), Vec<f64>> = HashMap::new();
         // Not tried again: a run that hangs would cost its time limit in each round.
         let mut failed = Vec::new();
         let rounds = self.rounds;
@@ -178,15 +186,22 @@ impl Field {
                     ));
                     if !failed.contains(&index) {
                         match self.number(library, run) {
-                            Ok(numbers) => {
+                            Ok(Numbers::Lacking(procedure)) => {
+                                failed.push(index);
+                                results.notes.push(format!(
+                                    "{} is not measured in {name} over `{}`: it lacks `{procedure}`.",
+                                    library.name, self.over
+                                ));
+                            }
+                            Ok(Numbers::Of(numbers)) => {
                                 for (&point, number) in run.points.iter().zip(numbers) {
-                                    found.entry((index, point)).or_default().push(number);
+                                    found.entry((index, run.ranks, point)).or_default().push(number);
                                 }
                             }
                             Err(failure) => {
                                 failed.push(index);
                                 for (point, number) in self.measure.read_some(run, &failure.printed) {
-                                    found.entry((index, point)).or_default().push(number);
+                                    found.entry((index, run.ranks, point)).or_default().push(number);
                                 }
                                 let failure = Failed {
                                     measure: name.to_string(),
@@ -210,14 +225,24 @@ impl Field {
                 }
             }
         }
-        for &point in self.runs.iter().flat_map(|run| &run.points) {
-            let cell = |index| Cell::new(found.remove(&(index, point)).unwrap_or_default());
+        let rows = self
+            .runs
+            .iter()
+            .flat_map(|run| run.points.iter().map(move |&point| (run.ranks, point)));
+        for (ranks, point) in rows {
+            let cell = |index| Cell::new(found.remove(&(index, ranks, point)).unwrap_or_default());
+            let label = self.measure.point.label(point);
+            let several = self.measure.has_ranks();
             results.rows.push(Row {
                 measure: self.measure.name.into(),
                 unit: self.measure.unit.into(),
                 over: self.over.clone(),
+                ranks: several.then_some(ranks),
                 point,
-                label: self.measure.point.label(point),
+                label: match several {
+                    true => format!("{label}, {}", Point::Ranks.label(ranks.into())),
+                    false => label,
+                },
                 cells: (0..libraries.len()).map(cell).collect(),
             });
         }
@@ -227,13 +252,17 @@ impl Field {
         }
     }
 
-    /// One run: a number for each of its points.
-    fn number(&self, library: &Library, run: &Run) -> Result<Vec<f64>, job::Failure> {
+    /// One run.
+    fn number(&self, library: &Library, run: &Run) -> Result<Numbers, job::Failure> {
         let job = library.run(run.program, &run.arguments, run.ranks, &self.over);
         let job = job.expect("the library was tried over this");
         let printed = job.run()?;
+        if let Some(procedure) = self.measure.lacking(run, &printed) {
+            return Ok(Numbers::Lacking(procedure.to_string()));
+        }
         self.measure
             .read(run, &printed)
+            .map(Numbers::Of)
             .map_err(|what| job.failure(what, String::new(), printed))
     }
 }
@@ -280,7 +309,7 @@ mod tests {
         let field = Field {
             measure,
             over: "own".into(),
-            runs: measure.runs(&options),
+            runs: measure.runs(&options, "own"),
             rounds: 5,
             able: vec![able(0, 20), able(1, 500)],
         };

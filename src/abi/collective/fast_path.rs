@@ -20,9 +20,9 @@ use crate::data::datatype::Datatype;
 use crate::data::op::Op;
 use crate::engine::mismatch::Operation;
 use crate::instance::run_in_place;
-use crate::objects::collective::shared::short::{self, Bytes};
+use crate::objects::collective::shared::short;
 use crate::objects::communicator::Communicator;
-use crate::objects::communicator::area::{Area, SHORT};
+use crate::objects::communicator::area::{Area, Bytes, SHORT};
 
 /// Runs an operation, which is made by `make`, on a communicator's memory.
 #[inline(always)]
@@ -109,7 +109,7 @@ unsafe fn reduction(
     count: i64,
     datatype: MPI_Datatype,
     op: MPI_Op,
-) -> Option<(Bytes, Bytes, impl Fn(*const u8, *mut u8) + Send)> {
+) -> Option<(Bytes, Bytes, impl Fn(Bytes, Bytes) + Send + Sync)> {
     // SAFETY: the caller's buffers.
     let result = unsafe { bytes(recvbuf, count, datatype, SHORT) }?;
     let own = match in_place(sendbuf) {
@@ -123,13 +123,15 @@ unsafe fn reduction(
 
 /// A function that combines an operand with a result.
 #[inline(always)]
-fn combining(count: i64, datatype: MPI_Datatype, op: MPI_Op) -> Option<impl Fn(*const u8, *mut u8) + Send> {
+fn combining(count: i64, datatype: MPI_Datatype, op: MPI_Op) -> Option<impl Fn(Bytes, Bytes) + Send + Sync> {
     let (datatype, op) = (Datatype::predefined(datatype)?, Op::predefined(op)?);
     if op.check(datatype).is_err() || op.is_accumulate_only() {
         return None;
     }
     // SAFETY: `short::allreduce` and `short::reduce` pass an operand and the result, of so many elements.
-    Some(move |input, inout| unsafe { op.apply(input, inout, count as u64, datatype) })
+    Some(move |input: Bytes, inout: Bytes| unsafe {
+        op.apply(input.address(), inout.address(), count as u64, datatype);
+    })
 }
 
 /// `MPI_Allreduce`.
@@ -180,13 +182,14 @@ pub unsafe fn reduce(
         let _ = combining(count, datatype, op)?;
         // SAFETY: the caller's buffer.
         let own = unsafe { bytes(sendbuf, count, datatype, SHORT) }?;
-        let make = |area| async move { short::publish(area, own).await.map(drop) };
+        // SAFETY: it combines nothing.
+        let make = |area| unsafe { short::reduce(area, own, None, |_, _| {}) };
         return Some(on(&comm, area, operation, make));
     }
     // SAFETY: the caller's buffers.
     let (own, result, combine) = unsafe { reduction(sendbuf, recvbuf, count, datatype, op) }?;
     // SAFETY: it combines an operand with the result.
-    let make = |area| unsafe { short::reduce(area, own, result, combine) };
+    let make = |area| unsafe { short::reduce(area, own, Some(result), combine) };
     Some(on(&comm, area, operation, make))
 }
 
@@ -205,7 +208,7 @@ unsafe fn blocks(
     let all = unsafe { bytes(recvbuf, recvcount.checked_mul(size.into())?, recvtype, usize::MAX) }?;
     // SAFETY: the caller's buffers.
     let own = unsafe { bytes(sendbuf, sendcount.checked_mul(blocks.into())?, sendtype, SHORT) }?;
-    let same = own.len() / blocks as usize == all.len() / size as usize;
+    let same = own.number() / blocks as usize == all.number() / size as usize;
     (same && own.is_apart(all)).then_some((own, all))
 }
 

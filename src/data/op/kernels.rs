@@ -260,14 +260,14 @@ impl<T: Floating> Operation for ComplexProduct<T> {
         }
         // Step by step over the block, which the compiler makes better code of.
         let (mut first, mut second) = (b, b);
-        for (result, (a, b)) in first.iter_mut().zip(a.iter().zip(&b)) {
-            *result = [a[0].multiply(b[0]), a[0].multiply(b[1])];
+        for k in 0..N {
+            first[k] = [a[k][0].multiply(b[k][0]), a[k][0].multiply(b[k][1])];
         }
-        for (result, (a, b)) in second.iter_mut().zip(a.iter().zip(&b)) {
-            *result = [a[1].multiply(b[1]), a[1].multiply(b[0])];
+        for k in 0..N {
+            second[k] = [a[k][1].multiply(b[k][1]), a[k][1].multiply(b[k][0])];
         }
-        for (first, second) in first.iter_mut().zip(second) {
-            *first = [first[0].subtract(second[0]), first[1].add(second[1])];
+        for k in 0..N {
+            first[k] = [first[k][0].subtract(second[k][0]), first[k][1].add(second[k][1])];
         }
         first
     }

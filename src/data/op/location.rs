@@ -59,11 +59,10 @@ impl Ordered for X87 {
     }
 }
 
-/// Whether the first of two pairs is the result.
+/// Whether the first of two values is the result, whatever the indices.
 #[inline(always)]
-fn first<const MAX: bool, V: Ordered, I: Ordered>((a, i): (V, I), (b, j): (V, I)) -> bool {
-    let beyond = if MAX { a.above(b) } else { b.above(a) };
-    beyond | (a.equals(b) & j.above(i))
+fn beyond<const MAX: bool, V: Ordered>(a: V, b: V) -> bool {
+    if MAX { a.above(b) } else { b.above(a) }
 }
 
 /// A pair as C lays it out, each part at the start of a `W` that is as long as the longer one. What is left of a `W` may never have been
@@ -85,19 +84,19 @@ impl<const MAX: bool, W: Copy, V: Ordered, I: Ordered> Operation for Location<MA
         const { assert!(size_of::<V>() <= size_of::<W>() && size_of::<I>() <= size_of::<W>()) };
         // SAFETY: a `V` and an `I`, which are numbers, are at the start of words that have room for them.
         unsafe {
-            let read = |pair: &Pair<W>| {
-                (
-                    pair.value.as_ptr().cast::<V>().read_unaligned(),
-                    pair.index.as_ptr().cast::<I>().read_unaligned(),
-                )
-            };
-            let (one, other) = (read(&a), read(&b));
-            let (value, index) = match first::<MAX, V, I>(one, other) {
-                true => one,
-                false => other,
-            };
-            b.value.as_mut_ptr().cast::<V>().write_unaligned(value);
-            b.index.as_mut_ptr().cast::<I>().write_unaligned(index);
+            let value = |pair: &Pair<W>| pair.value.as_ptr().cast::<V>().read_unaligned();
+            let index = |pair: &Pair<W>| pair.index.as_ptr().cast::<I>().read_unaligned();
+            let ((v, i), (w, j)) = ((value(&a), index(&a)), (value(&b), index(&b)));
+            let beyond = beyond::<MAX, V>(v, w);
+            let first = beyond | (v.equals(w) & j.above(i));
+            b.value
+                .as_mut_ptr()
+                .cast::<V>()
+                .write_unaligned(if beyond { v } else { w });
+            b.index
+                .as_mut_ptr()
+                .cast::<I>()
+                .write_unaligned(if first { i } else { j });
         }
         b
     }
@@ -135,11 +134,10 @@ impl<const MAX: bool, V: Half, I: Half> Operation for Word<MAX, V, I> {
             true => (V::of(low(word)), I::of(high(word))),
             false => (V::of(high(word)), I::of(low(word))),
         };
-        if first::<MAX, V, I>(parts(a), parts(b)) {
-            a
-        } else {
-            b
-        }
+        let ((v, i), (w, j)) = (parts(a), parts(b));
+        // Of equal values, which may be zeros of either sign, any will do.
+        let first = beyond::<MAX, V>(v, w) | (v.equals(w) & j.above(i));
+        if first { a } else { b }
     }
 }
 

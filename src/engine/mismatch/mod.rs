@@ -28,7 +28,7 @@ use crate::base::error::Error;
 use crate::identity::{Context, PeerIndex};
 
 use crossing::{Crossing, Said};
-pub use step::{Begun, Operation, Step};
+pub use step::{Begun, Kind, Operation, Step};
 
 /// How long a wait lasts before it is checked, and the longest time between two checks.
 const FIRST: Duration = Duration::from_secs(1);

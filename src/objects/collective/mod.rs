@@ -9,6 +9,7 @@
 //! - `flat`: the direct algorithms, for processes that do
 //! - `shared`: blocking ones in memory that the processes of a host share, without messages
 //! - `buffer`: arguments of the procedures; `overlap`: send and receive buffers that overlap
+//! - `persistent`: operations that are started again and again; `pool`: the memory that they keep
 //! - `model`: the same algorithms in a model of a machine, for many processes
 //! - `run`: the messages of one run; `scratch`, `pieces`, `tree`, `reduction`: what algorithms are made of
 //!
@@ -35,8 +36,11 @@ mod gather;
 mod inter;
 #[cfg(feature = "sim")]
 pub mod model;
+mod neighbour;
 mod overlap;
+mod persistent;
 mod pieces;
+mod pool;
 mod reduce;
 mod reduce_scatter;
 mod reduction;
@@ -56,7 +60,11 @@ pub use bcast::{bcast, bcast_bytes};
 pub use buffer::{Buffer, Operands, VBuffer, WBuffer};
 pub use gather::{gather, gatherv};
 pub use inter::Root;
+pub use neighbour::{
+    neighbour_allgather, neighbour_allgatherv, neighbour_alltoall, neighbour_alltoallv, neighbour_alltoallw,
+};
 pub use overlap::{Blocked, Refused, apart, apart_operands, elements_overlap, refuse};
+pub use persistent::Persistent;
 pub use reduce::reduce;
 pub use reduce_scatter::{reduce_scatter, reduce_scatter_block};
 pub use scan::{exscan, scan};

@@ -29,13 +29,14 @@ use crate::base::error::Result;
 use crate::data::memory::Memory;
 use crate::engine::buffered::Attachment;
 use crate::engine::matching::{Envelope, Pattern};
-use crate::engine::mismatch::{Begun, Operation};
+use crate::engine::mismatch::{Begun, Kind, Operation};
 use crate::engine::request::RequestId;
 use crate::engine::{Engine, Received, Send};
 use crate::identity::Context;
 use crate::instance::Instance;
 use crate::objects::errhandler::Errhandler;
 use crate::objects::group::{Comparison, Group};
+use crate::objects::topology::Topology;
 use area::Area;
 pub use hosts::Hosts;
 pub use numbers::Numbers;
@@ -59,7 +60,9 @@ pub struct Communicator {
     area: OnceLock<Option<Arc<Area>>>,
     /// How many of these there were before.
     before_area: AtomicU32,
-    /// Counts collective operations, blocking and nonblocking ones separately: a part of their messages' tag.
+    /// How its processes are arranged, if they are; set when it is made.
+    topology: OnceLock<Arc<Topology>>,
+    /// Counts collective operations, those of each kind separately: a part of their messages' tag.
     begun: Arc<Begun>,
     name: Mutex<String>,
     errhandler: Mutex<Errhandler>,
@@ -100,6 +103,7 @@ impl Communicator {
             hosts: OnceLock::new(),
             area: OnceLock::new(),
             before_area: AtomicU32::new(0),
+            topology: OnceLock::new(),
             begun,
             name: Mutex::default(),
             errhandler: Mutex::default(),
@@ -202,6 +206,17 @@ impl Communicator {
     /// Counts the blocking collective operations before there is such memory: returns how many there were before this one.
     pub(crate) fn count_before_area(&self) -> u32 {
         self.before_area.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// How its processes are arranged (chapter 8), if they are.
+    pub fn topology(&self) -> Option<&Arc<Topology>> {
+        self.topology.get()
+    }
+
+    /// Arranges the processes of a new one.
+    pub(super) fn arrange(&self, topology: Arc<Topology>) {
+        // It is set once, by the maker.
+        let _ = self.topology.set(topology);
     }
 
     /// Whether it is an intercommunicator.
@@ -372,14 +387,32 @@ impl Communicator {
     /// Begins a collective operation: all members begin the blocking ones in the same order, and the nonblocking ones, so that the
     /// count that becomes a part of its messages' tag is the same everywhere.
     pub fn step(self: &Arc<Self>, operation: Operation, nonblocking: bool) -> Collective {
-        let step = self.begun.next(operation, nonblocking);
+        self.step_of_kind(
+            operation,
+            if nonblocking {
+                Kind::Nonblocking
+            } else {
+                Kind::Blocking
+            },
+        )
+    }
+
+    /// Makes a persistent collective operation: all members make them in the same order. Each start uses these messages: what one start
+    /// sends to a process is received by the same start there, as messages between two processes keep their order and no start begins
+    /// before the one before it has ended. So several operations may be started in different orders on different members.
+    pub fn persistent_step(self: &Arc<Self>, operation: Operation) -> Collective {
+        self.step_of_kind(operation, Kind::Persistent).again()
+    }
+
+    fn step_of_kind(self: &Arc<Self>, operation: Operation, kind: Kind) -> Collective {
+        let step = self.begun.next(operation, kind);
         self.operation(self.context().collective(), step.tag())
     }
 
     /// Begins a blocking collective operation as [`Communicator::step`] does, and returns the tag of its messages.
     #[inline]
     pub(crate) fn next_tag(&self, operation: Operation) -> i32 {
-        self.begun.next(operation, false).tag()
+        self.begun.next(operation, Kind::Blocking).tag()
     }
 
     /// Begins an operation of some of the members, which find each other by a tag of the user's.
@@ -395,6 +428,7 @@ impl Communicator {
             context,
             tag,
             on_area: false,
+            kept: None,
         }
     }
 }

@@ -20,7 +20,7 @@ use super::scratch::{Scratch, copy};
 use crate::base::error::Result;
 use crate::instance::Instance;
 use crate::objects::communicator::area::{
-    Area, LONG, MEMBERS_MAX, Published, ROUNDS_MAX, Room, Round, SHORT, Use,
+    Area, Bytes, LONG, MEMBERS_MAX, Published, ROUNDS_MAX, Room, Round, SHORT, Use,
 };
 use crate::objects::communicator::{Collective, Communicator};
 use crate::system::shared_memory::{self, Finding};
@@ -144,7 +144,13 @@ fn join(
     let instance: &Arc<Instance> = communicator.instance();
     let doorbell = instance.engine().doorbell()?;
     let finding = Finding::decode(finding.first_chunk()?)?;
-    let map = finding.join(Area::bytes(run.size)).ok()?;
+    if !instance.settings().shared_collectives || !instance.share(Area::bytes_at_first(run.size)) {
+        return None;
+    }
+    let Ok(map) = finding.join(Area::bytes(run.size)) else {
+        instance.unshare(Area::bytes_at_first(run.size));
+        return None;
+    };
     let peers = ranks
         .iter()
         .map(|&rank| communicator.group().member(rank))
@@ -180,16 +186,14 @@ async fn agree(run: &mut Run<'_>, mine: bool) -> Result<bool> {
     Ok(verdict.to_vec() == [1])
 }
 
-/// The memory at an address in a place of the area.
-fn placed(at: *mut u8) -> Address {
-    // SAFETY: in the area, which the communicator keeps, and the operation keeps that. A process writes to its own places only, and
-    // only when it has claimed them, and reads those of others between their publication and its being done with the round. (A process
-    // that breaks this is a faulty one of the same user; it can only spoil the data.)
-    unsafe { Address::new(at) }
+/// Where bytes begin.
+fn start_of(bytes: Bytes) -> Address {
+    // SAFETY: they are the operation's, by the promise of whoever made them.
+    unsafe { Address::new(bytes.address()) }
 }
 
-fn bytes_of(published: &Published) -> Chunk {
-    Chunk::bytes(placed(published.address), published.len)
+fn chunk_of(bytes: Bytes) -> Chunk {
+    Chunk::bytes(start_of(bytes), bytes.number())
 }
 
 /// A part of a chunk's packed bytes.
@@ -215,8 +219,7 @@ async fn put(run: &mut Run<'_>, area: &Area, round: Round, chunk: &Chunk, room: 
     run.note(claimed);
     let len = chunk.len() as usize;
     if len != 0 {
-        let place = Chunk::bytes(placed(area.own(round, len, room)), len);
-        run.note(copy(chunk, &place));
+        run.note(copy(chunk, &chunk_of(area.own(round, len, room))));
     }
     area.publish(round, len, room, total);
 }

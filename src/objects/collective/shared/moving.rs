@@ -1,7 +1,7 @@
 //! Operations that move data, in shared memory.
 
 use super::{
-    Area, LONG, Room, Run, SHORT, all_have_long, bytes_of, get, part, placed, put, room_for, rounds, short,
+    Area, Bytes, LONG, Room, Run, SHORT, all_have_long, chunk_of, get, part, put, room_for, rounds, short,
 };
 use crate::base::error::Error;
 use crate::err;
@@ -73,9 +73,9 @@ async fn fetch(run: &mut Run<'_>, area: &Area, from: u32, chunk: &Chunk) -> bool
         if done == 0 && found.total > chunk.len() {
             run.note::<()>(Err(truncated(from, found.total, chunk.len())));
         }
-        take(run, &bytes_of(&found), chunk, done);
-        done += found.len as u64;
-        if done >= found.total || found.len == 0 {
+        take(run, &chunk_of(found.bytes), chunk, done);
+        done += found.bytes.number() as u64;
+        if done >= found.total || found.bytes.number() == 0 {
             return true;
         }
         area.done(round);
@@ -127,7 +127,7 @@ pub async fn allgather(run: &mut Run<'_>, area: &Area, blocks: &impl Blocks) -> 
             if nth == 0 && found.total > block.len() {
                 run.note::<()>(Err(truncated(from, found.total, block.len())));
             }
-            take(run, &bytes_of(&found), &block, start);
+            take(run, &chunk_of(found.bytes), &block, start);
         }
         area.all_in(round);
         area.done(round);
@@ -171,19 +171,21 @@ async fn put_all(
     let claimed = area.claim(round).await;
     run.note(claimed);
     let all = len * u64::from(run.size);
-    let place = placed(area.own(round, all as usize, room));
+    let place = area.own(round, all as usize, room);
     for to in run.others() {
         let block = blocks.block(to);
         let len = len.min(block.len().saturating_sub(start));
         if len != 0 {
-            let at = Chunk::bytes(
-                place.at((u64::from(to) * all / u64::from(run.size)) as i64),
-                len as usize,
-            );
-            run.note(copy(&part(&block, start, len), &at));
+            let at = place.part(to as usize * place.number() / run.size as usize, len as usize);
+            run.note(copy(&part(&block, start, len), &chunk_of(at)));
         }
     }
     area.publish(round, all as usize, room, all);
+}
+
+/// This process's block of those that another one has published, `theirs` bytes for each process, as far as `len` bytes of it matter.
+fn block_of(run: &Run<'_>, blocks: Bytes, theirs: u64, len: u64) -> Bytes {
+    blocks.part(run.rank as usize * theirs as usize, theirs.min(len) as usize)
 }
 
 /// Every process's block for every process, but for its own; all blocks have this many bytes. `send` and `receive` may be the same.
@@ -209,13 +211,12 @@ pub async fn alltoall(
             let Some(found) = get(run, area, from, round).await else {
                 continue;
             };
-            let theirs = found.len as u64 / u64::from(run.size);
+            let theirs = found.bytes.number() as u64 / u64::from(run.size);
             if theirs > len {
                 run.note::<()>(Err(truncated(from, theirs, len)));
             }
-            let at = placed(found.address).at((u64::from(run.rank) * theirs) as i64);
-            let bytes = Chunk::bytes(at, theirs.min(len) as usize);
-            take(run, &bytes, &receive.block(from), start);
+            let mine = block_of(run, found.bytes, theirs, len);
+            take(run, &chunk_of(mine), &receive.block(from), start);
         }
         area.all_in(round);
         area.done(round);
@@ -241,9 +242,9 @@ pub async fn gather(run: &mut Run<'_>, area: &Area, receive: &impl Blocks) {
         if found.total > block.len() {
             run.note::<()>(Err(truncated(from, found.total, block.len())));
         }
-        take(run, &bytes_of(&found), &block, 0);
-        if (found.len as u64) < found.total && found.len != 0 {
-            rest.push((from, found.len as u64, found.total));
+        take(run, &chunk_of(found.bytes), &block, 0);
+        if (found.bytes.number() as u64) < found.total && found.bytes.number() != 0 {
+            rest.push((from, found.bytes.number() as u64, found.total));
         }
     }
     while !rest.is_empty() {
@@ -251,9 +252,9 @@ pub async fn gather(run: &mut Run<'_>, area: &Area, receive: &impl Blocks) {
         round = area.next();
         for (from, done, total) in &mut rest {
             match get(run, area, *from, round).await {
-                Some(found) if found.len != 0 => {
-                    take(run, &bytes_of(&found), &receive.block(*from), *done);
-                    *done += found.len as u64;
+                Some(found) if found.bytes.number() != 0 => {
+                    take(run, &chunk_of(found.bytes), &receive.block(*from), *done);
+                    *done += found.bytes.number() as u64;
                 }
                 _ => *done = *total,
             }
@@ -285,12 +286,12 @@ pub async fn scatter(
         } else if let Some(found) = get(run, area, root, round).await
             && let Some(receive) = receive
         {
-            let theirs = found.len as u64 / u64::from(run.size);
+            let theirs = found.bytes.number() as u64 / u64::from(run.size);
             if theirs > len {
                 run.note::<()>(Err(truncated(root, theirs, len)));
             }
-            let at = placed(found.address).at((u64::from(run.rank) * theirs) as i64);
-            take(run, &Chunk::bytes(at, theirs.min(len) as usize), receive, start);
+            let mine = block_of(run, found.bytes, theirs, len);
+            take(run, &chunk_of(mine), receive, start);
         }
         area.done(round);
     }

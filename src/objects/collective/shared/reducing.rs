@@ -3,12 +3,13 @@
 
 use std::ops::Range;
 
-use super::short::{self, Bytes};
-use super::{Area, LONG, Room, Run, SHORT, all_have_long, get, placed, put, rounds};
+use super::{
+    Area, Bytes, LONG, Room, Run, SHORT, all_have_long, chunk_of, get, put, rounds, short, start_of,
+};
 use crate::base::error::Result;
 use crate::objects::collective::buffer::{Address, Chunk};
 use crate::objects::collective::reduction::Reducer;
-use crate::objects::collective::scratch::{Scratch, copy};
+use crate::objects::collective::scratch::{Scratch, apply_many, copy};
 
 /// Whether these elements lie in a place as they lie in a user's buffer: how far their first byte is behind their address.
 fn shift(reducer: &Reducer, address: Address, count: u64) -> Option<i64> {
@@ -39,12 +40,12 @@ impl<'a> Operands<'a> {
     }
 
     /// The elements of an operand that was published, until the next one is asked for.
-    fn of(&self, bytes: Address, len: usize) -> Address {
+    fn of(&self, bytes: Bytes) -> Address {
         match self.shift {
-            Some(shift) => bytes.at(-shift),
+            Some(shift) => start_of(bytes).at(-shift),
             None => {
                 let elements = self.reducer.chunk(self.scratch.slot(0), 0..self.count);
-                copy(&Chunk::bytes(bytes, len), &elements).expect("as many bytes");
+                copy(&chunk_of(bytes), &elements).expect("as many bytes");
                 self.scratch.slot(0)
             }
         }
@@ -77,10 +78,10 @@ async fn combine(
         // SAFETY: only handed back below, where it is not read but stands for the own operand.
         unsafe { Bytes::new(address.get(), bytes) }
     });
-    let see = |address: *const u8, is_first: bool| {
+    let see = |operand: Bytes, is_first: bool| {
         let operand = match own.zip(own_bytes) {
-            Some((own, bytes)) if bytes.is_at(address) => own,
-            _ => operands.of(placed(address.cast_mut()), bytes),
+            Some((own, bytes)) if bytes.is(operand) => own,
+            _ => operands.of(operand),
         };
         let operand = operand.element(range.start, &reducer.datatype);
         match is_first {
@@ -117,6 +118,24 @@ pub async fn allreduce(
         .await);
     }
     let operands = Operands::new(reducer, receive, count)?;
+    if !area.is_flat() {
+        // All pass the same operation, and with a predefined one the same datatype.
+        let Some(shift) = operands.shift.filter(|_| reducer.operation.is_predefined()) else {
+            return Ok(false);
+        };
+        let bytes = bytes as usize;
+        let (own, result) = (send.unwrap_or(receive).at(shift), receive.at(shift));
+        // SAFETY: of the operation, as the addresses are, and of so many elements.
+        let (own, result) = unsafe { (Bytes::new(own.get(), bytes), Bytes::new(result.get(), bytes)) };
+        let combine = |input: Bytes, inout: Bytes| {
+            let (input, inout) = (start_of(input).at(-shift), start_of(inout).at(-shift));
+            reducer.combine(input, inout, 0..count);
+        };
+        // SAFETY: it combines an operand with the result.
+        let combined = unsafe { short::allreduce(area, own, result, combine) }.await;
+        run.note(combined);
+        return Ok(true);
+    }
     let own = reducer.chunk(send.unwrap_or(receive), 0..count);
     let round = publish(run, area, &own).await;
     let all = run.size;
@@ -239,29 +258,27 @@ async fn long(
         let end = (elements.end - elements.start).min((u64::from(member) + 1) * each);
         end.min(u64::from(member) * each)..end
     };
+    let mut operands = vec![own; run.size as usize];
     let mut before: Option<super::Round> = None;
     for nth in 0..=segments {
         let round = area.next();
         let claimed = area.claim(round).await;
         run.note(claimed);
-        let place = placed(area.own(round, LONG, Room::Long));
+        let place = start_of(area.own(round, LONG, Room::Long));
         let result = place.at(inputs as i64 - shift);
         if let Some(before) = before {
             let range = slice(nth - 1, run.rank);
             let first = elements(nth - 1).start;
             let number = range.end - range.start;
-            for member in (0..run.size).rev() {
-                let operand = match member == run.rank {
+            for (member, operand) in (0..run.size).zip(&mut operands) {
+                *operand = match member == run.rank {
                     true => own.element(first + range.start, &reducer.datatype),
-                    false => placed(area.place_of(member, before))
+                    false => start_of(area.place_of(member, before))
                         .at(-shift)
                         .element(range.start, &reducer.datatype),
                 };
-                match member + 1 == run.size {
-                    true => reducer.copy(operand, result, 0..number),
-                    false => reducer.combine(operand, result, 0..number),
-                }
             }
+            apply_many(&reducer.operation, &operands, result, number, &reducer.datatype);
             area.done(before);
         }
         if nth < segments {
@@ -288,7 +305,7 @@ async fn long(
                 let range = slice(nth - 1, member);
                 let from = match member == run.rank {
                     true => result,
-                    false => placed(area.place_of(member, round)).at(inputs as i64 - shift),
+                    false => start_of(area.place_of(member, round)).at(inputs as i64 - shift),
                 };
                 let first = elements(nth - 1).start + range.start;
                 let to = receive.element(first, &reducer.datatype);

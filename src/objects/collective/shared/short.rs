@@ -2,78 +2,26 @@
 //! the bindings calls.
 
 use super::moving::truncated;
-use super::{Area, Room, Round, SHORT};
-use crate::base::bytes;
-use crate::base::error::Result;
+use super::{Area, Bytes, Room, Round, SHORT};
+use crate::base::error::{Error, Result};
 use crate::err;
-
-/// Memory of the user's or of an operation.
-#[derive(Clone, Copy)]
-pub struct Bytes {
-    address: *mut u8,
-    len: usize,
-}
-
-// SAFETY: only an address; by the promise of `Bytes::new` the memory is the operation's, whichever thread polls it.
-unsafe impl Send for Bytes {}
-// SAFETY: as for `Send`.
-unsafe impl Sync for Bytes {}
-
-impl Bytes {
-    /// `len` bytes.
-    ///
-    /// # Safety
-    /// As long as the result exists, they are valid for what is done with them here, and nobody else uses them but as the standard
-    /// allows (MPI 5.0 section 6.12).
-    #[inline(always)]
-    pub unsafe fn new(address: *mut u8, len: usize) -> Bytes {
-        Bytes { address, len }
-    }
-
-    /// How many.
-    #[inline(always)]
-    pub fn len(self) -> usize {
-        self.len
-    }
-
-    /// Whether none of them is also one of the others.
-    #[inline(always)]
-    pub fn is_apart(self, other: Bytes) -> bool {
-        let (mine, theirs) = (self.address as usize, other.address as usize);
-        mine + self.len <= theirs || theirs + other.len <= mine
-    }
-
-    /// Whether they begin there.
-    pub fn is_at(self, address: *const u8) -> bool {
-        std::ptr::eq(self.address, address)
-    }
-
-    /// Copies the first of them, as many as there are in both.
-    #[inline(always)]
-    fn copy_to(self, to: Bytes) {
-        let len = self.len.min(to.len);
-        // SAFETY: both are valid (`Bytes::new`).
-        unsafe { bytes::copy(self.address, to.address, len) };
-    }
-}
-
-/// What a process has published, as bytes.
-fn of(published: &super::Published) -> Bytes {
-    // SAFETY: in the area, as `super::placed` says.
-    unsafe { Bytes::new(published.address, published.len) }
-}
 
 /// Publishes bytes that a short place has room for.
 #[inline(always)]
 pub async fn publish(area: &Area, own: Bytes) -> Result<Round> {
-    assert!(own.len <= SHORT, "as many as a short place has room for");
     let round = area.next();
-    area.claim(round).await?;
-    let place = area.own(round, own.len, Room::Short);
-    // SAFETY: this process's own place, which it has claimed.
-    own.copy_to(unsafe { Bytes::new(place, own.len) });
-    area.publish(round, own.len, Room::Short, own.len as u64);
+    publish_in(area, round, own).await?;
     Ok(round)
+}
+
+/// The same in this round.
+#[inline(always)]
+async fn publish_in(area: &Area, round: Round, own: Bytes) -> Result<()> {
+    assert!(own.number() <= SHORT, "as many as a short place has room for");
+    area.claim(round).await?;
+    own.copy_to(area.own(round, own.number(), Room::Short));
+    area.publish(round, own.number(), Room::Short, own.number() as u64);
+    Ok(())
 }
 
 /// Operands of up to this many bytes from all processes together are combined by every process that needs the result; of longer ones
@@ -83,12 +31,16 @@ const ALL_COMBINE: usize = 32 << 10;
 /// Whether [`allreduce`] is to be used for such operands.
 #[inline(always)]
 pub fn all_combine(own: Bytes, size: u32) -> bool {
-    own.len <= SHORT && (size == 2 || own.len * size as usize <= ALL_COMBINE)
+    own.number() <= SHORT && (size == 2 || own.number() * size as usize <= ALL_COMBINE)
 }
 
 /// See [`super::barrier`].
 #[inline(always)]
 pub async fn barrier(area: &Area) -> Result<()> {
+    if !area.is_flat() {
+        // SAFETY: it combines nothing.
+        return unsafe { through_tree(area, Bytes::none(), Bytes::none(), |_, _| {}).await };
+    }
     let round = area.next();
     area.claim(round).await?;
     area.publish(round, 0, Room::Short, 0);
@@ -103,10 +55,15 @@ pub async fn barrier(area: &Area) -> Result<()> {
 #[inline(always)]
 pub async fn fetch(area: &Area, root: u32, into: Bytes) -> Result<()> {
     let round = area.next();
+    fetch_in(area, round, root, into).await
+}
+
+#[inline(always)]
+async fn fetch_in(area: &Area, round: Round, root: u32, into: Bytes) -> Result<()> {
     let found = area.published(root, round).await?;
-    of(&found).copy_to(into);
-    match found.total > into.len as u64 {
-        true => Err(truncated(root, found.total, into.len as u64)),
+    found.bytes.copy_to(into);
+    match found.total > into.number() as u64 {
+        true => Err(truncated(root, found.total, into.number() as u64)),
         false => Ok(()),
     }
 }
@@ -120,26 +77,98 @@ pub async fn operands(
     own: Option<Bytes>,
     end: u32,
     len: usize,
-    mut combine: impl FnMut(*const u8, bool) + Send,
+    mut combine: impl FnMut(Bytes, bool) + Send,
 ) -> Result<()> {
     for member in (0..end).rev() {
         let operand = match own.filter(|_| member == area.mine()) {
             Some(own) => own,
-            None => of(&area.published(member, round).await?),
+            None => area.published(member, round).await?.bytes,
         };
-        if operand.len != len {
-            return Err(err!(
-                Truncate,
-                "process {member} of this host reduces {} bytes, and this one {len}",
-                operand.len
-            ));
+        if operand.number() != len {
+            return Err(uneven(member, operand.number(), len));
         }
-        combine(operand.address, member + 1 == end);
+        combine(operand, member + 1 == end);
     }
     Ok(())
 }
 
-/// All operands combined, for every process. With `own` at `result` the operand is replaced.
+/// For so many children a process waits in a tree.
+const CHILDREN: u32 = 7;
+
+/// Combines all operands for process 0, in the order of a tree: of a group of processes the first one combines the operands of the
+/// others with its own, then of a group of such first ones, and so on.
+///
+/// # Safety
+/// As for [`allreduce`].
+async unsafe fn up_tree(
+    area: &Area,
+    own: Bytes,
+    result: Bytes,
+    combine: &(impl Fn(Bytes, Bytes) + Send + Sync),
+) -> Result<()> {
+    let (mine, size) = (area.mine(), area.size());
+    let mut has = own;
+    let mut step = 1;
+    while step < size {
+        let (round, group) = (area.next(), step * (CHILDREN + 1));
+        if mine.is_multiple_of(group) {
+            for child in (1..=CHILDREN)
+                .map(|nth| mine + nth * step)
+                .filter(|&child| child < size)
+            {
+                let found = area.published(child, round).await?.bytes;
+                if found.number() != own.number() {
+                    return Err(uneven(child, found.number(), own.number()));
+                }
+                if !has.is(result) {
+                    has.copy_to(result);
+                    has = result;
+                }
+                combine(found, result);
+            }
+        } else if mine.is_multiple_of(step) {
+            publish_in(area, round, has).await?;
+        }
+        step = group;
+    }
+    if mine == 0 && !has.is(result) {
+        has.copy_to(result);
+    }
+    Ok(())
+}
+
+/// Up the tree, and from process 0 to all.
+///
+/// # Safety
+/// As for [`allreduce`].
+#[inline(never)]
+async unsafe fn through_tree(
+    area: &Area,
+    own: Bytes,
+    result: Bytes,
+    combine: impl Fn(Bytes, Bytes) + Send + Sync,
+) -> Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe { up_tree(area, own, result, &combine).await? };
+    let round = area.next();
+    match area.mine() {
+        0 => publish_in(area, round, result).await?,
+        _ => fetch_in(area, round, 0, result).await?,
+    }
+    area.all_begun();
+    Ok(())
+}
+
+#[cold]
+fn uneven(from: u32, theirs: usize, mine: usize) -> Error {
+    err!(
+        Truncate,
+        "process {from} of this host reduces {theirs} bytes, and this one {mine}"
+    )
+}
+
+/// All operands combined, for every process. With `own` at `result` the operand is replaced. The operation commutes, or the area
+/// is flat.
 ///
 /// # Safety
 /// `combine` may be called with an operand of another process, or this one's, and the result: it changes no more than the latter.
@@ -148,18 +177,23 @@ pub async unsafe fn allreduce(
     area: &Area,
     own: Bytes,
     result: Bytes,
-    combine: impl Fn(*const u8, *mut u8) + Send,
+    combine: impl Fn(Bytes, Bytes) + Send + Sync,
 ) -> Result<()> {
+    if !area.is_flat() {
+        // SAFETY: the caller's promise.
+        return unsafe { through_tree(area, own, result, combine).await };
+    }
     let round = publish(area, own).await?;
-    let separate = (own.address != result.address).then_some(own);
+    let separate = (!own.is(result)).then_some(own);
     // SAFETY: the caller's promise.
     let combine = unsafe { into(result, combine) };
-    operands(area, round, separate, area.size(), own.len, combine).await?;
+    operands(area, round, separate, area.size(), own.number(), combine).await?;
     area.all_in(round);
     Ok(())
 }
 
-/// All operands combined, for the root; the others [`publish`] theirs.
+/// All operands combined, for the root, which alone has a place for the result. It reads those of all others, as a tree would need room
+/// for what is combined on the way.
 ///
 /// # Safety
 /// As for [`allreduce`].
@@ -167,17 +201,20 @@ pub async unsafe fn allreduce(
 pub async unsafe fn reduce(
     area: &Area,
     own: Bytes,
-    result: Bytes,
-    combine: impl Fn(*const u8, *mut u8) + Send,
+    result: Option<Bytes>,
+    combine: impl Fn(Bytes, Bytes) + Send,
 ) -> Result<()> {
-    let separate = (own.address != result.address).then_some(own);
+    let Some(result) = result else {
+        return publish(area, own).await.map(drop);
+    };
+    let separate = (!own.is(result)).then_some(own);
     let round = match separate {
         Some(_) => area.next(),
         None => publish(area, own).await?,
     };
     // SAFETY: the caller's promise.
     let combine = unsafe { into(result, combine) };
-    operands(area, round, separate, area.size(), own.len, combine).await
+    operands(area, round, separate, area.size(), own.number(), combine).await
 }
 
 /// What [`operands`] calls to combine them there.
@@ -185,17 +222,10 @@ pub async unsafe fn reduce(
 /// # Safety
 /// As for [`allreduce`].
 #[inline(always)]
-unsafe fn into(
-    result: Bytes,
-    combine: impl Fn(*const u8, *mut u8) + Send,
-) -> impl FnMut(*const u8, bool) + Send {
-    move |operand: *const u8, is_first| {
-        let result = result;
-        match is_first {
-            // SAFETY: an operand has as many bytes as the result, and both are valid.
-            true => unsafe { bytes::copy(operand, result.address, result.len) },
-            false => combine(operand, result.address),
-        }
+unsafe fn into(result: Bytes, combine: impl Fn(Bytes, Bytes) + Send) -> impl FnMut(Bytes, bool) + Send {
+    move |operand, is_first| match is_first {
+        true => operand.copy_to(result),
+        false => combine(operand, result),
     }
 }
 
@@ -203,21 +233,16 @@ unsafe fn into(
 #[inline(always)]
 pub async fn allgather(area: &Area, own: Bytes, all: Bytes) -> Result<()> {
     let round = publish(area, own).await?;
-    let block = |member: u32| {
-        let at = member as usize * own.len;
-        assert!(at + own.len <= all.len, "room for all");
-        // SAFETY: a part of `all`.
-        unsafe { Bytes::new(all.address.add(at), own.len) }
-    };
+    let block = |member: u32| all.part(member as usize * own.number(), own.number());
     let mine = block(area.mine());
-    if mine.address != own.address {
+    if !mine.is(own) {
         own.copy_to(mine);
     }
     for member in area.others() {
         let found = area.published(member, round).await?;
-        of(&found).copy_to(block(member));
-        if found.total > own.len as u64 {
-            return Err(truncated(member, found.total, own.len as u64));
+        found.bytes.copy_to(block(member));
+        if found.total > own.number() as u64 {
+            return Err(truncated(member, found.total, own.number() as u64));
         }
     }
     area.all_in(round);
@@ -228,22 +253,17 @@ pub async fn allgather(area: &Area, own: Bytes, all: Bytes) -> Result<()> {
 #[inline(always)]
 pub async fn alltoall(area: &Area, send: Bytes, receive: Bytes) -> Result<()> {
     let round = publish(area, send).await?;
-    let len = send.len / area.size() as usize;
-    let block = |of: Bytes, member: u32| {
-        let at = member as usize * len;
-        assert!(at + len <= of.len, "a block for each process");
-        // SAFETY: a part of it.
-        unsafe { Bytes::new(of.address.add(at), len) }
-    };
-    if send.address != receive.address {
+    let len = send.number() / area.size() as usize;
+    let block = |of: Bytes, member: u32| of.part(member as usize * len, len);
+    if !send.is(receive) {
         block(send, area.mine()).copy_to(block(receive, area.mine()));
     }
     for member in area.others() {
         let found = area.published(member, round).await?;
-        if found.len != send.len {
-            return Err(truncated(member, found.total, send.len as u64));
+        if found.bytes.number() != send.number() {
+            return Err(truncated(member, found.total, send.number() as u64));
         }
-        block(of(&found), area.mine()).copy_to(block(receive, member));
+        block(found.bytes, area.mine()).copy_to(block(receive, member));
     }
     area.all_in(round);
     Ok(())

@@ -11,25 +11,26 @@
 //!
 //! Everything that is read is input from another process of the same user, and is checked.
 
-use std::future::poll_fn;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
-use std::task::Poll;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 use parking_lot::Mutex;
 
 use crate::base::error::{Error, Result};
-use crate::engine::matching::Pattern;
 use crate::engine::mismatch::Step;
-use crate::engine::{Sleeper, WatchId, Watched};
 use crate::err;
 use crate::identity::{Context, PeerIndex};
-use crate::instance::{Instance, blocks};
+use crate::instance::Instance;
 use crate::lane::Doorbell;
 use crate::lane::shm::BellPull;
 use crate::system::shared_memory::Map;
+
+mod bytes;
+mod sleep;
+
+pub use bytes::Bytes;
 
 const LINE: usize = 64;
 const PAGE: usize = 4096;
@@ -43,6 +44,8 @@ pub const SHORT: usize = 4 << 10;
 pub const LONG: usize = 32 << 10;
 /// So many bytes of data are beside the flag.
 const INLINE: usize = LINE - AT_DATA;
+/// Among more processes than this, flags are collected in a tree, unless they share processors.
+const FLAT_MAX: u32 = 8;
 /// The most processes.
 pub const MEMBERS_MAX: u32 = 512;
 
@@ -111,16 +114,11 @@ pub struct Round {
 /// What a process has published.
 #[derive(Clone, Copy)]
 pub struct Published {
-    /// The first byte. Valid for reading until this process is done with the round.
-    pub address: *mut u8,
-    /// How many there are.
-    pub len: usize,
+    /// The bytes, until this process is done with the round.
+    pub bytes: Bytes,
     /// What the publisher says of all that it sends in the operation, in bytes.
     pub total: u64,
 }
-
-// SAFETY: an address in memory that several processes share, and so several threads.
-unsafe impl Send for Published {}
 
 /// See the module.
 pub struct Area {
@@ -134,6 +132,8 @@ pub struct Area {
     /// The ranks of its processes in the communicator.
     ranks: Box<[u32]>,
     context: Context,
+    /// Whether a process may read what all others have published, rather than go through a tree of them.
+    flat: bool,
     /// Whether whoever publishes executes a fence.
     fences: bool,
     /// By process: it is done with this round and those before it, as far as is known here.
@@ -202,7 +202,8 @@ impl Area {
         Layout::of(size).long
     }
 
-    /// Of memory with zeroes, or as the other processes have left it, that all have mapped.
+    /// Of memory with zeroes, or as the other processes have left it, that all have mapped. [`Area::bytes_at_first`] bytes have been
+    /// counted as shared.
     pub fn new(
         map: Map,
         instance: &Arc<Instance>,
@@ -222,6 +223,8 @@ impl Area {
             peers,
             ranks,
             context,
+            // Where processes share processors, no process's next step begins before all have had their turn.
+            flat: size <= FLAT_MAX || instance.job().shared_processors().is_some(),
             fences: doorbell.wants_fences,
             seen: (0..size).map(|_| AtomicU64::new(0)).collect(),
             bells: Mutex::new((0..size).map(|_| None).collect()),
@@ -249,6 +252,13 @@ impl Area {
     pub fn meet(&mut self) {
         let wants = |member| self.map.u32(self.member(member) + AT_FENCES).load(Acquire) != 0;
         self.fences |= (0..self.size).any(wants);
+    }
+
+    /// Whether an operation in which all processes wait for all is to be in one round, where each reads what all others have published:
+    /// there are few, or they share processors. Otherwise they form a tree, in which a process waits for few.
+    #[inline]
+    pub fn is_flat(&self) -> bool {
+        self.flat
     }
 
     /// This process's place among its processes.
@@ -311,16 +321,19 @@ impl Area {
         }
     }
 
-    fn at(&self, at: usize) -> *mut u8 {
-        debug_assert!(at <= self.layout.end);
-        // SAFETY: within the mapping.
-        unsafe { self.map.base().as_ptr().add(at) }
+    /// Bytes of the area.
+    fn at(&self, at: usize, number: usize) -> Bytes {
+        debug_assert!(self.map.has(at, number));
+        // SAFETY: within the mapping, as all places that are made here; the communicator keeps the area, and the operation keeps that. A
+        // process writes to its own places only, and only when it has claimed them, and reads those of others between their publication
+        // and its being done with the round. (A process that breaks this is a faulty one of the same user; it can only spoil the data.)
+        unsafe { Bytes::new(self.map.base().as_ptr().add(at), number) }
     }
 
     /// Where a process's long place of a round is.
-    pub fn place_of(&self, member: u32, round: Round) -> *mut u8 {
+    pub fn place_of(&self, member: u32, round: Round) -> Bytes {
         assert!(member < self.size, "one of the processes");
-        self.at(self.room(member, round.place, Room::Long))
+        self.at(self.room(member, round.place, Room::Long), LONG)
     }
 
     /// The next round of the operation.
@@ -366,15 +379,15 @@ impl Area {
 
     /// Where this process writes up to so many bytes before it publishes them, once it has claimed the place.
     #[inline]
-    pub fn own(&self, round: Round, len: usize, room: Room) -> *mut u8 {
+    pub fn own(&self, round: Round, len: usize, room: Room) -> Bytes {
         let most = match room {
             Room::Short => SHORT,
             Room::Long => LONG,
         };
         assert!(len <= most, "more bytes than a place has");
         match len <= INLINE && room == Room::Short {
-            true => self.at(self.flag(self.mine, round.place) + AT_DATA),
-            false => self.at(self.room(self.mine, round.place, room)),
+            true => self.at(self.flag(self.mine, round.place) + AT_DATA, len),
+            false => self.at(self.room(self.mine, round.place, room), len),
         }
     }
 
@@ -407,15 +420,16 @@ impl Area {
         }
         // It began this round, so it is done with those before.
         self.seen[member as usize].store(round.id - 1, Relaxed);
+        let total = self.word(at + AT_LEN).load(Relaxed);
         let length = self.half(at + AT_WHERE).load(Relaxed);
         let (len, room) = match length & 1 {
             0 => ((length >> 1) as usize, Room::Short),
             _ => ((length >> 1) as usize, Room::Long),
         };
-        let address = match room {
-            Room::Short if len <= INLINE => self.at(at + AT_DATA),
-            Room::Short if len <= SHORT => self.at(self.room(member, round.place, room)),
-            Room::Long if len <= LONG => self.at(self.room(member, round.place, room)),
+        let at = match room {
+            Room::Short if len <= INLINE => at + AT_DATA,
+            Room::Short if len <= SHORT => self.room(member, round.place, room),
+            Room::Long if len <= LONG => self.room(member, round.place, room),
             _ => {
                 return Err(err!(
                     Intern,
@@ -425,9 +439,8 @@ impl Area {
             }
         };
         Ok(Published {
-            address,
-            len,
-            total: self.word(at + AT_LEN).load(Relaxed),
+            bytes: self.at(at, len),
+            total,
         })
     }
 
@@ -453,6 +466,12 @@ impl Area {
     #[inline]
     pub fn all_in(&self, round: Round) {
         self.all_done.store(round.id - 1, Relaxed);
+    }
+
+    /// Notes that all processes have begun the operation, so that they are done with those before it.
+    pub fn all_begun(&self) {
+        self.all_done
+            .store(self.operation.load(Relaxed) << SUB_BITS, Relaxed);
     }
 
     /// Says that this process is done with a round and all before it: with what the others have published.
@@ -491,121 +510,40 @@ impl Area {
     pub fn allocate_long(&self) -> bool {
         if self.own_long.load(Relaxed) == UNKNOWN {
             let at = self.room(self.mine, 0, Room::Long);
-            let has = self.map.populate(at, LONGS * LONG).is_ok();
+            let has = self.instance.share(LONGS * LONG) && self.map.populate(at, LONGS * LONG).is_ok();
             self.own_long.store(if has { YES } else { NO }, Relaxed);
         }
         self.own_long.load(Relaxed) == YES
     }
+}
 
-    /// Wakes the processes that sleep and wait for this one.
-    #[inline]
-    fn wake(&self) {
-        match self.fences {
-            true => fence(Ordering::SeqCst),
-            false => compiler_fence(Ordering::SeqCst),
-        }
-        for at in (0..self.size as usize).step_by(64) {
-            let sleeping = self.word(at / 8).load(Relaxed);
-            if sleeping != 0 {
-                self.ring(at / 8, sleeping);
-            }
-        }
-    }
-
-    #[cold]
-    fn ring(&self, at: usize, mut sleeping: u64) {
-        while sleeping != 0 {
-            let bit = sleeping & sleeping.wrapping_neg();
-            sleeping ^= bit;
-            let member = at as u32 * 8 + bit.trailing_zeros();
-            if member >= self.size || member == self.mine {
-                continue;
-            }
-            let of = self.member(member);
-            if self.half(of + AT_WHOM).load(Relaxed) != self.mine {
-                continue;
-            }
-            if self.word(at).fetch_and(!bit, Relaxed) & bit == 0 {
-                continue;
-            }
-            let mut bells = self.bells.lock();
-            let bell = &mut bells[member as usize];
-            if bell.is_none() {
-                let pid = self.half(of + AT_PID).load(Relaxed);
-                let descriptor = self.half(of + AT_BELL).load(Relaxed);
-                *bell = BellPull::open(pid, descriptor, self.word(of + AT_INODE).load(Relaxed)).ok();
-            }
-            // Without one, it wakes after a time.
-            if let Some(bell) = bell {
-                bell.ring();
-            }
-        }
-    }
-
-    /// Waits until a word that a process raises has this value.
-    #[inline(always)]
-    async fn wait(&self, member: u32, at: usize, least: u64) -> Result<()> {
-        // Acquire: pairs with the release in `publish` and in `done_with`.
-        if self.word(at).load(Acquire) >= least {
-            return Ok(());
-        }
-        self.wait_on(member, at, least).await
-    }
-
-    async fn wait_on(&self, member: u32, at: usize, least: u64) -> Result<()> {
-        let mut watch = Watching(None);
-        poll_fn(|context| {
-            if self.word(at).load(Acquire) >= least {
-                return Poll::Ready(Ok(()));
-            }
-            let instance = &self.instance;
-            if blocks(context) {
-                let is_reached = || self.word(at).load(Acquire) >= least;
-                return Poll::Ready(instance.wait_for_word(is_reached, || self.watched(member, at, least)));
-            }
-            match &watch.0 {
-                None => {
-                    let id = instance.engine().watch(self.watched(member, at, least));
-                    watch.0 = Some((instance.clone(), id));
-                    Poll::Pending
-                }
-                Some((instance, id)) => {
-                    let failure = instance.engine().failure_of(*id);
-                    failure.map_or(Poll::Pending, |error| Poll::Ready(Err(error)))
-                }
-            }
-        })
-        .await
-    }
-
-    fn watched(&self, member: u32, at: usize, least: u64) -> Watched {
-        Watched {
-            map: self.map.clone(),
-            at,
-            least,
-            sleeper: Sleeper {
-                at: self.mine as usize / 64 * 8,
-                bit: 1 << (self.mine % 64),
-                whom_at: self.member(self.mine) + AT_WHOM,
-                whom: member,
-            },
-            pattern: Pattern {
-                context: self.context,
-                source: Some(self.ranks[member as usize]),
-                tag: Some(self.tag.load(Relaxed) as i32),
-            },
-            peer: self.peers[member as usize],
+impl Drop for Area {
+    fn drop(&mut self) {
+        self.instance.unshare(Area::bytes_at_first(self.size));
+        if self.own_long.load(Relaxed) == YES {
+            self.instance.unshare(LONGS * LONG);
         }
     }
 }
 
-/// A word that the engine watches for an operation that is not a blocking one.
-struct Watching(Option<(Arc<Instance>, WatchId)>);
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Drop for Watching {
-    fn drop(&mut self) {
-        if let Some((instance, id)) = self.0.take() {
-            instance.engine().unwatch(id);
+    #[test]
+    fn parts_do_not_overlap() {
+        for size in [2, 3, 8, 64, 512] {
+            let layout = Layout::of(size);
+            let n = size as usize;
+            assert!(AT_MEMBERS >= n.div_ceil(64) * 8, "a bit for each");
+            assert!(AT_MEMBERS + n * MEMBER <= layout.flags);
+            assert!(layout.flags + n * PLACES * LINE <= layout.short);
+            assert_eq!(layout.short + n * PLACES * SHORT, layout.long);
+            assert_eq!(layout.long + n * LONGS * LONG, layout.end);
+            assert!(
+                layout.long.is_multiple_of(PAGE),
+                "long places are allocated by themselves"
+            );
         }
     }
 }
