@@ -1,5 +1,7 @@
 //! Many persistent operations at once: ranks make them in one order and start them in any.
 
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::sync::Arc;
 
 use fastrand::Rng;
@@ -12,12 +14,12 @@ use weft::objects::communicator::Communicator;
 use weft::sim::{Options, Rank, Simulation, check};
 
 use crate::SIZES;
-use crate::data::{Area, LAYOUTS, Layout, element, operands, operation};
+use crate::data::{Area, LAYOUTS, Layout as Elements, element, operands, operation};
 
 /// One operation: what it sends in which round, and what it receives then.
 struct Made {
     start: Box<dyn Fn() -> Result<RequestId>>,
-    layout: Layout,
+    layout: Elements,
     own: Area,
     all: Area,
     which: u32,
@@ -36,7 +38,7 @@ impl Made {
     /// All ranks make the same one.
     fn new(communicator: &Arc<Communicator>, which: u32, rng: &mut Rng) -> Made {
         let size = communicator.size();
-        let layout = Layout::new(rng.usize(..LAYOUTS));
+        let layout = Elements::new(rng.usize(..LAYOUTS));
         let mut own = Area::new(&layout, 0..COUNT as i64);
         let mut all = Area::new(&layout, 0..(COUNT * u64::from(size)) as i64);
         let root = rng.u32(..size);
@@ -199,7 +201,7 @@ fn a_root_runs_ahead() {
     check("a_root_runs_ahead", 20, |seed| {
         Simulation::new(seed, 3, Options::random(seed)).run(|rank| async move {
             let me = rank.me().number();
-            let layout = Layout::new(0);
+            let layout = Elements::new(0);
             let mut area = Area::new(&layout, 0..2);
             let buffer = area.buffer(2);
             let operation = rank
@@ -224,6 +226,76 @@ fn a_root_runs_ahead() {
             }
         });
     });
+}
+
+/// Counts the allocations of one size that a thread makes.
+struct Counting;
+
+thread_local! {
+    static COUNTED: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
+}
+
+// SAFETY: all is done by the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let (size, number) = COUNTED.get();
+        if layout.size() == size {
+            COUNTED.set((size, number + 1));
+        }
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(address, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The first start allocates the temporary memory that all of them use.
+#[test]
+fn temporary_memory_is_kept() {
+    // Its messages are half as long at most.
+    const ELEMENTS: u64 = 4000;
+    let mut options = Options::random(1);
+    options.conditions.limits.message = 1 << 20;
+    let made = Simulation::new(1, 4, options).run(|rank| async move {
+        let layout = Elements::new(0);
+        let (op, _) = operation(true);
+        let mut own = Area::of(&layout, rank.me().number(), ELEMENTS);
+        let mut all = Area::new(&layout, 0..ELEMENTS as i64);
+        let given = operands(
+            Some(&mut own),
+            Some(&mut all),
+            (ELEMENTS, ELEMENTS),
+            (&layout, &op),
+        );
+        let operation = (rank.world()).persistent_step(const { Operation::named("MPI_Allreduce") });
+        let sum = collective::Persistent::new(operation, move |operation| async move {
+            collective::allreduce(&operation, given).await
+        });
+        let mut allocated = Vec::new();
+        for _ in 0..5 {
+            collective::barrier(&rank.world().collective()).await.unwrap();
+            COUNTED.set((ELEMENTS as usize * size_of::<[u32; 4]>(), 0));
+            let request = sum.start().unwrap();
+            assert_eq!(rank.wait(request).await.error, None);
+            collective::barrier(&rank.world().collective()).await.unwrap();
+            allocated.push(COUNTED.get().1);
+        }
+        allocated
+    });
+    // All ranks run in one thread.
+    for (rank, allocated) in made.into_iter().enumerate() {
+        let allocated = allocated.expect("it lived");
+        assert!(
+            allocated[0] > 0 && allocated[1..] == [0; 4],
+            "as rank {rank} saw it: {allocated:?}"
+        );
+    }
 }
 
 /// While one start is under way there is no other.

@@ -113,6 +113,16 @@ const PROGRAMS: &[Program] = &[
     program("user_ops", &[], RANKS),
     slow_over_sockets("collectives"),
     slow_over_sockets("intercomm"),
+    program("persistent_collectives", &[], RANKS),
+    Program {
+        arguments: &["10", "7"],
+        transport: true,
+        ..slow_over_sockets("many_collectives")
+    },
+    Program {
+        arguments: &["8", "3", "threads"],
+        ..slow_over_sockets("many_collectives")
+    },
     program("outstanding", &[], RANKS).transport(),
     program("self", &[], RANKS),
     program("cancel", &[], RANKS).transport(),

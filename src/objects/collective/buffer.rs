@@ -378,8 +378,9 @@ pub(super) struct Packed {
 impl Packed {
     /// Blocks of these lengths from `address` on.
     pub fn new(address: Address, lengths: impl Iterator<Item = u64>) -> Packed {
-        let mut starts = vec![0];
+        let mut starts = Vec::with_capacity(lengths.size_hint().0 + 1);
         let mut end = 0;
+        starts.push(0);
         starts.extend(lengths.map(|length| {
             end += length as usize;
             end

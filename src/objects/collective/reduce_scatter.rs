@@ -36,8 +36,9 @@ pub async fn reduce_scatter_block(operation: &Collective, operands: Operands) ->
 /// # Panics
 /// If there is no count for a rank.
 pub async fn reduce_scatter(operation: &Collective, operands: Operands, counts: Arc<[u64]>) -> Result<()> {
-    let mut starts = vec![0];
+    let mut starts = Vec::with_capacity(counts.len() + 1);
     let mut end = 0u64;
+    starts.push(0);
     starts.extend(counts.iter().map(|count| {
         end = end.saturating_add(*count);
         end

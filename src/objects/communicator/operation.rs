@@ -26,7 +26,7 @@ pub struct Collective {
     pub(super) rank: u32,
     pub(super) context: Context,
     pub(super) tag: i32,
-    /// For one that is started again and again: the processes of `below` or `above`, once they are needed.
+    /// For one that is started again and again: the processes of `everybody`, `below` or `above`, once they are needed.
     pub(super) kept: Option<Arc<OnceLock<Arc<Group>>>>,
 }
 
@@ -77,7 +77,8 @@ impl Collective {
             true => 0,
             false => communicator.peers.size(),
         };
-        Cow::Owned(self.among(communicator.everybody(), before + communicator.rank))
+        let processes = self.once(|| communicator.everybody());
+        Cow::Owned(self.among(processes, before + communicator.rank))
     }
 
     /// For an operation across an intercommunicator: among this process, which becomes rank 0, and the remote group.
@@ -98,7 +99,11 @@ impl Collective {
 
     /// A process and then those of a group.
     fn headed(&self, first: PeerIndex, others: &Group) -> Arc<Group> {
-        let make = || Group::of(std::iter::once(first).chain(others.iter()).collect());
+        self.once(|| Group::of(std::iter::once(first).chain(others.iter()).collect()))
+    }
+
+    /// The processes of an operation that is not among its communicator's: those that were made before, if it is started again.
+    fn once(&self, make: impl FnOnce() -> Arc<Group>) -> Arc<Group> {
         match &self.kept {
             Some(kept) => kept.get_or_init(make).clone(),
             None => make(),
