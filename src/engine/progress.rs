@@ -142,9 +142,6 @@ impl Engine {
         if !self.state.deregistered.is_empty() {
             self.deregister();
         }
-        if !self.state.watched.is_empty() {
-            self.state.look_at_words();
-        }
         // Handing a message to its lane may have ended its request.
         any || self.state.events != before
     }

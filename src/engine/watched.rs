@@ -79,7 +79,7 @@ impl Engine {
         self.lanes.iter().find_map(|lane| lane.doorbell())
     }
 
-    /// Watches a word until [`Engine::unwatch`]: progress reports when it is reached, and a sleep ends.
+    /// Watches a word until [`Engine::unwatch`]: a sleep ends when it is reached.
     pub fn watch(&mut self, watched: Watched) -> WatchId {
         // SAFETY: it has no memory.
         let receive = unsafe { self.receive(watched.pattern, Some(watched.peer), Memory::empty()) };
@@ -122,6 +122,22 @@ impl Engine {
         }
     }
 
+    /// Reports the words that have been reached, to other threads too. `true`: there were some. Progress does not do that by itself: a
+    /// process that waits looks at its word at each turn, and calls this before it sleeps.
+    pub fn look_at_words(&mut self) -> bool {
+        let mut any = false;
+        for (_, watch) in self.state.watched.iter_mut() {
+            if !watch.reached && watch.watched.is_reached() {
+                watch.reached = true;
+                any = true;
+            }
+        }
+        if any {
+            self.state.happened();
+        }
+        any
+    }
+
     /// Before a sleep: shows those who raise words that this process sleeps. The fence of the lane that has the doorbell has to follow.
     pub(super) fn show_sleep(&self) {
         for (_, Watch { watched, .. }) in self.state.watched.iter() {
@@ -138,20 +154,5 @@ impl EngineState {
         self.watched
             .iter()
             .any(|(_, watch)| !watch.reached && watch.watched.is_reached())
-    }
-
-    /// Reports the words that have been reached.
-    #[cold]
-    pub(super) fn look_at_words(&mut self) {
-        let mut any = false;
-        for (_, watch) in self.watched.iter_mut() {
-            if !watch.reached && watch.watched.is_reached() {
-                watch.reached = true;
-                any = true;
-            }
-        }
-        if any {
-            self.happened();
-        }
     }
 }

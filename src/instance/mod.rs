@@ -372,7 +372,9 @@ impl Instance {
 
     /// Makes what progress can be made now, tasks included. `true`: something happened.
     pub fn step(&self) -> bool {
-        let any = self.step_engine(&mut self.engine(), false);
+        let mut engine = self.engine();
+        let any = self.step_engine(&mut engine, false) | engine.look_at_words();
+        drop(engine);
         self.run_ready_tasks() || any
     }
 

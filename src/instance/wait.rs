@@ -281,6 +281,7 @@ impl Instance {
                 idle.tired = true;
                 engine
             }
+            Rest::Sleep if engine.look_at_words() => engine,
             Rest::Sleep => {
                 let mut descriptors = Vec::new();
                 engine.look_into_waits(&View {

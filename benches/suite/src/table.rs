@@ -16,11 +16,14 @@ pub fn full(results: &Results) -> String {
     let mut text = format!("# weft-bench, {}\n\n{}", results.date, circumstances(results));
     text += &goals(results, "##");
     for measure in results.measures() {
-        let _ = write!(
-            text,
-            "\n## {}, {}\n\n![]({}.svg)\n\n",
-            measure.title, measure.unit, measure.name
-        );
+        let _ = write!(text, "\n## {}, {}\n\n", measure.title, measure.unit);
+        // What has no numbers is not drawn.
+        if results
+            .rows_of(measure)
+            .any(|row| row.cells.iter().any(Option::is_some))
+        {
+            let _ = write!(text, "![]({}.svg)\n\n", measure.name);
+        }
         text += &table("at", results, results.rows_of(measure), |row| row.label.clone());
     }
     if !results.failures.is_empty() {

@@ -380,7 +380,7 @@ mod tests {
             (Traits::COMMUTES.and(Traits::CROWDED), false),
             (Traits::default(), false),
         ] {
-            let choice = selection.choose(Operation::Reduce, &question(3, 1 << 20, traits), |_| true);
+            let choice = selection.choose(Operation::Reduce, &question(3, 8, traits), |_| true);
             assert_eq!(choice.algorithm == Algorithm::Chain, fits, "{traits:?}");
         }
     }
