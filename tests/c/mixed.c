@@ -1,6 +1,6 @@
 /* Blocking and nonblocking collective operations that ranks start in different orders relative to each other complete, for each kind is
  * numbered by itself. With an argument: ranks call different operations, which is an error with words on each of them, and no hang:
- * "apart" where no rank has sent anything to another, "passed" where one has left its operation already, "roots" where only the roots
+ * "apart" where no rank has sent anything to another, "third" the same in the operation in which they come to share memory, "passed" where one has left its operation already, "roots" where only the roots
  * differ, "objects" where they make different communicators, "crossed" where one is in a blocking operation and the others wait for
  * a nonblocking one, "crossed_all" where they do so in MPI_Waitall, "swapped" where one is in another communicator's operation, "gone"
  * where one is in MPI_Finalize. "late" is right, but slow: what is looked into is no error. */
@@ -43,14 +43,24 @@ static void told(int code, const char *mine, const char *theirs)
     CHECK(strstr(text, "different collective operations") && strstr(text, mine) && strstr(text, theirs), "%s", text);
 }
 
-static void apart(void)
+static void apart(MPI_Comm comm)
 {
     int value = 0;
     /* The root waits for the others, and they for the root. */
     if (me == 0)
-        told(MPI_Reduce(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD), "MPI_Reduce", "MPI_Bcast");
+        told(MPI_Reduce(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_SUM, 0, comm), "MPI_Reduce", "MPI_Bcast");
     else
-        told(MPI_Bcast(&value, 1, MPI_INT, 0, MPI_COMM_WORLD), "MPI_Bcast", "MPI_Reduce");
+        told(MPI_Bcast(&value, 1, MPI_INT, 0, comm), "MPI_Bcast", "MPI_Reduce");
+}
+
+static void third(void)
+{
+    MPI_Comm copy;
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &copy));
+    OK(MPI_Barrier(copy));
+    OK(MPI_Barrier(copy));
+    apart(copy);
+    OK(MPI_Comm_free(&copy));
 }
 
 static void passed(void)
@@ -161,7 +171,9 @@ int main(int argc, char **argv)
     for (int turn = 0; turn < 20; turn++)
         both_orders(turn);
     if (strcmp(what, "apart") == 0)
-        apart();
+        apart(MPI_COMM_WORLD);
+    else if (strcmp(what, "third") == 0)
+        third();
     else if (strcmp(what, "passed") == 0)
         passed();
     else if (strcmp(what, "roots") == 0)

@@ -112,6 +112,8 @@ fn mixed() -> Outcome {
     for (case, ranks, way) in [
         ("apart", 2, shm),
         ("apart", 5, shm),
+        ("third", 2, shm),
+        ("third", 5, shm),
         ("passed", 2, shm),
         ("roots", 5, shm),
         ("objects", 2, shm),

@@ -60,7 +60,7 @@ pub(super) const NUMBER_BITS: u32 = 19;
 const NUMBER_MASK: u32 = (1 << NUMBER_BITS) - 1;
 const _: () = assert!(
     KIND_BITS + NAME_BITS + ROOT_BITS + NUMBER_BITS == 31 && OPERATIONS.len() < (1 << NAME_BITS) - 1,
-    "a tag is not negative, and the largest ones are the disconnect barrier's and that of processes that come to share memory"
+    "a tag is not negative, and the largest one is the disconnect barrier's"
 );
 
 /// Roots of ranks below this are distinguished from all others.

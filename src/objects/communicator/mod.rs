@@ -373,12 +373,6 @@ impl Communicator {
             .into_owned()
     }
 
-    /// How its processes on a host come to share memory, whatever the count of the others is, which those on other hosts do not take
-    /// part in. Its tag is that of no other collective operation.
-    pub(crate) fn sharing(self: &Arc<Self>) -> Collective {
-        self.operation(self.context().collective(), TAG_UB - 1)
-    }
-
     /// Begins a blocking collective operation that makes or ends an object: see [`Communicator::step`].
     pub fn collective(self: &Arc<Self>) -> Collective {
         self.step(Operation::OF_OBJECTS, false)

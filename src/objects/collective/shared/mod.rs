@@ -42,7 +42,7 @@ pub fn prepare(operation: Collective) -> Result<(Collective, Option<Use<Arc<Area
     let communicator = operation.communicator();
     let area = match communicator.area().get() {
         Some(area) => area.as_ref(),
-        None => settle(communicator)?,
+        None => settle(&operation)?,
     };
     let Some(area) = area else {
         return Ok((operation, None));
@@ -59,23 +59,33 @@ pub fn prepare(operation: Collective) -> Result<(Collective, Option<Use<Arc<Area
 pub async fn prepare_in_simulation(operation: Collective) -> Result<(Collective, Option<Use<Arc<Area>>>)> {
     let communicator = operation.communicator();
     if communicator.area().get().is_none() {
-        let area = set_up(communicator).await?;
+        let area = set_up(&operation).await?;
         communicator.area().get_or_init(|| area);
     }
     prepare(operation)
 }
 
 #[cold]
-fn settle(communicator: &Arc<Communicator>) -> Result<Option<&Arc<Area>>> {
+fn settle(operation: &Collective) -> Result<Option<&Arc<Area>>> {
+    let communicator = operation.communicator();
     let members = members(communicator);
     if members.is_some() && communicator.count_before_area() < BEFORE {
         return Ok(None);
     }
-    let area = match members {
-        Some(_) => communicator.instance().block_on(set_up(communicator))?,
-        None => None,
+    let made = match members {
+        Some(_) => communicator.instance().block_on(set_up(operation)),
+        None => Ok(None),
     };
-    Ok(communicator.area().get_or_init(|| area).as_ref())
+    // After a failure, which the others see too, all go on with messages.
+    let (area, failure) = match made {
+        Ok(area) => (area, None),
+        Err(error) => (None, Some(error)),
+    };
+    communicator.area().get_or_init(|| area);
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    Ok(communicator.area().get().and_then(Option::as_ref))
 }
 
 /// The ranks that share this process's host, if there are others and it is known of all.
@@ -99,18 +109,19 @@ fn members(communicator: &Communicator) -> Option<Vec<u32>> {
     (2..=MEMBERS_MAX).contains(&number).then_some(members)
 }
 
-/// Memory for the processes of a communicator on this host; `None`: one of them can't have it.
+/// Memory for the processes of an operation's communicator on this host; `None`: one of them can't have it. The messages for that are
+/// the first ones of the operation, so a report names that.
 ///
 /// # Errors
 /// One of them is lost.
-pub async fn set_up(communicator: &Arc<Communicator>) -> Result<Option<Arc<Area>>> {
+pub async fn set_up(operation: &Collective) -> Result<Option<Arc<Area>>> {
+    let communicator = operation.communicator();
     let Some(ranks) = members(communicator) else {
         return Ok(None);
     };
-    let operation = communicator.sharing();
     let mut run = match communicator.hosts() {
-        Some(hosts) => Run::inside(Network::Real(&operation), hosts),
-        None => Run::new(&operation),
+        Some(hosts) => Run::inside(Network::Real(operation), hosts),
+        None => Run::new(operation),
     };
     let made = (run.rank == 0).then(|| make(run.size)).flatten();
     let finding = made
