@@ -82,6 +82,10 @@ settings! {
     fake_nodes: u64 = "WEFT_FAKE_NODES", ValueKind::Number { min: 0, max: u32::MAX as u64 }, "0";
     /// for tests: whether a barrier, broadcasts and reductions over several hosts go through one rank of each; it has to be the same on all ranks
     two_level: bool = "WEFT_TWO_LEVEL", ValueKind::Switch, "1";
+    /// whether blocking collective operations of ranks on one machine go through memory that these share
+    shared_collectives: bool = "WEFT_SHARED_COLLECTIVES", ValueKind::Switch, "1";
+    /// a file with lines of the table that says which algorithms collective operations use; they come before Weft's own (docs/collectives.md). All ranks need the same
+    collectives: Option<String> = "WEFT_COLLECTIVES", ValueKind::Text, "";
     /// whether shared memory may read large messages from the sender's memory (process_vm_readv)
     cma: bool = "WEFT_CMA", ValueKind::Switch, "1";
     /// how long messages are written into shared memory: cached (ordinary store instructions), streaming (they bypass the caches); by default whichever proves faster
@@ -234,20 +238,22 @@ impl Value for u64 {
         let ValueKind::Number { min, max } = kind else {
             return Err("a number".into());
         };
-        let upper = text.trim().to_ascii_uppercase();
-        let (digits, factor) = match upper.strip_suffix(['K', 'M', 'G']) {
-            Some(digits) if upper.ends_with('K') => (digits, 1 << 10),
-            Some(digits) if upper.ends_with('M') => (digits, 1 << 20),
-            Some(digits) => (digits, 1 << 30),
-            None => (upper.as_str(), 1),
-        };
-        digits
-            .parse::<u64>()
-            .ok()
-            .and_then(|number| number.checked_mul(factor))
+        number(text)
             .filter(|number| (min..=max).contains(number))
             .ok_or_else(|| format!("a whole number from {min} to {max} (suffixes K, M and G are understood)"))
     }
+}
+
+/// A whole number, perhaps with a suffix K, M or G.
+pub fn number(text: &str) -> Option<u64> {
+    let upper = text.trim().to_ascii_uppercase();
+    let (digits, factor) = match upper.strip_suffix(['K', 'M', 'G']) {
+        Some(digits) if upper.ends_with('K') => (digits, 1 << 10),
+        Some(digits) if upper.ends_with('M') => (digits, 1 << 20),
+        Some(digits) => (digits, 1 << 30),
+        None => (upper.as_str(), 1),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(factor)
 }
 
 impl Value for Option<u64> {
@@ -329,7 +335,7 @@ mod tests {
     }
 
     /// What a number between these bounds is read as; `None`: refused.
-    fn number(text: &str, min: u64, max: u64) -> Option<u64> {
+    fn setting(text: &str, min: u64, max: u64) -> Option<u64> {
         u64::from_text(text, ValueKind::Number { min, max }).ok()
     }
 
@@ -343,7 +349,7 @@ mod tests {
             ("3m", 3 << 20),
             ("3G", 3 << 30),
         ] {
-            assert_eq!(number(text, 0, u64::MAX), Some(value), "{text}");
+            assert_eq!(setting(text, 0, u64::MAX), Some(value), "{text}");
         }
         for text in [
             "",
@@ -356,10 +362,10 @@ mod tests {
             "18446744073709551616",
             "17179869184G",
         ] {
-            assert_eq!(number(text, 0, u64::MAX), None, "{text}");
+            assert_eq!(setting(text, 0, u64::MAX), None, "{text}");
         }
         assert_eq!(
-            number("17179869183G", 0, u64::MAX),
+            setting("17179869183G", 0, u64::MAX),
             Some(u64::MAX - (1 << 30) + 1)
         );
     }
@@ -373,7 +379,7 @@ mod tests {
             ("2049", None),
             ("2k", Some(2048)),
         ] {
-            assert_eq!(number(text, 5, 2048), value, "{text}");
+            assert_eq!(setting(text, 5, 2048), value, "{text}");
         }
         // Each setting has its own bounds, and its error names them.
         for setting in TABLE {

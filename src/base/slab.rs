@@ -128,6 +128,17 @@ impl<T> Slab<T> {
     }
 
     /// Indices and values in use.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
+        self.entries
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(index, entry)| match entry {
+                Entry::Used(value) => Some((index as u32, value)),
+                Entry::Free(_) => None,
+            })
+    }
+
+    /// The same, to look at.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.entries
             .iter()

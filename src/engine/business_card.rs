@@ -5,7 +5,7 @@ use crate::base::error::{Error, Result};
 use crate::err;
 
 /// The version of all that processes send each other: a change of any message increases it.
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 
 /// See the module.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -13,7 +13,7 @@ pub struct BusinessCard {
     /// Messages to the process carry it.
     pub token: u64,
     /// A digest of what all processes of a job have to see alike: see [`Parts::agreed`](super::Parts::agreed).
-    pub agreed: u32,
+    pub agreed: u64,
     /// Name and address of each lane.
     pub lanes: Vec<(String, Vec<u8>)>,
 }
@@ -45,7 +45,7 @@ impl BusinessCard {
             return None;
         }
         let (token, rest) = rest.split_first_chunk::<8>()?;
-        let (agreed, rest) = rest.split_first_chunk::<4>()?;
+        let (agreed, rest) = rest.split_first_chunk::<8>()?;
         let (&[count], mut rest) = rest.split_first_chunk::<1>()?;
         let mut lanes = Vec::new();
         for _ in 0..count {
@@ -58,7 +58,7 @@ impl BusinessCard {
         }
         rest.is_empty().then(|| BusinessCard {
             token: u64::from_le_bytes(*token),
-            agreed: u32::from_le_bytes(*agreed),
+            agreed: u64::from_le_bytes(*agreed),
             lanes,
         })
     }
@@ -84,7 +84,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn comes_back(token: u64, agreed: u32, lanes in prop::collection::vec(("[a-z;_]{0,20}", prop::collection::vec(any::<u8>(), 0..99)), 0..4)) {
+        fn comes_back(token: u64, agreed: u64, lanes in prop::collection::vec(("[a-z;_]{0,20}", prop::collection::vec(any::<u8>(), 0..99)), 0..4)) {
             let card = BusinessCard { token, agreed, lanes };
             let bytes = card.encode();
             prop_assert_eq!(BusinessCard::decode(&bytes), Ok(card));

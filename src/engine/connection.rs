@@ -115,6 +115,14 @@ impl EngineState {
         if peer.rank_in(self.size).is_none() || card.agreed == self.agreed {
             return Ok(());
         }
+        if (card.agreed ^ self.agreed) >> 32 != 0 {
+            return Err(err!(
+                Other,
+                "process {} has another table of collective algorithms than this one, so collective operations would go wrong: \
+                 WEFT_COLLECTIVES has to name a file of the same lines on all ranks",
+                peer.number()
+            ));
+        }
         Err(err!(
             Other,
             "process {} sees other hosts than this one, so collective operations would go wrong: WEFT_FAKE_NODES and WEFT_TWO_LEVEL have \

@@ -144,6 +144,7 @@ impl Engine {
             && state.unexpected.is_empty()
             && state.reads.is_empty()
             && state.deregistered.is_empty()
+            && state.watched.is_empty()
             && state
                 .peers
                 .iter()
@@ -158,7 +159,8 @@ impl Engine {
         !(state.sending.is_empty()
             && state.reads.is_empty()
             && state.wanted.is_empty()
-            && state.deregistered.is_empty())
+            && state.deregistered.is_empty()
+            && !state.has_reached_words())
     }
 }
 

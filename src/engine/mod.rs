@@ -12,7 +12,7 @@
 //! - `completion`: the outcomes of requests; `context`: what is under way in some contexts, and its end
 //! - `describe`: what is pending, in words
 //! - `mismatch`: collective operations that ranks call in different orders
-//! - `sleepers`: waking other threads of this process
+//! - `sleepers`: waking other threads of this process; `watched`: words in shared memory that it waits for
 //!
 //! What does not belong here: communicators and collectives (`objects`), how a process waits (`instance`), and how bytes get to another
 //! process (`lane`).
@@ -52,6 +52,7 @@ mod sleepers;
 mod tests;
 mod transmit;
 mod unexpected;
+mod watched;
 
 use std::collections::VecDeque;
 
@@ -67,6 +68,7 @@ use sleepers::Sleepers;
 pub use progress::Armed;
 pub use receive::{Message, Probed, Received};
 pub use send::{Send, Tried};
+pub use watched::{Sleeper, WatchId, Watched};
 
 /// Engine state of one process.
 pub struct Engine {
@@ -83,7 +85,7 @@ struct EngineState {
     /// The token that messages to this process must contain.
     token: u64,
     /// See [`Parts::agreed`].
-    agreed: u32,
+    agreed: u64,
     /// The largest eager payload, where a setting bounds it.
     eager_max: Option<usize>,
     /// Whether remote memory may be read.
@@ -137,6 +139,8 @@ struct EngineState {
     /// How many callers want every message counted.
     counting: u32,
     sleepers: Sleepers,
+    /// Words in shared memory that are waited for.
+    watched: Slab<watched::Watch>,
 }
 
 /// What a lane's token stands for.
@@ -161,8 +165,9 @@ pub struct Parts {
     pub size: u32,
     /// The token that messages to this process must contain: random.
     pub token: u64,
-    /// A digest of what all processes of the job have to see alike, so that they choose the same algorithms.
-    pub agreed: u32,
+    /// Digests of what all processes of the job have to have alike, so that they choose the same algorithms: in the lower half of the bits
+    /// of the hosts that they distinguish, in the upper one of the table of algorithms.
+    pub agreed: u64,
     /// Ways to other processes; the first lane leads to this process itself.
     pub lanes: Vec<Box<dyn Lane>>,
     /// Bound of eager payloads in bytes, where a setting gives one.
@@ -238,6 +243,7 @@ impl Engine {
                 spare: Vec::new(),
                 counting: 0,
                 sleepers: Sleepers::new(),
+                watched: Slab::default(),
             },
         };
         let me = engine.state.me;

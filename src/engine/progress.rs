@@ -176,6 +176,8 @@ impl Engine {
         if !self.lanes[0].is_drained() {
             return None;
         }
+        // Before a lane executes its fence; they are looked at after it.
+        self.show_sleep();
         let mut moves = false;
         for lane in &mut self.lanes[1..] {
             match lane.arm() {
@@ -186,6 +188,9 @@ impl Engine {
                     moves |= !lane.is_drained() || lane.is_registered();
                 }
             }
+        }
+        if self.state.has_reached_words() {
+            return None;
         }
         let (bed, descriptor) = self.state.sleepers.enter();
         match descriptor {

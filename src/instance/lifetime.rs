@@ -15,6 +15,7 @@ use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 
+use super::selection::Selection;
 use super::{Instance, Policy, Then, User, Users, hosts};
 use crate::base::error::Result;
 use crate::base::random;
@@ -324,13 +325,14 @@ fn open(host: &Host, incarnation: u32) -> Result<Arc<Instance>> {
         static TOLD: std::sync::Once = std::sync::Once::new();
         TOLD.call_once(|| misspelt_here().iter().for_each(|line| eprintln!("[weft] {line}")));
     }
+    let selection = Arc::new(Selection::of_file(settings.collectives.as_deref())?);
     let policy = Policy::new(&settings, &job);
     let lanes = lane::choose::open(&settings, &job, policy.spins(), random::number()?, &ledger)?;
     let engine = Engine::new(Parts {
         me: job.name(),
         size: job.size,
         token: random::number()?,
-        agreed: hosts::digest(&job, &settings),
+        agreed: u64::from(hosts::digest(&job, &settings)) | u64::from(selection.digest()) << 32,
         lanes,
         eager_max: (settings.eager_max != 0).then_some(settings.eager_max as usize),
         rma: settings.rma,
@@ -338,7 +340,15 @@ fn open(host: &Host, incarnation: u32) -> Result<Arc<Instance>> {
         window: WINDOW,
         unexpected_max: settings.unexpected_max,
     });
-    let instance = Instance::new(engine, bootstrap, settings, policy, incarnation, ledger)?;
+    let instance = Instance::new(
+        engine,
+        bootstrap,
+        settings,
+        selection,
+        policy,
+        incarnation,
+        ledger,
+    )?;
     instance.set_label(host.label);
     instance.set_names(host.names);
     Ok(instance)

@@ -3,6 +3,7 @@
 //! - [`Instance`]: the engine behind its lock, the bootstrap, the tasks
 //! - `drain`: waiting until nothing is under way any more
 //! - [`hosts`]: which hosts collective operations distinguish
+//! - [`selection`]: which algorithms collective operations use
 //! - `task`: operations of several steps, written as `async fn`s; the engine is their executor
 //! - [`Lifetime`]: when it is made and closed, and what aborts the job; [`Users`]: who uses it
 //! - [`transports`]: which lane carried whose messages
@@ -14,12 +15,13 @@ mod drain;
 pub mod hosts;
 mod lifetime;
 mod pace;
+pub mod selection;
 mod task;
 pub mod transports;
 mod users;
 mod wait;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -42,12 +44,14 @@ use crate::system::bootstrap::{AfterFinalize, Bootstrap, Job};
 use crate::system::lock;
 use crate::system::output;
 
+use selection::Selection;
+
 pub use lifetime::{Host, Lifetime, Stage};
 use pace::Pace;
-pub use task::Completion;
 #[cfg(feature = "sim")]
 pub use task::Operation;
 use task::Tasks;
+pub use task::{Again, Completion, blocks, run_in_place};
 pub use users::{Then, User, Users};
 pub use wait::Policy;
 
@@ -60,12 +64,15 @@ pub struct Instance {
     tasks: Tasks,
     job: Job,
     settings: Settings,
+    selection: Arc<Selection>,
     policy: Policy,
     pace: Pace,
     incarnation: u32,
     ledger: Arc<Ledger>,
     contexts: Contexts,
     directory: Directory,
+    /// Bytes of memory that this process shares with others for collective operations.
+    shared_bytes: AtomicUsize,
     /// Context ids of the communicators that sessions hold.
     lent: Mutex<FxHashSet<Context>>,
     /// How many sessions there have been.
@@ -107,6 +114,9 @@ impl Drop for Note {
 /// See [`Instance::set_explanation`].
 pub type Explain = fn(&Instance, &Engine, Names) -> String;
 
+/// The most bytes of memory that a process shares with others for collective operations. Further communicators do without.
+const SHARED_MAX: usize = 256 << 20;
+
 /// How often a blocking receive looks for its message before it is posted. For one that waits longer the cost of posting does not matter.
 const ATTENDED_TURNS: u32 = 1000;
 
@@ -116,6 +126,7 @@ impl Instance {
         engine: Engine,
         mut bootstrap: Box<dyn Bootstrap>,
         settings: Settings,
+        selection: Arc<Selection>,
         policy: Policy,
         incarnation: u32,
         ledger: Arc<Ledger>,
@@ -137,11 +148,13 @@ impl Instance {
             job,
             pace: Pace::new(policy.spin, settings.spin_us.is_none()),
             settings,
+            selection,
             policy,
             incarnation,
             ledger,
             contexts: Contexts::new(me, size),
             directory: Directory::new(me, size),
+            shared_bytes: AtomicUsize::new(0),
             lent: Mutex::default(),
             sessions: AtomicU64::new(0),
             attachment: Attachment::default(),
@@ -167,6 +180,12 @@ impl Instance {
     /// The settings in force.
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// Which algorithms collective operations use.
+    #[inline]
+    pub fn selection(&self) -> &Arc<Selection> {
+        &self.selection
     }
 
     /// Where the time of Init and Finalize goes.
@@ -220,6 +239,22 @@ impl Instance {
     /// A number for a new session, which no other one of the instance has or had. From 1: 0 stands for the World Model.
     pub fn new_session_number(&self) -> u64 {
         self.sessions.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Counts bytes of memory that this process shares with others for collective operations; `false`, and nothing is counted: they would
+    /// be too many.
+    pub fn share(&self, bytes: usize) -> bool {
+        let counted = self.shared_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let has_room = counted + bytes <= SHARED_MAX;
+        if !has_room {
+            self.unshare(bytes);
+        }
+        has_room
+    }
+
+    /// Takes that back.
+    pub fn unshare(&self, bytes: usize) {
+        self.shared_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Sets how reports find the name of the procedure in which a thread waits.
@@ -337,7 +372,9 @@ impl Instance {
 
     /// Makes what progress can be made now, tasks included. `true`: something happened.
     pub fn step(&self) -> bool {
-        let any = self.step_engine(&mut self.engine(), false);
+        let mut engine = self.engine();
+        let any = self.step_engine(&mut engine, false) | engine.look_at_words();
+        drop(engine);
         self.run_ready_tasks() || any
     }
 

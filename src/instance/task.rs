@@ -1,6 +1,6 @@
 //! Operations of several steps: each is written once, as an `async fn` over sends and receives. A blocking call polls its
 //! future in place while it makes progress ([`Instance::block_on`]); a nonblocking call makes it a task that progress
-//! polls ([`Instance::spawn`]); the simulator polls many in virtual time.
+//! polls ([`Instance::spawn`]), or starts one that it has started before ([`Instance::spawn_again`]); the simulator polls many in virtual time.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,15 +17,37 @@ use crate::engine::request::{Outcome, RequestId, TaskId};
 /// What a task runs: it ends with the outcome of its request.
 pub type Operation = Pin<Box<dyn Future<Output = Result<Outcome>> + Send>>;
 
+/// An operation that is started again and again, and keeps what it needs for that itself.
+pub trait Again: Send + Sync {
+    /// Polls the start that is under way. When it has ended, nothing of it is left, and the next may begin.
+    fn poll(&self, context: &mut Context<'_>) -> Poll<Result<Outcome>>;
+}
+
+enum Running {
+    Once(Operation),
+    Again(Arc<dyn Again>),
+}
+
+impl Running {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Outcome>> {
+        match self {
+            Running::Once(operation) => operation.as_mut().poll(context),
+            Running::Again(operation) => operation.poll(context),
+        }
+    }
+}
+
 /// The tasks of an instance.
 #[derive(Default)]
 pub(super) struct Tasks {
     slab: Mutex<Slab<Task>>,
+    /// An empty list of tasks to be polled, for the next turn.
+    spare: Mutex<Vec<TaskId>>,
 }
 
 struct Task {
     /// Absent while it is being polled.
-    operation: Option<Operation>,
+    operation: Option<Running>,
     /// Woken while it was being polled.
     woken: bool,
     request: RequestId,
@@ -38,22 +60,45 @@ fn clone(data: *const ()) -> RawWaker {
     RawWaker::new(data, &VTABLE)
 }
 
-fn waker(task: Option<TaskId>) -> Waker {
-    let number = task.map_or(0, |task| task.0 as usize + 1);
+/// The number in the waker of [`Instance::block_on`], which no task has.
+const BLOCKS: usize = usize::MAX;
+
+fn waker(number: usize) -> Waker {
     // SAFETY: the functions of the table never dereference the pointer, which is only a number.
     unsafe { Waker::from_raw(RawWaker::new(std::ptr::without_provenance(number), &VTABLE)) }
 }
 
 fn task_of(context: &Context<'_>) -> Option<TaskId> {
     let number = context.waker().data() as usize;
-    number.checked_sub(1).map(|task| TaskId(task as u32))
+    let task = number.checked_sub(1).filter(|_| number != BLOCKS);
+    task.map(|task| TaskId(task as u32))
+}
+
+/// Whether what is being polled is an operation by itself that a blocking call runs, so that a wait may be made in place.
+#[inline]
+pub fn blocks(context: &Context<'_>) -> bool {
+    context.waker().data() as usize == BLOCKS
+}
+
+/// Runs an operation that waits in place ([`blocks`]) and nowhere else.
+///
+/// # Panics
+/// If it waits elsewhere.
+#[inline(always)]
+pub fn run_in_place<T>(operation: impl Future<Output = T>) -> T {
+    let waker = waker(BLOCKS);
+    let waker = std::mem::ManuallyDrop::new(waker);
+    match std::pin::pin!(operation).poll(&mut Context::from_waker(&waker)) {
+        Poll::Ready(result) => result,
+        Poll::Pending => unreachable!("it waits in place"),
+    }
 }
 
 impl Instance {
     /// Runs an operation to its end.
     pub fn block_on<T>(&self, operation: impl Future<Output = T>) -> T {
         let mut operation = std::pin::pin!(operation);
-        let waker = waker(None);
+        let waker = waker(BLOCKS);
         let mut context = Context::from_waker(&waker);
         loop {
             let before = self.engine().events();
@@ -66,6 +111,15 @@ impl Instance {
 
     /// Starts an operation that runs beside the caller; the request ends with it.
     pub fn spawn(&self, operation: Operation) -> RequestId {
+        self.run(Running::Once(operation))
+    }
+
+    /// Starts an operation again, as [`Instance::spawn`] does, without an allocation.
+    pub fn spawn_again(&self, operation: Arc<dyn Again>) -> RequestId {
+        self.run(Running::Again(operation))
+    }
+
+    fn run(&self, operation: Running) -> RequestId {
         let mut slab = self.tasks.slab.lock();
         let mut engine = self.engine();
         // The request needs the task's number, and the task needs the request's name.
@@ -97,16 +151,19 @@ impl Instance {
 
     /// Polls the tasks whose requests have ended. `true`: there were some.
     pub fn run_ready_tasks(&self) -> bool {
-        let mut ready = Vec::new();
+        // Polling may lead back here.
+        let mut ready = std::mem::take(&mut *self.tasks.spare.lock());
         self.engine().take_ready(&mut ready);
-        for &task in &ready {
+        let any = !ready.is_empty();
+        for task in ready.drain(..) {
             self.poll_task(task);
         }
-        !ready.is_empty()
+        *self.tasks.spare.lock() = ready;
+        any
     }
 
     fn poll_task(&self, id: TaskId) {
-        let waker = waker(Some(id));
+        let waker = waker(id.0 as usize + 1);
         let mut context = Context::from_waker(&waker);
         loop {
             let mut slab = self.tasks.slab.lock();
@@ -119,7 +176,7 @@ impl Instance {
             };
             task.woken = false;
             drop(slab);
-            match operation.as_mut().poll(&mut context) {
+            match operation.poll(&mut context) {
                 Poll::Ready(result) => {
                     let request = self.tasks.slab.lock().remove(id.0).request;
                     let outcome = result.unwrap_or_else(Outcome::failed);

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use super::Instance;
 use super::pace::PROBE;
+use crate::base::error::Result;
 use crate::base::settings::Settings;
 use crate::engine::mismatch::View;
 use crate::engine::request::RequestId;
-use crate::engine::{Armed, Engine};
+use crate::engine::{Armed, Engine, WatchId, Watched};
 use crate::system::bootstrap::Job;
 use crate::system::lock::MutexGuard;
 
@@ -41,6 +42,9 @@ const NAP_MAX: Duration = Duration::from_millis(2);
 const NAPS: u32 = 9;
 /// So many stay at their shortest where something long is under way over a lane that moves only when it is polled: some tenths of a second.
 const MOVING_NAPS: u32 = 2000;
+
+/// How often a wait for a word in shared memory looks at it before it makes other progress.
+const WORD_TURNS: u32 = 50;
 
 impl Policy {
     /// By the settings, and by whether each rank of the machine has a processor. The processors that count are those that
@@ -76,6 +80,10 @@ struct Idle {
     /// Yields during the time of spinning.
     looks: u32,
     naps: u32,
+    /// Whether what is waited for wakes the process.
+    may_sleep: bool,
+    /// It would have slept.
+    tired: bool,
 }
 
 enum Rest {
@@ -91,6 +99,8 @@ impl Idle {
             since: None,
             looks: 0,
             naps: 0,
+            may_sleep: true,
+            tired: false,
         }
     }
 
@@ -166,6 +176,69 @@ impl Instance {
         }
     }
 
+    /// Makes progress until `is_reached`, which looks at a word in shared memory. `watched` describes it, for a wait that goes on.
+    ///
+    /// # Errors
+    /// What the engine knows of the process that was to raise it: it is lost, or in another operation.
+    #[inline]
+    pub fn wait_for_word(&self, is_reached: impl Fn() -> bool, watched: impl Fn() -> Watched) -> Result<()> {
+        if self.pace.spin() != 0 {
+            for _ in 0..WORD_TURNS {
+                if is_reached() {
+                    return Ok(());
+                }
+                std::hint::spin_loop();
+            }
+        } else if is_reached() {
+            return Ok(());
+        }
+        self.wait_long_for_word(&is_reached, &watched)
+    }
+
+    #[inline(never)]
+    fn wait_long_for_word(&self, is_reached: &dyn Fn() -> bool, watched: &dyn Fn() -> Watched) -> Result<()> {
+        let mut engine = self.engine();
+        let early = engine.sleeps_early();
+        let mut watch: Option<WatchId> = None;
+        let begin = |watch: Option<WatchId>| Idle {
+            may_sleep: watch.is_some(),
+            ..Idle::new()
+        };
+        let mut idle = begin(watch);
+        let result = loop {
+            let any = self.step_engine(&mut engine, true);
+            if is_reached() {
+                break Ok(());
+            }
+            if engine.has_ready_tasks() {
+                drop(engine);
+                self.run_ready_tasks();
+                engine = self.engine();
+                if is_reached() {
+                    break Ok(());
+                }
+            }
+            if let Some(error) = watch.and_then(|watch| engine.failure_of(watch)) {
+                break Err(error);
+            }
+            if any {
+                idle = begin(watch);
+                continue;
+            }
+            if idle.tired && watch.is_none() {
+                watch = Some(engine.watch(watched()));
+                idle.may_sleep = true;
+                continue;
+            }
+            let request = watch.and_then(|watch| engine.request_of(watch));
+            engine = self.rest(engine, &mut idle, early, &|id| Some(id) == request);
+        };
+        if let Some(watch) = watch {
+            engine.unwatch(watch);
+        }
+        result
+    }
+
     /// Runs to its end an operation that waits for more than requests: for lanes, or for the launcher. It is polled at
     /// each turn.
     pub fn block_on_turns<T>(&self, operation: impl Future<Output = T>) -> T {
@@ -204,6 +277,11 @@ impl Instance {
                 drop(engine);
                 self.give_way(idle)
             }
+            Rest::Sleep if !idle.may_sleep => {
+                idle.tired = true;
+                engine
+            }
+            Rest::Sleep if engine.look_at_words() => engine,
             Rest::Sleep => {
                 let mut descriptors = Vec::new();
                 engine.look_into_waits(&View {

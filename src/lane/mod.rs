@@ -109,6 +109,19 @@ pub enum Late {
     Lost(Error),
 }
 
+/// How other processes of the machine wake this one while it sleeps on a descriptor of [`Lane::arm`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Doorbell {
+    /// Its process id.
+    pub pid: u32,
+    /// Its descriptor of the pipe.
+    pub descriptor: u32,
+    /// The pipe's inode.
+    pub inode: u64,
+    /// Whether whoever wakes it has to order its accesses itself.
+    pub wants_fences: bool,
+}
+
 /// A way to carry messages.
 pub trait Lane: Send {
     /// The name for reports: `ofi/tcp;ofi_rxm`, `loopback`, …
@@ -202,6 +215,12 @@ pub trait Lane: Send {
     /// nothing was taken for long.
     fn late(&mut self, peer: PeerIndex) -> Option<Late> {
         let _ = peer;
+        None
+    }
+
+    /// How processes that share memory with this one wake it, if they can. [`Lane::arm`] then makes their processors execute a fence, or
+    /// they do so themselves.
+    fn doorbell(&self) -> Option<Doorbell> {
         None
     }
 

@@ -17,7 +17,7 @@ use fastrand::Rng;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
-use super::{Lane, Limits, Region, RemoteKey, Sent, Sink};
+use super::{Doorbell, Lane, Limits, Region, RemoteKey, Sent, Sink};
 use crate::base::error::{Error, Result};
 use crate::data::pieces::{Piece, Pieces, total};
 use crate::err;
@@ -659,6 +659,16 @@ impl Lane for SimLane {
 
     fn arm(&mut self) -> Option<RawFd> {
         None
+    }
+
+    /// Nobody sleeps in a simulation.
+    fn doorbell(&self) -> Option<Doorbell> {
+        Some(Doorbell {
+            pid: 0,
+            descriptor: 0,
+            inode: 0,
+            wants_fences: false,
+        })
     }
 
     fn can_sleep(&self) -> bool {

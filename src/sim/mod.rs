@@ -33,6 +33,7 @@ use crate::base::settings::Settings;
 use crate::engine::describe;
 use crate::engine::{Engine, Parts};
 use crate::identity::{JobId, PeerIndex, ProcessName};
+use crate::instance::selection::Selection;
 use crate::instance::{Instance, Policy};
 use crate::lane::Limits;
 use crate::lane::loopback::Loopback;
@@ -67,6 +68,8 @@ pub struct Options {
     pub layout: Layout,
     /// The setting `two_level`.
     pub two_level: bool,
+    /// Lines before Weft's own of the table of collective algorithms.
+    pub collectives: String,
     /// The setting `unexpected_max`; `None`: by the seed.
     pub unexpected_max: Option<u64>,
     /// What the launcher does when a process has told it that it may exit.
@@ -112,6 +115,7 @@ impl Options {
             steps_max: 20_000_000,
             unexpected_max: None,
             two_level: true,
+            collectives: String::new(),
             layout: random_layout(rng),
         }
     }
@@ -164,6 +168,8 @@ impl Simulation {
         let network = Network::new(rng.u64(..), size, options.conditions);
         let cards = Cards::default();
         let fences = Fences::new(size);
+        let selection = Selection::parse("the option collectives", &options.collectives);
+        let selection = Arc::new(selection.expect("good lines"));
         let instances = (0..size)
             .map(|rank| {
                 let me = PeerIndex::new(rank);
@@ -204,8 +210,17 @@ impl Simulation {
                     yields: Duration::ZERO,
                     sleep: Duration::ZERO,
                 };
-                Instance::new(engine, Box::new(launcher), settings, policy, 0, Arc::default())
-                    .expect("this launcher takes every card")
+                let selection = selection.clone();
+                Instance::new(
+                    engine,
+                    Box::new(launcher),
+                    settings,
+                    selection,
+                    policy,
+                    0,
+                    Arc::default(),
+                )
+                .expect("this launcher takes every card")
             })
             .collect();
         Simulation {

@@ -12,6 +12,9 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::system::locality::{PID_NAMESPACE, pid_namespace};
+pub use finding::Finding;
+
+mod finding;
 
 /// The machine and namespace of a process: two processes can share memory only if both are the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -176,6 +179,21 @@ impl Map {
         assert!(at.is_multiple_of(8) && self.has(at, 8), "within the mapping");
         // SAFETY: as in `u32`.
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(at).cast()) }
+    }
+
+    /// Makes sure that the pages of a part of the mapping exist, as [`allocate`] does where the file is open: near this process. An error
+    /// too where the system can't do that (before Linux 5.14).
+    pub fn populate(&self, at: usize, len: usize) -> io::Result<()> {
+        assert!(self.has(at, len), "within the mapping");
+        // SAFETY: within the mapping, as just checked, whose contents stay as they are.
+        let done = unsafe {
+            let at = self.base.as_ptr().add(at).cast();
+            libc::madvise(at, len, libc::MADV_POPULATE_WRITE)
+        };
+        match done {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 
     /// Keeps the mapping for the rest of the process's life.

@@ -1,19 +1,29 @@
-/* The collective operations, blocking and nonblocking, with each root, in place, on the world, its halves and a
+/* The collective operations, blocking, nonblocking and persistent, with each root, in place, on the world, its halves and a
  * duplicate, from nothing to sizes where algorithms change. */
 #include "check.h"
 
 static int rank, size;
 static MPI_Comm comm;
-/* Whether the nonblocking procedures are called, and waited for. */
-static int later;
+/* Which procedures are called: blocking, nonblocking or persistent ones. */
+static enum { NOW, LATER, PERSISTENT, WAYS } way;
 
-/* Calls MPI_Name or MPI_Iname. */
-#define CALL(Name, name, ...)                                                                                                \
+static void started(MPI_Request *request)
+{
+    OK(MPI_Start(request));
+    OK(MPI_Wait(request, MPI_STATUS_IGNORE));
+    OK(MPI_Request_free(request));
+}
+
+/* Calls MPI_Name, MPI_Iname or MPI_Name_init. */
+#define CALL(Name, name, ...)                                                                                          \
     do {                                                                                                               \
-        if (later) {                                                                                                   \
-            MPI_Request request_;                                                                                      \
+        MPI_Request request_;                                                                                          \
+        if (way == LATER) {                                                                                            \
             OK(MPI_I##name(__VA_ARGS__, &request_));                                                                   \
             OK(MPI_Wait(&request_, MPI_STATUS_IGNORE));                                                                \
+        } else if (way == PERSISTENT) {                                                                                \
+            OK(MPI_##Name##_init(__VA_ARGS__, MPI_INFO_NULL, &request_));                                              \
+            started(&request_);                                                                                        \
         } else                                                                                                         \
             OK(MPI_##Name(__VA_ARGS__));                                                                               \
     } while (0)
@@ -262,14 +272,22 @@ static void barrier(void)
         if (rank == slow)
             usleep(3000);
         came = now_ns();
-        if (later) {
+        if (way == NOW)
+            MPI_Barrier(comm);
+        else {
             MPI_Request request;
             int flag = 0;
-            MPI_Ibarrier(comm, &request);
+            if (way == LATER)
+                MPI_Ibarrier(comm, &request);
+            else {
+                MPI_Barrier_init(comm, MPI_INFO_NULL, &request);
+                MPI_Start(&request);
+            }
             while (!flag)
                 MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
-        } else
-            MPI_Barrier(comm);
+            if (way == PERSISTENT)
+                MPI_Request_free(&request);
+        }
         left = now_ns();
         MPI_Allgather(&came, 1, MPI_INT64_T, times, 1, MPI_INT64_T, comm);
         for (int i = 0; i < size; i++)
@@ -332,7 +350,7 @@ int main(int argc, char **argv)
 {
     MPI_Comm half, copy;
     begin(&argc, &argv);
-    for (later = 0; later < 2; later++) {
+    for (way = NOW; way < WAYS; way++) {
         if (brief()) {
             everything(MPI_COMM_WORLD, 3000);
             continue;

@@ -177,14 +177,19 @@ static void messages(void)
         SAME(got, remote(partner), "from the partner");
 }
 
-/* Each operation is run as a blocking and as a nonblocking call. */
-static int nonblocking;
+/* Each operation is run as a blocking and as a nonblocking call, and as the start of a persistent request. */
+static enum { NOW, LATER, PERSISTENT, WAYS } way;
 #define RUN(blocking, starting, ...)                                                                                   \
     do {                                                                                                               \
-        if (nonblocking) {                                                                                             \
-            MPI_Request running_;                                                                                      \
+        MPI_Request running_;                                                                                          \
+        if (way == LATER) {                                                                                            \
             starting(__VA_ARGS__, &running_);                                                                          \
             MPI_Wait(&running_, MPI_STATUS_IGNORE);                                                                    \
+        } else if (way == PERSISTENT) {                                                                                \
+            blocking##_init(__VA_ARGS__, MPI_INFO_NULL, &running_);                                                    \
+            MPI_Start(&running_);                                                                                      \
+            MPI_Wait(&running_, MPI_STATUS_IGNORE);                                                                    \
+            MPI_Request_free(&running_);                                                                               \
         } else                                                                                                         \
             blocking(__VA_ARGS__);                                                                                     \
     } while (0)
@@ -445,7 +450,7 @@ static void reductions(int count)
 
 static void collectives(int count)
 {
-    for (nonblocking = 0; nonblocking < 2; nonblocking++) {
+    for (way = NOW; way < WAYS; way++) {
         barrier();
         /* Every root of the shorter messages, two of the longer. */
         for (int on = 0; on < 2; on++)

@@ -129,24 +129,16 @@ static void codes_that_handlers_leave(void)
 /* What is not built, with the communicator in every place that it can have. */
 static void unsupported(void)
 {
-    int value = 0, number;
     MPI_Comm made;
-    MPI_Request request;
 #define UNSUPPORTED(call)                                                                                              \
     do {                                                                                                               \
         ERROR(MPI_ERR_UNSUPPORTED_OPERATION, call);                                                                    \
         CALLED(MPI_ERR_UNSUPPORTED_OPERATION);                                                                         \
     } while (0)
-    UNSUPPORTED(MPI_Cartdim_get(comm, &number));
-    UNSUPPORTED(MPI_Barrier_init(comm, MPI_INFO_NULL, &request));
     UNSUPPORTED(MPI_Comm_accept("port", MPI_INFO_NULL, 0, comm, &made));
-    UNSUPPORTED(MPI_Bcast_init(&value, 1, MPI_INT, 0, comm, MPI_INFO_NULL, &request));
+    UNSUPPORTED(MPI_Comm_connect("port", MPI_INFO_NULL, 0, comm, &made));
     UNSUPPORTED(MPI_Comm_spawn("x", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, comm, &made, MPI_ERRCODES_IGNORE));
-    UNSUPPORTED(MPI_Allgather_init_c(&value, 1, MPI_INT, &value, 1, MPI_INT, comm, MPI_INFO_NULL, &request));
-    UNSUPPORTED(MPI_Gather_init(&value, 1, MPI_INT, &value, 1, MPI_INT, 0, comm, MPI_INFO_NULL, &request));
-    UNSUPPORTED(MPI_Alltoallw_init(&value, &value, &value, NULL, &value, &value, &value, NULL, comm, MPI_INFO_NULL,
-                                   &request));
-    ERROR(MPI_ERR_COMM, MPI_Cartdim_get(MPI_COMM_NULL, &number), "MPI_COMM_NULL");
+    ERROR(MPI_ERR_COMM, MPI_Comm_accept("port", MPI_INFO_NULL, 0, MPI_COMM_NULL, &made), "MPI_COMM_NULL");
     SAME(calls_of_self, 1, "calls of the handler of MPI_COMM_SELF for MPI_COMM_NULL");
     ERROR(MPI_ERR_UNSUPPORTED_OPERATION, MPI_Close_port("port"));
     SAME(calls_of_self, 2, "calls of the handler of MPI_COMM_SELF for a procedure without an object");

@@ -79,6 +79,47 @@ impl Layout {
     }
 }
 
+/// Memory that an operation writes to, to be put back as it was before the operation is started again.
+#[derive(Clone, Copy)]
+pub struct Room {
+    address: *mut u8,
+    len: usize,
+}
+
+// SAFETY: an address and a length; the tasks of a simulation run in its thread.
+unsafe impl Send for Room {}
+
+impl Room {
+    /// Bytes that are not moved, and not used otherwise, as long as this is in use.
+    pub fn of(bytes: &mut Vec<u8>) -> Room {
+        Room {
+            address: bytes.as_mut_ptr(),
+            len: bytes.len(),
+        }
+    }
+
+    /// The same of numbers.
+    pub fn of_numbers(numbers: &mut [i32]) -> Room {
+        Room {
+            address: numbers.as_mut_ptr().cast(),
+            len: size_of_val(numbers),
+        }
+    }
+
+    /// Its bytes, while no operation is under way.
+    pub fn read(self) -> Vec<u8> {
+        // SAFETY: the maker keeps so many bytes, which nobody uses now.
+        unsafe { std::slice::from_raw_parts(self.address, self.len) }.to_vec()
+    }
+
+    /// Puts bytes back, while no operation is under way.
+    pub fn write(self, bytes: &[u8]) {
+        assert_eq!(bytes.len(), self.len);
+        // SAFETY: as for `read`.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.address, self.len) };
+    }
+}
+
 const SURROUNDINGS: i64 = 64;
 const RUBBISH: u8 = 0xa5;
 
@@ -122,7 +163,12 @@ impl Area {
     }
 
     pub fn address(&mut self) -> *mut u8 {
-        self.bytes[self.origin as usize..].as_mut_ptr()
+        self.bytes.as_mut_ptr().wrapping_offset(self.origin as isize)
+    }
+
+    /// All of it, for an operation that writes to it.
+    pub fn room(&mut self) -> Room {
+        Room::of(&mut self.bytes)
     }
 
     /// As an argument with this count.

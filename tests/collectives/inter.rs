@@ -9,7 +9,7 @@ use weft::objects::management::Bridge;
 use weft::sim::Rank;
 
 use crate::data::{Area, Element, LAYOUTS, Layout, element, operands, operation};
-use crate::{Case, call_on, cases, long_cases, rooted_cases};
+use crate::{Case, call_on, cases, long_cases, messages, rooted_cases};
 
 /// An intercommunicator, as one process sees it.
 struct Pair {
@@ -147,7 +147,7 @@ async fn rooted_case(rank: Rank, case: Case) {
     let what = (pair.me, &case);
     let Some(root) = root else {
         for _ in 0..5 {
-            pair.inter.collective();
+            messages(&case, &pair.inter);
         }
         return;
     };
@@ -161,7 +161,8 @@ async fn rooted_case(rank: Rank, case: Case) {
     call_on(
         &rank,
         &case,
-        pair.inter.collective(),
+        messages(&case, &pair.inter),
+        &[area.room()],
         move |operation| async move { collective::bcast(&operation, root, buffer).await },
     )
     .await
@@ -179,7 +180,8 @@ async fn rooted_case(rank: Rank, case: Case) {
     call_on(
         &rank,
         &case,
-        pair.inter.collective(),
+        messages(&case, &pair.inter),
+        &[all.room()],
         move |operation| async move { collective::gather(&operation, root, send, receive).await },
     )
     .await
@@ -201,7 +203,8 @@ async fn rooted_case(rank: Rank, case: Case) {
     call_on(
         &rank,
         &case,
-        pair.inter.collective(),
+        messages(&case, &pair.inter),
+        &[own.room()],
         move |operation| async move { collective::scatter(&operation, root, send, receive).await },
     )
     .await
@@ -226,7 +229,8 @@ async fn rooted_case(rank: Rank, case: Case) {
     call_on(
         &rank,
         &case,
-        pair.inter.collective(),
+        messages(&case, &pair.inter),
+        &[all.room()],
         move |operation| async move { collective::gatherv(&operation, root, send, receive).await },
     )
     .await
@@ -245,7 +249,8 @@ async fn rooted_case(rank: Rank, case: Case) {
     call_on(
         &rank,
         &case,
-        pair.inter.collective(),
+        messages(&case, &pair.inter),
+        &[own.room()],
         move |operation| async move { collective::scatterv(&operation, root, send, receive).await },
     )
     .await
@@ -273,9 +278,13 @@ async fn all_case(rank: Rank, case: Case) {
     let what = (pair.me, &case);
     let ranks = pair.there.len();
     let (send_layout, receive_layout) = (pair.layout(&case, 1), pair.layout(&case, 2));
-    call_on(&rank, &case, pair.inter.collective(), |operation| async move {
-        collective::barrier(&operation).await
-    })
+    call_on(
+        &rank,
+        &case,
+        messages(&case, &pair.inter),
+        &[],
+        |operation| async move { collective::barrier(&operation).await },
+    )
     .await
     .unwrap();
 
@@ -293,7 +302,8 @@ async fn all_case(rank: Rank, case: Case) {
     call_on(
         &rank,
         &case,
-        pair.inter.collective(),
+        messages(&case, &pair.inter),
+        &[all.room()],
         move |operation| async move { collective::allgather(&operation, send, receive).await },
     )
     .await
@@ -312,7 +322,8 @@ async fn all_case(rank: Rank, case: Case) {
     call_on(
         &rank,
         &case,
-        pair.inter.collective(),
+        messages(&case, &pair.inter),
+        &[all.room()],
         move |operation| async move { collective::allgatherv(&operation, send, receive).await },
     )
     .await
@@ -331,7 +342,8 @@ async fn all_case(rank: Rank, case: Case) {
     call_on(
         &rank,
         &case,
-        pair.inter.collective(),
+        messages(&case, &pair.inter),
+        &[all.room()],
         move |operation| async move { collective::alltoall(&operation, send, receive).await },
     )
     .await
@@ -358,7 +370,8 @@ async fn all_case(rank: Rank, case: Case) {
         call_on(
             &rank,
             &case,
-            pair.inter.collective(),
+            messages(&case, &pair.inter),
+            &[all.room()],
             move |operation| async move {
                 if by_bytes {
                     let [send, receive] = bytes;
@@ -415,22 +428,27 @@ async fn reducing_case(rank: Rank, case: Case) {
     call_on(
         &rank,
         &case,
-        pair.inter.collective(),
+        messages(&case, &pair.inter),
+        &[all.room()],
         move |operation| async move { collective::allreduce(&operation, given).await },
     )
     .await
     .unwrap();
     all.check(&results(0, count), &what);
 
-    let operation = pair.inter.collective();
+    let operation = messages(&case, &pair.inter);
     if let Some(root) = pair.root(case.root) {
         let at_root = root == Root::Here;
         let mut all = Area::new(&layout, 0..count as i64);
         let (send, receive) = ((!at_root).then_some(&mut own), at_root.then_some(&mut all));
         let given = operands(send, receive, (count, count), (&layout, &op));
-        call_on(&rank, &case, operation, move |operation| async move {
-            collective::reduce(&operation, root, given).await
-        })
+        call_on(
+            &rank,
+            &case,
+            operation,
+            &[all.room()],
+            move |operation| async move { collective::reduce(&operation, root, given).await },
+        )
         .await
         .unwrap();
         if at_root {
@@ -461,7 +479,8 @@ async fn reducing_case(rank: Rank, case: Case) {
         call_on(
             &rank,
             &case,
-            pair.inter.collective(),
+            messages(&case, &pair.inter),
+            &[all.room()],
             move |operation| async move {
                 match even {
                     true => collective::reduce_scatter_block(&operation, given).await,

@@ -1,24 +1,33 @@
 //! The collective operations under the simulator, held against what the standard says their results are: every byte
 //! of every buffer, gaps and surroundings included. Each seed is one number of processes on one kind of network.
 
+mod algorithms;
 mod data;
 mod failures;
 mod inter;
 mod levels;
+mod many;
 mod moving;
+mod neighbours;
+mod persistent;
 mod reducing;
+mod table;
 
 use std::future::Future;
 use std::sync::Arc;
 
 use fastrand::Rng;
 use weft::base::error::Result;
+use weft::engine::mismatch::Operation;
 use weft::engine::request::Outcome;
-use weft::objects::communicator::Collective;
+use weft::objects::collective;
+use weft::objects::communicator::{Collective, Communicator};
 use weft::sim::{Options, Rank, Simulation, check};
 
-/// Powers of two, their neighbours, and others.
-const SIZES: [u32; 9] = [1, 2, 3, 4, 5, 7, 8, 13, 16];
+use data::Room;
+
+/// 1 to 9, and two more.
+const SIZES: [u32; 11] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16];
 
 /// A few networks for each size.
 const SEEDS: u64 = 3 * SIZES.len() as u64;
@@ -30,6 +39,8 @@ struct Case {
     count: u64,
     root: u32,
     in_place: bool,
+    /// Whether it is by messages, never in shared memory.
+    by_messages: bool,
     /// For whatever else may differ.
     seed: u64,
 }
@@ -104,6 +115,8 @@ fn run<F: Future<Output = ()>>(
     counts: &[u64],
     program: &impl Fn(Rank, Case) -> F,
 ) {
+    // Otherwise shared memory may take the place of the algorithms that are named.
+    let by_messages = !options.collectives.is_empty();
     Simulation::new(seed, size, options).run(|rank| async move {
         let mut number = seed << 16;
         for &count in counts {
@@ -115,6 +128,7 @@ fn run<F: Future<Output = ()>>(
                         count,
                         root,
                         in_place,
+                        by_messages,
                         seed: number,
                     };
                     program(rank.clone(), case).await;
@@ -124,16 +138,33 @@ fn run<F: Future<Output = ()>>(
     });
 }
 
-/// Runs an operation as a blocking or as a nonblocking call does.
+/// How often an operation of this case is started. All ranks know it.
+fn starts(case: &Case) -> usize {
+    Rng::with_seed(!case.seed)
+        .choice([1, 1, 1, 2])
+        .expect("one of them")
+}
+
+/// The messages of the next operation of a communicator in this case: those of a persistent one where it is started several times.
+fn messages(case: &Case, communicator: &Arc<Communicator>) -> Collective {
+    match starts(case) {
+        1 => communicator.collective(),
+        _ => communicator.persistent_step(const { Operation::named("MPI_Allgather") }),
+    }
+}
+
+/// Runs an operation as a blocking call does, by messages or in shared memory, or as a nonblocking one, or as the starts of a persistent request do: once or several times,
+/// each time on the same contents of the memory that it writes to. Each rank does it in its own way.
 async fn call<F>(
     rank: &Rank,
     case: &Case,
-    operation: impl FnOnce(Collective) -> F + Send + 'static,
+    written: &[Room],
+    operation: impl FnOnce(Collective) -> F + Clone + Send + Sync + 'static,
 ) -> Result<()>
 where
     F: Future<Output = Result<()>> + Send + 'static,
 {
-    call_on(rank, case, rank.world().collective(), operation).await
+    call_on(rank, case, messages(case, rank.world()), written, operation).await
 }
 
 /// The same with the messages of another communicator.
@@ -141,22 +172,50 @@ async fn call_on<F>(
     rank: &Rank,
     case: &Case,
     messages: Collective,
-    operation: impl FnOnce(Collective) -> F + Send + 'static,
+    written: &[Room],
+    operation: impl FnOnce(Collective) -> F + Clone + Send + Sync + 'static,
 ) -> Result<()>
 where
     F: Future<Output = Result<()>> + Send + 'static,
 {
-    let future = operation(messages);
-    if case.own(rank.me().number()).bool() {
-        return future.await;
+    if starts(case) == 1 && !case.by_messages && case.common().bool() {
+        let (messages, _used) = collective::shared::prepare_in_simulation(messages).await?;
+        return operation(messages).await;
     }
-    let instance: &Arc<_> = rank.instance();
-    let request = instance.spawn(Box::pin(async move {
-        future.await?;
-        Ok(Outcome::EMPTY)
-    }));
-    match rank.wait(request).await.error {
-        None => Ok(()),
-        Some(error) => Err(*error),
+    let contents = || written.iter().map(|room| room.read()).collect::<Vec<_>>();
+    let before = contents();
+    let mut results = Vec::new();
+    let persistent = collective::Persistent::new(messages.clone(), operation.clone());
+    let mut how = case.own(rank.me().number());
+    for _ in 0..starts(case) {
+        for (room, bytes) in written.iter().zip(&before) {
+            room.write(bytes);
+        }
+        let instance: &Arc<_> = rank.instance();
+        let request = match how.u32(..4) {
+            0 => {
+                operation.clone()(messages.clone()).await?;
+                None
+            }
+            1 => {
+                let future = operation.clone()(messages.clone());
+                Some(instance.spawn(Box::pin(async move {
+                    future.await?;
+                    Ok(Outcome::EMPTY)
+                })))
+            }
+            _ => Some(persistent.start()?),
+        };
+        if let Some(request) = request
+            && let Some(error) = rank.wait(request).await.error
+        {
+            return Err(*error);
+        }
+        results.push(contents());
     }
+    assert!(
+        results.iter().all(|result| *result == results[0]),
+        "each start has the same result: {case:?}"
+    );
+    Ok(())
 }

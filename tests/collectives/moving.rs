@@ -6,7 +6,7 @@ use weft::data::memory::Memory;
 use weft::objects::collective::{self, Buffer, WBuffer};
 use weft::sim::Rank;
 
-use crate::data::{Area, LAYOUTS, Layout, element};
+use crate::data::{Area, LAYOUTS, Layout, Room, element};
 use crate::{Case, call, cases, long_cases, rooted_cases};
 
 fn layout(case: &Case, rank: u32, which: u64) -> Layout {
@@ -15,18 +15,20 @@ fn layout(case: &Case, rank: u32, which: u64) -> Layout {
     Layout::new(rng.usize(..LAYOUTS))
 }
 
-#[test]
-fn barrier() {
-    cases("barrier", |rank, case| async move {
-        call(&rank, &case, |operation| async move {
-            collective::barrier(&operation).await
-        })
-        .await
-        .unwrap();
-    });
+pub async fn barrier_case(rank: Rank, case: Case) {
+    call(&rank, &case, &[], |operation| async move {
+        collective::barrier(&operation).await
+    })
+    .await
+    .unwrap();
 }
 
-async fn bcast_case(rank: Rank, case: Case) {
+#[test]
+fn barrier() {
+    cases("barrier", barrier_case);
+}
+
+pub async fn bcast_case(rank: Rank, case: Case) {
     let me = rank.me().number();
     let layout = layout(&case, me, 0);
     let expected = Area::of(&layout, case.root, case.count);
@@ -37,7 +39,7 @@ async fn bcast_case(rank: Rank, case: Case) {
     };
     let buffer = area.buffer(case.count);
     let root = case.root;
-    call(&rank, &case, move |operation| async move {
+    call(&rank, &case, &[area.room()], move |operation| async move {
         collective::bcast(&operation, root, buffer).await
     })
     .await
@@ -55,7 +57,7 @@ fn bcast_long() {
     long_cases("bcast_long", &[768, 769, 4000, 33_000], bcast_case);
 }
 
-async fn gather_case(rank: Rank, case: Case) {
+pub async fn gather_case(rank: Rank, case: Case) {
     let (me, root, count) = (rank.me().number(), case.root, case.count);
     let mut own = Area::of(&layout(&case, me, 0), me, count);
     let before = own.clone();
@@ -74,7 +76,7 @@ async fn gather_case(rank: Rank, case: Case) {
     }
     let send = (me != root || !case.in_place).then(|| own.buffer(count));
     let receive = (me == root).then(|| all.blocks(count, case.size));
-    call(&rank, &case, move |operation| async move {
+    call(&rank, &case, &[all.room()], move |operation| async move {
         collective::gather(&operation, root, send, receive).await
     })
     .await
@@ -90,7 +92,7 @@ fn gather() {
     rooted_cases("gather", gather_case);
 }
 
-async fn scatter_case(rank: Rank, case: Case) {
+pub async fn scatter_case(rank: Rank, case: Case) {
     let (me, root, count) = (rank.me().number(), case.root, case.count);
     let mut all = Area::of(&layout(&case, me, 0), root, count * u64::from(case.size));
     let before = all.clone();
@@ -104,7 +106,7 @@ async fn scatter_case(rank: Rank, case: Case) {
     }
     let send = (me == root).then(|| all.blocks(count, case.size));
     let receive = (!in_place).then(|| own.buffer(count));
-    call(&rank, &case, move |operation| async move {
+    call(&rank, &case, &[own.room()], move |operation| async move {
         collective::scatter(&operation, root, send, receive).await
     })
     .await
@@ -168,7 +170,7 @@ async fn gatherv_case(rank: Rank, case: Case) {
     }
     let send = (me != root || !case.in_place).then(|| own.buffer(mine));
     let receive = (me == root).then(|| all.uneven(&counts, &displs));
-    call(&rank, &case, move |operation| async move {
+    call(&rank, &case, &[all.room()], move |operation| async move {
         collective::gatherv(&operation, root, send, receive).await
     })
     .await
@@ -206,7 +208,7 @@ async fn scatterv_case(rank: Rank, case: Case) {
     };
     let receive = (!in_place).then(|| own.buffer(mine));
     let send = (me == root).then(|| all.uneven(&counts, &displs));
-    call(&rank, &case, move |operation| async move {
+    call(&rank, &case, &[own.room()], move |operation| async move {
         collective::scatterv(&operation, root, send, receive).await
     })
     .await
@@ -220,7 +222,7 @@ fn scatterv() {
     rooted_cases("scatterv", scatterv_case);
 }
 
-async fn allgather_case(rank: Rank, case: Case) {
+pub async fn allgather_case(rank: Rank, case: Case) {
     let (me, count) = (rank.me().number(), case.count);
     let mut own = Area::of(&layout(&case, me, 0), me, count);
     let before = own.clone();
@@ -239,7 +241,7 @@ async fn allgather_case(rank: Rank, case: Case) {
     }
     let send = (!case.in_place).then(|| own.buffer(count));
     let receive = all.blocks(count, case.size);
-    call(&rank, &case, move |operation| async move {
+    call(&rank, &case, &[all.room()], move |operation| async move {
         collective::allgather(&operation, send, receive).await
     })
     .await
@@ -258,7 +260,7 @@ fn allgather_long() {
     long_cases("allgather_long", &[1024, 4200], allgather_case);
 }
 
-async fn allgatherv_case(rank: Rank, case: Case) {
+pub async fn allgatherv_case(rank: Rank, case: Case) {
     let me = rank.me().number();
     let counts = counts(&case);
     let mine = counts[me as usize];
@@ -280,7 +282,7 @@ async fn allgatherv_case(rank: Rank, case: Case) {
     }
     let send = (!case.in_place).then(|| own.buffer(mine));
     let receive = all.uneven(&counts, &displs);
-    call(&rank, &case, move |operation| async move {
+    call(&rank, &case, &[all.room()], move |operation| async move {
         collective::allgatherv(&operation, send, receive).await
     })
     .await
@@ -304,7 +306,7 @@ fn crossing(from: u32, to: u32, index: u64) -> [u32; 4] {
     element(from, u64::from(to) << 24 | index)
 }
 
-async fn alltoall_case(rank: Rank, case: Case) {
+pub async fn alltoall_case(rank: Rank, case: Case) {
     let (me, count) = (rank.me().number(), case.count);
     let elements = 0..(count * u64::from(case.size)) as i64;
     let mut send = Area::new(&layout(&case, me, 0), elements.clone());
@@ -321,7 +323,7 @@ async fn alltoall_case(rank: Rank, case: Case) {
     let before = send.clone();
     let outgoing: Option<Buffer> = (!case.in_place).then(|| send.blocks(count, case.size));
     let incoming = receive.blocks(count, case.size);
-    call(&rank, &case, move |operation| async move {
+    call(&rank, &case, &[receive.room()], move |operation| async move {
         collective::alltoall(&operation, outgoing, incoming).await
     })
     .await
@@ -370,7 +372,7 @@ async fn alltoallv_case(rank: Rank, case: Case) {
     let before = send.clone();
     let outgoing = (!case.in_place).then(|| send.uneven(&out, &out_displs));
     let incoming = receive.uneven(&into, &into_displs);
-    call(&rank, &case, move |operation| async move {
+    call(&rank, &case, &[receive.room()], move |operation| async move {
         collective::alltoallv(&operation, outgoing, incoming).await
     })
     .await
@@ -422,7 +424,8 @@ async fn alltoallw_case(rank: Rank, case: Case) {
     let expected = prepare(1, &into, &|other, index| Some(crossing(other, me, index)));
     let outgoing = (!case.in_place).then(|| argument(&mut send, &out));
     let incoming = argument(&mut receive, &into);
-    call(&rank, &case, move |operation| async move {
+    let rooms: Vec<Room> = receive.iter_mut().map(|(_, area)| area.room()).collect();
+    call(&rank, &case, &rooms, move |operation| async move {
         collective::alltoallw(&operation, outgoing, incoming).await
     })
     .await
@@ -474,7 +477,7 @@ fn flush() {
                 rank.instance().engine().release(request);
             }
         }
-        call(&rank, &case, |operation| async move {
+        call(&rank, &case, &[], |operation| async move {
             collective::flush(&operation).await
         })
         .await

@@ -8,7 +8,7 @@ use weft::data::op::Op;
 use weft::objects::collective;
 use weft::sim::Rank;
 
-use crate::data::{Area, Element, LAYOUTS, Layout, element, operands, operation};
+use crate::data::{Area, Element, LAYOUTS, Layout, Room, element, operands, operation};
 use crate::{Case, call, cases, long_cases, rooted_cases};
 
 struct Setup {
@@ -68,7 +68,7 @@ impl Setup {
     }
 }
 
-async fn reduce_case(rank: Rank, case: Case) {
+pub async fn reduce_case(rank: Rank, case: Case) {
     let setup = setup(&rank, &case);
     let (me, root, count) = (setup.me, case.root, case.count);
     let (mut own, mut receive) = setup.operands(&case, count);
@@ -76,7 +76,7 @@ async fn reduce_case(rank: Rank, case: Case) {
     let send = (me != root || !case.in_place).then_some(&mut own);
     let into = (me == root).then_some(&mut receive);
     let given = setup.given(send, into, (count, count));
-    call(&rank, &case, move |operation| async move {
+    call(&rank, &case, &[receive.room()], move |operation| async move {
         collective::reduce(&operation, root, given).await
     })
     .await
@@ -97,14 +97,14 @@ fn reduce_long() {
     long_cases("reduce_long", &[512, 513, 4000], reduce_case);
 }
 
-async fn allreduce_case(rank: Rank, case: Case) {
+pub async fn allreduce_case(rank: Rank, case: Case) {
     let setup = setup(&rank, &case);
     let count = case.count;
     let (mut own, mut receive) = setup.operands(&case, count);
     let before = own.clone();
     let send = (!case.in_place).then_some(&mut own);
     let given = setup.given(send, Some(&mut receive), (count, count));
-    call(&rank, &case, move |operation| async move {
+    call(&rank, &case, &[receive.room()], move |operation| async move {
         collective::allreduce(&operation, given).await
     })
     .await
@@ -123,7 +123,7 @@ fn allreduce_long() {
     long_cases("allreduce_long", &[512, 513, 4000, 16_384], allreduce_case);
 }
 
-async fn reduce_scatter_case(rank: Rank, case: Case) {
+pub async fn reduce_scatter_case(rank: Rank, case: Case) {
     let setup = setup(&rank, &case);
     reduce_scatter_of(rank, case, setup).await;
 }
@@ -149,7 +149,7 @@ async fn reduce_scatter_of(rank: Rank, case: Case, setup: Setup) {
     }
     let send = (!case.in_place).then_some(&mut own);
     let given = setup.given(send, Some(&mut receive), (total, mine));
-    call(&rank, &case, move |operation| async move {
+    call(&rank, &case, &[receive.room()], move |operation| async move {
         if even {
             collective::reduce_scatter_block(&operation, given).await
         } else {
@@ -199,7 +199,7 @@ async fn scan_case(rank: Rank, case: Case) {
     };
     let send = (!case.in_place).then_some(&mut own);
     let given = setup.given(send, Some(&mut receive), (count, count));
-    call(&rank, &case, move |operation| async move {
+    call(&rank, &case, &[receive.room()], move |operation| async move {
         if exclusive {
             collective::exscan(&operation, given).await
         } else {
@@ -240,9 +240,12 @@ fn locations() {
         let (into, number) = (Some(bytes.as_mut_ptr()), count as u64);
         // SAFETY: the bytes outlive the operation, and are so many elements.
         let given = unsafe { collective::Operands::new(None, into, number, number, datatype, op) };
-        call(&rank, &case, move |operation| async move {
-            collective::allreduce(&operation, given).await
-        })
+        call(
+            &rank,
+            &case,
+            &[Room::of(&mut bytes)],
+            move |operation| async move { collective::allreduce(&operation, given).await },
+        )
         .await
         .unwrap();
         for (bytes, (value, index)) in bytes.chunks_exact(16).zip(pairs) {

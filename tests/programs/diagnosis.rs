@@ -24,6 +24,7 @@ pub fn trials() -> Vec<Trial> {
     let mut trials = vec![
         Trial::test("diagnosis::output_arrives_before_a_signal", signals),
         Trial::test("diagnosis::output_arrives_before_the_time_limit", time_limit),
+        Trial::test("diagnosis::a_persistent_collective_is_named", persistent),
         Trial::test("diagnosis::output_of_a_killed_rank_arrives", killed),
         Trial::test("diagnosis::what_is_left_is_counted_and_named", left),
         Trial::test(
@@ -197,6 +198,26 @@ fn time_limit() -> Outcome {
         );
         has_lines(&stderr, &[&line])?;
         return tells_what_ranks_wait_for(&stderr);
+    }
+}
+
+/// A rank has not started what the others have.
+fn persistent() -> Outcome {
+    let words = [
+        "rank 0 is in MPI_Wait and waits:",
+        "MPI_Bcast_init with root 2 on MPI_COMM_WORLD: nothing has come from rank 2",
+        "rank 2 is in MPI_Finalize",
+    ];
+    let mut limit = 2;
+    loop {
+        let job = Job::new(&build::program("persistent_collectives")?, 3).arguments(&["left"]);
+        let ended = job.option("--timeout").option(limit.to_string()).run()?;
+        // A busy machine may take that long to come so far.
+        if words.iter().any(|words| !ended.stderr.contains(words)) && limit < 60 {
+            limit *= 3;
+            continue;
+        }
+        return words.iter().try_for_each(|words| ended.says(&[words]));
     }
 }
 

@@ -24,8 +24,14 @@ pub fn trials() -> Vec<Trial> {
             "locality::many_ranks_of_one_host_take_few_lines",
             report_of_one_host,
         ),
+        Trial::test("locality::neighbours_are_put_on_one_host", neighbours),
         Trial::test("locality::quiet_ranks_report_nothing", quiet_report),
         Trial::test("locality::ranks_that_see_other_hosts_are_refused", other_hosts),
+        Trial::test(
+            "locality::ranks_with_another_table_of_algorithms_are_refused",
+            other_tables,
+        ),
+        Trial::test("locality::a_bad_line_of_a_table_is_an_error", bad_table),
     ]
 }
 
@@ -43,6 +49,18 @@ fn process_sets() -> Outcome {
         .arguments(&third)
         .run()?
         .status_is(0)
+}
+
+/// Reordering is checked against the best that there is for 4 and 8 ranks on two hosts, and against the identity for others.
+fn neighbours() -> Outcome {
+    let program = build::program("reorder")?;
+    for (ranks, nodes) in [(4, "2"), (8, "2"), (3, "2"), (7, "2"), (8, "4"), (6, "3")] {
+        let job = Job::new(&program, ranks).env("WEFT_FAKE_NODES", nodes);
+        job.env("WEFT_LANES", "shm,ofi")
+            .run()?
+            .is_well("reorder", ranks)?;
+    }
+    Ok(())
 }
 
 /// A machine of two sockets with a core each, of which processors 0 and 1 are this machine's.
@@ -121,6 +139,48 @@ fn other_hosts() -> Outcome {
         .arguments(&[":", "-n", "3", &program.to_string_lossy()])
         .run()?;
     ended.says(&["sees other hosts", "WEFT_FAKE_NODES", "WEFT_TWO_LEVEL"])?;
+    match ended.status {
+        0 => Err(ended.fail("it ends well")),
+        _ => Ok(()),
+    }
+}
+
+/// A file with lines of a table of algorithms.
+fn table(lines: &str) -> Result<tempfile::NamedTempFile, libtest_mimic::Failed> {
+    let file = tempfile::NamedTempFile::new()?;
+    std::fs::write(file.path(), lines)?;
+    Ok(file)
+}
+
+fn other_tables() -> Outcome {
+    let program = build::program("collectives")?;
+    let table = table("allreduce -> ring # mine\n")?;
+    let name = table.path().to_string_lossy();
+    let run = |first: &str, all: Option<&str>| {
+        let mut job = Job::new(&program, 1)
+            .option("-env")
+            .option("WEFT_COLLECTIVES")
+            .option(first)
+            .env("WEFT_LANES", "shm,ofi");
+        if let Some(all) = all {
+            job = job.env("WEFT_COLLECTIVES", all);
+        }
+        job.arguments(&[":", "-n", "2", &program.to_string_lossy()]).run()
+    };
+    let ended = run(&name, None)?;
+    ended.says(&["another table of collective algorithms", "WEFT_COLLECTIVES"])?;
+    match ended.status {
+        0 => Err(ended.fail("it ends well")),
+        _ => run(&name, Some(&name))?.is_well("collectives", 3),
+    }
+}
+
+fn bad_table() -> Outcome {
+    let table = table("# fine\nallreduce -> rings\n")?;
+    let ended = Job::new(&build::program("collectives")?, 1)
+        .env("WEFT_COLLECTIVES", &*table.path().to_string_lossy())
+        .run()?;
+    ended.says(&["line 2", "'rings' is not an algorithm of allreduce", "doubling"])?;
     match ended.status {
         0 => Err(ended.fail("it ends well")),
         _ => Ok(()),

@@ -101,7 +101,10 @@ const PROGRAMS: &[Program] = &[
     },
     program("datatypes", &[], &[1]),
     program("communicators", &[], RANKS),
-    program("topologies", &[], &[1, 3]),
+    program("topologies", &[], RANKS),
+    program("graphs", &[], RANKS),
+    program("reorder", &[], RANKS),
+    slow_over_sockets("neighbourhood").transport(),
     program("removed", &[], &[1]),
     program("idup", &[], &[1, 2, 5]),
     program("mixed", &[], &[1, 2, 3, 5]),
@@ -109,7 +112,18 @@ const PROGRAMS: &[Program] = &[
     slow_over_sockets("operations"),
     program("user_ops", &[], RANKS),
     slow_over_sockets("collectives"),
+    program("shared_collectives", &["1", "300"], &[2, 3, 4, 5, 8]),
     slow_over_sockets("intercomm"),
+    program("persistent_collectives", &[], RANKS),
+    Program {
+        arguments: &["10", "7"],
+        transport: true,
+        ..slow_over_sockets("many_collectives")
+    },
+    Program {
+        arguments: &["8", "3", "threads"],
+        ..slow_over_sockets("many_collectives")
+    },
     program("outstanding", &[], RANKS).transport(),
     program("self", &[], RANKS),
     program("cancel", &[], RANKS).transport(),

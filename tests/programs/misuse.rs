@@ -126,6 +126,10 @@ fn mixed() -> Outcome {
         let job = Job::new(&build::program("mixed")?, ranks).arguments(&[case]);
         job.over(way).run()?.is_well("mixed", ranks)?;
     }
+    for ranks in [2, 5] {
+        let job = Job::new(&build::program("persistent_collectives")?, ranks).arguments(&["apart"]);
+        job.over(shm).run()?.is_well("persistent_collectives", ranks)?;
+    }
     Ok(())
 }
 

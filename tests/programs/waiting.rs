@@ -79,7 +79,7 @@ const FOR_EVER_MS: &str = "80000000";
 /// (`src/system/fabric/sockets.rs`), so there a sleeper has to look.
 fn woken(spin_us: &str) -> Outcome {
     // Short messages and long ones, other ranks and oneself; threads that sleep in every procedure while others work.
-    for program in ["ring", "blocked", "idle"] {
+    for program in ["ring", "blocked", "idle", "shared_collectives"] {
         let job = Job::new(&build::program(program)?, 3)
             .over("WEFT_LANES=shm")
             .env("WEFT_SPIN_US", spin_us)

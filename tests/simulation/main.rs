@@ -13,4 +13,5 @@ mod partitioned;
 mod point_to_point;
 mod starting;
 mod tasks;
+mod topologies;
 mod windows;

@@ -3,7 +3,7 @@
 //!
 //! [`options`] is the command line, [`measure`] the list of what can be measured, [`library`] an MPI library and how its
 //! programs are started, [`job`] one run of one program, [`rounds`] the order of the runs. [`results`] is what was found, [`goal`] what was
-//! wanted; [`table`] and [`plot`] show it.
+//! wanted; [`table`] and [`plot`] show it. [`tune`] looks for the fastest collective algorithms.
 
 mod goal;
 mod job;
@@ -15,6 +15,7 @@ mod programs;
 mod results;
 mod rounds;
 mod table;
+mod tune;
 
 use std::fs;
 use std::path::Path;
@@ -41,6 +42,9 @@ fn run(options: &Options) -> Result<bool, String> {
     if options.list {
         print!("{}", measure::list());
         return Ok(true);
+    }
+    if let Some(file) = &options.tune {
+        return tune::tune(options, file).map(|()| true);
     }
     let output = options.output.as_path();
     fs::create_dir_all(output)

@@ -81,6 +81,12 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub page: Option<PathBuf>,
 
+    /// Measure the algorithms of collective operations of --ranks ranks, and write those that are fastest to FILE, for WEFT_COLLECTIVES
+    ///
+    /// Over the first --over; own shared memory has no choice of algorithms.
+    #[arg(long, value_name = "FILE", requires = "weft", conflicts_with_all = ["peers", "measures", "from", "page"])]
+    pub tune: Option<PathBuf>,
+
     /// Measure nothing, and write tables and plots anew from an earlier results.json
     #[arg(long, value_name = "FILE", conflicts_with_all = ["weft", "peers", "measures"])]
     pub from: Option<PathBuf>,

@@ -3,8 +3,8 @@
 use std::ffi::{c_int, c_void};
 
 use super::{
-    BUFFER, How, Part, RECEIVE, SEND, apart, buffer, collectives, in_place, nothing, operand_in_place, part,
-    vbuffer, wbuffer,
+    BUFFER, How, Part, RECEIVE, SEND, apart, buffer, collectives, fast_path, in_place, nothing,
+    operand_in_place, part, vbuffer, wbuffer,
 };
 use crate::abi::common::arguments::Integer;
 use crate::abi::common::objects::communicator;
@@ -15,59 +15,69 @@ use crate::objects::collective;
 
 collectives! {
     /// Section 6.3.
-    small fn MPI_Barrier, fn MPI_Ibarrier(comm: MPI_Comm) comm(comm) = barrier;
+    small fn MPI_Barrier, fn MPI_Ibarrier, fn MPI_Barrier_init(comm: MPI_Comm) comm(comm) = barrier;
 
     /// Section 6.4.
-    large fn MPI_Bcast, fn MPI_Ibcast(buffer: *mut c_void, count: Count, datatype: MPI_Datatype, root: c_int,
-        comm: MPI_Comm) comm(comm) = bcast;
+    large fn MPI_Bcast, fn MPI_Ibcast, fn MPI_Bcast_init(buffer: *mut c_void, count: Count, datatype: MPI_Datatype,
+        root: c_int, comm: MPI_Comm) comm(comm) = bcast;
 
     /// Section 6.5.
-    large fn MPI_Gather, fn MPI_Igather(sendbuf: *const c_void, sendcount: Count, sendtype: MPI_Datatype,
-        recvbuf: *mut c_void, recvcount: Count, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm)
-        comm(comm) = gather;
+    large fn MPI_Gather, fn MPI_Igather, fn MPI_Gather_init(sendbuf: *const c_void, sendcount: Count,
+        sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: MPI_Datatype, root: c_int,
+        comm: MPI_Comm) comm(comm) = gather;
 
     /// Section 6.5.
-    large fn MPI_Gatherv, fn MPI_Igatherv(sendbuf: *const c_void, sendcount: Count, sendtype: MPI_Datatype,
-        recvbuf: *mut c_void, recvcounts: *const Count, displs: *const Displ, recvtype: MPI_Datatype, root: c_int,
-        comm: MPI_Comm) comm(comm) = gatherv;
+    large fn MPI_Gatherv, fn MPI_Igatherv, fn MPI_Gatherv_init(sendbuf: *const c_void, sendcount: Count,
+        sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcounts: *const Count, displs: *const Displ,
+        recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm) comm(comm) = gatherv;
 
     /// Section 6.6.
-    large fn MPI_Scatter, fn MPI_Iscatter(sendbuf: *const c_void, sendcount: Count, sendtype: MPI_Datatype,
-        recvbuf: *mut c_void, recvcount: Count, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm)
-        comm(comm) = scatter;
+    large fn MPI_Scatter, fn MPI_Iscatter, fn MPI_Scatter_init(sendbuf: *const c_void, sendcount: Count,
+        sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: MPI_Datatype, root: c_int,
+        comm: MPI_Comm) comm(comm) = scatter;
 
     /// Section 6.6.
-    large fn MPI_Scatterv, fn MPI_Iscatterv(sendbuf: *const c_void, sendcounts: *const Count,
+    large fn MPI_Scatterv, fn MPI_Iscatterv, fn MPI_Scatterv_init(sendbuf: *const c_void, sendcounts: *const Count,
         displs: *const Displ, sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcount: Count,
         recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm) comm(comm) = scatterv;
 
     /// Section 6.7.
-    large fn MPI_Allgather, fn MPI_Iallgather(sendbuf: *const c_void, sendcount: Count, sendtype: MPI_Datatype,
-        recvbuf: *mut c_void, recvcount: Count, recvtype: MPI_Datatype, comm: MPI_Comm) comm(comm) = allgather;
+    large fn MPI_Allgather, fn MPI_Iallgather, fn MPI_Allgather_init(sendbuf: *const c_void, sendcount: Count,
+        sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: MPI_Datatype, comm: MPI_Comm)
+        comm(comm) = allgather;
 
     /// Section 6.7.
-    large fn MPI_Allgatherv, fn MPI_Iallgatherv(sendbuf: *const c_void, sendcount: Count,
+    large fn MPI_Allgatherv, fn MPI_Iallgatherv, fn MPI_Allgatherv_init(sendbuf: *const c_void, sendcount: Count,
         sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcounts: *const Count, displs: *const Displ,
         recvtype: MPI_Datatype, comm: MPI_Comm) comm(comm) = allgatherv;
 
     /// Section 6.8.
-    large fn MPI_Alltoall, fn MPI_Ialltoall(sendbuf: *const c_void, sendcount: Count, sendtype: MPI_Datatype,
-        recvbuf: *mut c_void, recvcount: Count, recvtype: MPI_Datatype, comm: MPI_Comm) comm(comm) = alltoall;
+    large fn MPI_Alltoall, fn MPI_Ialltoall, fn MPI_Alltoall_init(sendbuf: *const c_void, sendcount: Count,
+        sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: MPI_Datatype, comm: MPI_Comm)
+        comm(comm) = alltoall;
 
     /// Section 6.8.
-    large fn MPI_Alltoallv, fn MPI_Ialltoallv(sendbuf: *const c_void, sendcounts: *const Count,
-        sdispls: *const Displ, sendtype: MPI_Datatype, recvbuf: *mut c_void, recvcounts: *const Count,
-        rdispls: *const Displ, recvtype: MPI_Datatype, comm: MPI_Comm) comm(comm) = alltoallv;
+    large fn MPI_Alltoallv, fn MPI_Ialltoallv, fn MPI_Alltoallv_init(sendbuf: *const c_void,
+        sendcounts: *const Count, sdispls: *const Displ, sendtype: MPI_Datatype, recvbuf: *mut c_void,
+        recvcounts: *const Count, rdispls: *const Displ, recvtype: MPI_Datatype, comm: MPI_Comm) comm(comm) =
+        alltoallv;
 
     /// Section 6.8.
-    large fn MPI_Alltoallw, fn MPI_Ialltoallw(sendbuf: *const c_void, sendcounts: *const Count,
-        sdispls: *const Displ, sendtypes: *const MPI_Datatype, recvbuf: *mut c_void, recvcounts: *const Count,
-        rdispls: *const Displ, recvtypes: *const MPI_Datatype, comm: MPI_Comm) comm(comm) = alltoallw;
+    large fn MPI_Alltoallw, fn MPI_Ialltoallw, fn MPI_Alltoallw_init(sendbuf: *const c_void,
+        sendcounts: *const Count, sdispls: *const Displ, sendtypes: *const MPI_Datatype, recvbuf: *mut c_void,
+        recvcounts: *const Count, rdispls: *const Displ, recvtypes: *const MPI_Datatype, comm: MPI_Comm) comm(comm)
+        = alltoallw;
 }
 
 /// # Safety
 /// The arguments are as the standard asks for, as in all that follow.
-unsafe fn barrier(comm: MPI_Comm, how: impl How) -> Result<()> {
+#[inline(always)]
+unsafe fn barrier<H: How>(comm: MPI_Comm, mut how: H) -> Result<()> {
+    if H::BLOCKS
+        && let Some(result) = fast_path::barrier(comm, *how.operation())
+    {
+        return result;
+    }
     let comm = communicator(comm)?;
     let run = |operation| async move { collective::barrier(&operation).await };
     // SAFETY: there is no memory.
@@ -76,14 +86,23 @@ unsafe fn barrier(comm: MPI_Comm, how: impl How) -> Result<()> {
 
 /// # Safety
 /// See `barrier`.
-unsafe fn bcast(
+#[inline(always)]
+unsafe fn bcast<H: How>(
     buffer: *mut c_void,
     count: impl Integer,
     datatype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
-    how: impl How,
+    mut how: H,
 ) -> Result<()> {
+    if H::BLOCKS {
+        let operation = *how.operation();
+        // SAFETY: the caller's buffer is as the standard asks for.
+        let done = unsafe { fast_path::bcast(buffer, count.wide(), datatype, root, comm, operation) };
+        if let Some(result) = done {
+            return result;
+        }
+    }
     let comm = communicator(comm)?;
     let Some(Part { root, .. }) = part(root, &comm)? else {
         // SAFETY: there is no memory.
@@ -131,9 +150,9 @@ unsafe fn gather(
         true => Some(unsafe { buffer(recvbuf, recvcount.wide(), recvtype, comm.peers().size(), RECEIVE) }?),
         false => None,
     };
-    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
-    let (send, refused) = unsafe { apart(send, receive.as_ref()) }?;
     let run = move |operation| async move {
+        // SAFETY: the caller's buffers are as the standard asks for while this runs, and it keeps the copy.
+        let (send, refused) = unsafe { apart(send, receive.as_ref()) }?;
         collective::refuse(refused, collective::gather(&operation, root, send, receive).await)
     };
     // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
@@ -184,9 +203,9 @@ unsafe fn gatherv<C: Integer>(
         }?),
         false => None,
     };
-    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
-    let (send, refused) = unsafe { apart(send, receive.as_ref()) }?;
     let run = move |operation| async move {
+        // SAFETY: the caller's buffers are as the standard asks for while this runs, and it keeps the copy.
+        let (send, refused) = unsafe { apart(send, receive.as_ref()) }?;
         collective::refuse(
             refused,
             collective::gatherv(&operation, root, send, receive).await,
@@ -230,9 +249,9 @@ unsafe fn scatter(
         // SAFETY: the caller's buffer is as the standard asks for.
         false => Some(unsafe { buffer(recvbuf, recvcount.wide(), recvtype, 1, RECEIVE) }?),
     };
-    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
-    let (send, refused) = unsafe { apart(send, receive.as_ref()) }?;
     let run = move |operation| async move {
+        // SAFETY: the caller's buffers are as the standard asks for while this runs, and it keeps the copy.
+        let (send, refused) = unsafe { apart(send, receive.as_ref()) }?;
         collective::refuse(
             refused,
             collective::scatter(&operation, root, send, receive).await,
@@ -286,9 +305,9 @@ unsafe fn scatterv<C: Integer>(
         // SAFETY: the caller's buffer is as the standard asks for.
         false => Some(unsafe { buffer(recvbuf, recvcount.wide(), recvtype, 1, RECEIVE) }?),
     };
-    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
-    let (send, refused) = unsafe { apart(send, receive.as_ref()) }?;
     let run = move |operation| async move {
+        // SAFETY: the caller's buffers are as the standard asks for while this runs, and it keeps the copy.
+        let (send, refused) = unsafe { apart(send, receive.as_ref()) }?;
         collective::refuse(
             refused,
             collective::scatterv(&operation, root, send, receive).await,
@@ -300,7 +319,8 @@ unsafe fn scatterv<C: Integer>(
 
 /// # Safety
 /// See `barrier`.
-unsafe fn allgather(
+#[inline(always)]
+unsafe fn allgather<H: How>(
     sendbuf: *const c_void,
     sendcount: impl Integer,
     sendtype: MPI_Datatype,
@@ -308,8 +328,17 @@ unsafe fn allgather(
     recvcount: impl Integer,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
-    how: impl How,
+    mut how: H,
 ) -> Result<()> {
+    if H::BLOCKS {
+        let send = (sendbuf, sendcount.wide(), sendtype);
+        let receive = (recvbuf.cast_const(), recvcount.wide(), recvtype);
+        // SAFETY: the caller's buffers are as the standard asks for.
+        let done = unsafe { fast_path::allgather(send, receive, comm, *how.operation()) };
+        if let Some(result) = done {
+            return result;
+        }
+    }
     let comm = communicator(comm)?;
     let send = match operand_in_place(sendbuf, SEND.buffer, &comm)? {
         true => None,
@@ -318,9 +347,9 @@ unsafe fn allgather(
     };
     // SAFETY: the caller's buffer is as the standard asks for.
     let receive = unsafe { buffer(recvbuf, recvcount.wide(), recvtype, comm.peers().size(), RECEIVE) }?;
-    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
-    let (send, refused) = unsafe { apart(send, Some(&receive)) }?;
     let run = move |operation| async move {
+        // SAFETY: the caller's buffers are as the standard asks for while this runs, and it keeps the copy.
+        let (send, refused) = unsafe { apart(send, Some(&receive)) }?;
         collective::refuse(refused, collective::allgather(&operation, send, receive).await)
     };
     // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
@@ -357,9 +386,9 @@ unsafe fn allgatherv<C: Integer>(
             RECEIVE.with_displs(),
         )
     }?;
-    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
-    let (send, refused) = unsafe { apart(send, Some(&receive)) }?;
     let run = move |operation| async move {
+        // SAFETY: the caller's buffers are as the standard asks for while this runs, and it keeps the copy.
+        let (send, refused) = unsafe { apart(send, Some(&receive)) }?;
         collective::refuse(refused, collective::allgatherv(&operation, send, receive).await)
     };
     // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
@@ -368,7 +397,8 @@ unsafe fn allgatherv<C: Integer>(
 
 /// # Safety
 /// See `barrier`.
-unsafe fn alltoall(
+#[inline(always)]
+unsafe fn alltoall<H: How>(
     sendbuf: *const c_void,
     sendcount: impl Integer,
     sendtype: MPI_Datatype,
@@ -376,8 +406,17 @@ unsafe fn alltoall(
     recvcount: impl Integer,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
-    how: impl How,
+    mut how: H,
 ) -> Result<()> {
+    if H::BLOCKS {
+        let send = (sendbuf, sendcount.wide(), sendtype);
+        let receive = (recvbuf.cast_const(), recvcount.wide(), recvtype);
+        // SAFETY: the caller's buffers are as the standard asks for.
+        let done = unsafe { fast_path::alltoall(send, receive, comm, *how.operation()) };
+        if let Some(result) = done {
+            return result;
+        }
+    }
     let comm = communicator(comm)?;
     let size = comm.peers().size();
     let send = match operand_in_place(sendbuf, SEND.buffer, &comm)? {
@@ -387,9 +426,9 @@ unsafe fn alltoall(
     };
     // SAFETY: the caller's buffer is as the standard asks for.
     let receive = unsafe { buffer(recvbuf, recvcount.wide(), recvtype, size, RECEIVE) }?;
-    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
-    let (send, refused) = unsafe { apart(send, Some(&receive)) }?;
     let run = move |operation| async move {
+        // SAFETY: the caller's buffers are as the standard asks for while this runs, and it keeps the copy.
+        let (send, refused) = unsafe { apart(send, Some(&receive)) }?;
         collective::refuse(refused, collective::alltoall(&operation, send, receive).await)
     };
     // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
@@ -423,9 +462,9 @@ unsafe fn alltoallv<C: Integer, D: Integer>(
             vbuffer(recvbuf, recvcounts, rdispls, recvtype, size, RECEIVE)?,
         )
     };
-    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
-    let (send, refused) = unsafe { apart(send, Some(&receive)) }?;
     let run = move |operation| async move {
+        // SAFETY: the caller's buffers are as the standard asks for while this runs, and it keeps the copy.
+        let (send, refused) = unsafe { apart(send, Some(&receive)) }?;
         collective::refuse(refused, collective::alltoallv(&operation, send, receive).await)
     };
     // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
@@ -459,9 +498,9 @@ unsafe fn alltoallw<C: Integer, D: Integer>(
             wbuffer(recvbuf, recvcounts, rdispls, recvtypes, size, RECEIVE)?,
         )
     };
-    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
-    let (send, refused) = unsafe { apart(send, Some(&receive)) }?;
     let run = move |operation| async move {
+        // SAFETY: the caller's buffers are as the standard asks for while this runs, and it keeps the copy.
+        let (send, refused) = unsafe { apart(send, Some(&receive)) }?;
         collective::refuse(refused, collective::alltoallw(&operation, send, receive).await)
     };
     // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.

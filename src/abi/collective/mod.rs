@@ -1,12 +1,16 @@
-//! Chapter 6: collective operations. Each is declared once, with its blocking and its nonblocking procedure, and its
-//! arguments are checked in one place; the two differ only in their [`How`].
+//! Chapter 6: collective operations. Each is declared once, with its blocking, its nonblocking and its persistent procedure, and
+//! its arguments are checked in one place; the three differ only in their [`How`].
 //!
 //! - `data`: barrier, broadcast, gathers, scatters, all-to-all
 //! - `reduction`: reductions and scans
+//! - `fast_path`: short blocking ones between processes that share memory
+//! - `neighbour`: operations among neighbours in a topology (section 8.6)
 //!
 //! What does not belong here: the algorithms (`objects::collective`).
 
 mod data;
+mod fast_path;
+mod neighbour;
 mod op;
 mod reduction;
 
@@ -17,8 +21,9 @@ use std::sync::Arc;
 use crate::abi::common::arguments;
 use crate::abi::common::arguments::{Integer, array, count, give};
 use crate::abi::common::constants::*;
-use crate::abi::common::objects::{Found, committed};
+use crate::abi::common::objects::{self, Found, committed};
 use crate::abi::common::types::*;
+use crate::abi::point_to_point::persistent::Persistent;
 use crate::abi::point_to_point::request;
 use crate::base::error::{Error, Result};
 use crate::data::datatype::Datatype;
@@ -28,8 +33,17 @@ use crate::err;
 use crate::objects::collective::{self, Blocked, Buffer, Refused, Root, VBuffer, WBuffer};
 use crate::objects::communicator::{Collective, Communicator};
 
+/// Makes the future of an operation of its messages. A persistent request keeps it and makes the future anew of a clone at each start:
+/// it holds checked arguments, of which clones are cheap.
+trait Make<F>: FnOnce(Collective) -> F + Clone + Send + Sync + 'static {}
+
+impl<F, M: FnOnce(Collective) -> F + Clone + Send + Sync + 'static> Make<F> for M {}
+
 /// How an operation is run.
 trait How: Sized {
+    /// Whether it is run to its end at once, for which there is the fast path.
+    const BLOCKS: bool;
+
     /// The operation.
     fn operation(&mut self) -> &mut Operation;
 
@@ -45,15 +59,12 @@ trait How: Sized {
         self
     }
 
-    /// Runs or starts the operation that `make` makes of its messages.
+    /// Runs or starts the operation that `make` makes of its messages, or keeps `make` for every start. What is to be looked at when
+    /// the operation runs, such as the contents of buffers, belongs into the future.
     ///
     /// # Safety
-    /// What the operation describes stays valid until it has ended.
-    unsafe fn run<F>(
-        self,
-        comm: &Arc<Communicator>,
-        make: impl FnOnce(Collective) -> F + Send + 'static,
-    ) -> Result<()>
+    /// What the operation describes stays valid until it has ended; where it is kept, whenever it is active.
+    unsafe fn run<F>(self, comm: &Arc<Communicator>, make: impl Make<F>) -> Result<()>
     where
         F: Future<Output = Result<()>> + Send + 'static;
 }
@@ -62,20 +73,20 @@ trait How: Sized {
 struct Blocking(Operation);
 
 impl How for Blocking {
+    const BLOCKS: bool = true;
+
     fn operation(&mut self) -> &mut Operation {
         &mut self.0
     }
 
     #[inline]
-    unsafe fn run<F>(
-        self,
-        comm: &Arc<Communicator>,
-        make: impl FnOnce(Collective) -> F + Send + 'static,
-    ) -> Result<()>
+    unsafe fn run<F>(self, comm: &Arc<Communicator>, make: impl Make<F>) -> Result<()>
     where
         F: Future<Output = Result<()>> + Send + 'static,
     {
-        comm.instance().block_on(make(comm.step(self.0, false)))
+        let operation = comm.step(self.0, false);
+        let (operation, _use) = collective::shared::prepare(operation)?;
+        comm.instance().block_on(make(operation))
     }
 }
 
@@ -83,15 +94,13 @@ impl How for Blocking {
 struct Nonblocking(Operation, *mut MPI_Request);
 
 impl How for Nonblocking {
+    const BLOCKS: bool = false;
+
     fn operation(&mut self) -> &mut Operation {
         &mut self.0
     }
 
-    unsafe fn run<F>(
-        self,
-        comm: &Arc<Communicator>,
-        make: impl FnOnce(Collective) -> F + Send + 'static,
-    ) -> Result<()>
+    unsafe fn run<F>(self, comm: &Arc<Communicator>, make: impl Make<F>) -> Result<()>
     where
         F: Future<Output = Result<()>> + Send + 'static,
     {
@@ -111,15 +120,42 @@ impl How for Nonblocking {
     }
 }
 
+/// Keep it in a persistent request that is written there, after the info object of the procedure.
+struct Persistently(Operation, MPI_Info, *mut MPI_Request);
+
+impl How for Persistently {
+    const BLOCKS: bool = false;
+
+    fn operation(&mut self) -> &mut Operation {
+        &mut self.0
+    }
+
+    unsafe fn run<F>(self, comm: &Arc<Communicator>, make: impl Make<F>) -> Result<()>
+    where
+        F: Future<Output = Result<()>> + Send + 'static,
+    {
+        // There is no hint yet.
+        objects::optional_info(self.1)?;
+        if self.2.is_null() {
+            return Err(err!(Arg, "request is a null pointer"));
+        }
+        let operation = collective::Persistent::new(comm.persistent_step(self.0), make);
+        let start = move || operation.start();
+        // SAFETY: a handle of the user's.
+        unsafe { Persistent::new(comm, start).of_collective().give(self.2) }
+    }
+}
+
 /// ```text
 /// collectives! {
 ///     /// Section 6.4.
-///     large fn MPI_Bcast, fn MPI_Ibcast(buffer: *mut c_void, …, comm: MPI_Comm) comm(comm) = bcast;
+///     large fn MPI_Bcast, fn MPI_Ibcast, fn MPI_Bcast_init(buffer: *mut c_void, …, comm: MPI_Comm) comm(comm) = bcast;
 /// }
 /// ```
-/// The function takes the arguments and a [`How`].
+/// The function takes the arguments and a [`How`]. The nonblocking procedure has a request behind the arguments, the persistent one an
+/// info object and a request.
 macro_rules! collectives {
-    ($($(#[$meta:meta])* $width:ident fn $blocking:ident, fn $nonblocking:ident
+    ($($(#[$meta:meta])* $width:ident fn $blocking:ident, fn $nonblocking:ident, fn $persistent:ident
         ($($arg:ident: $type:ty),* $(,)?) comm($comm:ident) = $run:path;)+) => {
         mpi! {
             $(
@@ -137,6 +173,14 @@ macro_rules! collectives {
                         $crate::engine::mismatch::Operation::named(stringify!($blocking));
                     // SAFETY: the arguments are as the standard asks for, until the request has ended.
                     unsafe { $run($($arg),*, $crate::abi::collective::Nonblocking(NAMED, request)) }
+                }
+
+                $(#[$meta])*
+                $width fn $persistent($($arg: $type),*, info: MPI_Info, request: *mut MPI_Request) comm($comm) {
+                    const NAMED: $crate::engine::mismatch::Operation =
+                        $crate::engine::mismatch::Operation::named(stringify!($blocking));
+                    // SAFETY: the arguments are as the standard asks for, whenever the request is active.
+                    unsafe { $run($($arg),*, $crate::abi::collective::Persistently(NAMED, info, request)) }
                 }
             )+
         }

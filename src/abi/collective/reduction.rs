@@ -3,7 +3,8 @@
 use std::ffi::{c_int, c_void};
 
 use super::{
-    BUFFER, How, Part, collectives, counts, elements, hold, in_place, nothing, operand_in_place, part,
+    BUFFER, How, Part, collectives, counts, elements, fast_path, hold, in_place, nothing, operand_in_place,
+    part,
 };
 use crate::abi::common::arguments::Integer;
 use crate::abi::common::constants::MPI_IN_PLACE;
@@ -12,42 +13,42 @@ use crate::abi::common::procedure::mpi;
 use crate::abi::common::types::*;
 use crate::base::error::Result;
 use crate::err;
-use crate::objects::collective::{self, Operands, Refused, apart_operands};
+use crate::objects::collective::{self, Operands, apart_operands};
 
 collectives! {
     /// Section 6.9.1.
-    large fn MPI_Reduce, fn MPI_Ireduce(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count,
-        datatype: MPI_Datatype, op: MPI_Op, root: c_int, comm: MPI_Comm) comm(comm) = reduce;
+    large fn MPI_Reduce, fn MPI_Ireduce, fn MPI_Reduce_init(sendbuf: *const c_void, recvbuf: *mut c_void,
+        count: Count, datatype: MPI_Datatype, op: MPI_Op, root: c_int, comm: MPI_Comm) comm(comm) = reduce;
 
     /// Section 6.9.6.
-    large fn MPI_Allreduce, fn MPI_Iallreduce(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count,
-        datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm) comm(comm) = allreduce;
+    large fn MPI_Allreduce, fn MPI_Iallreduce, fn MPI_Allreduce_init(sendbuf: *const c_void, recvbuf: *mut c_void,
+        count: Count, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm) comm(comm) = allreduce;
 
     /// Section 6.10.1.
-    large fn MPI_Reduce_scatter_block, fn MPI_Ireduce_scatter_block(sendbuf: *const c_void,
-        recvbuf: *mut c_void, recvcount: Count, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm)
-        comm(comm) = reduce_scatter_block;
+    large fn MPI_Reduce_scatter_block, fn MPI_Ireduce_scatter_block, fn
+        MPI_Reduce_scatter_block_init(sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: Count,
+        datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm) comm(comm) = reduce_scatter_block;
 
     /// Section 6.10.2.
-    large fn MPI_Reduce_scatter, fn MPI_Ireduce_scatter(sendbuf: *const c_void, recvbuf: *mut c_void,
-        recvcounts: *const Count, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm)
+    large fn MPI_Reduce_scatter, fn MPI_Ireduce_scatter, fn MPI_Reduce_scatter_init(sendbuf: *const c_void,
+        recvbuf: *mut c_void, recvcounts: *const Count, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm)
         comm(comm) = reduce_scatter;
 
     /// Section 6.11.1.
-    large fn MPI_Scan, fn MPI_Iscan(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count,
+    large fn MPI_Scan, fn MPI_Iscan, fn MPI_Scan_init(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count,
         datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm) comm(comm) = scan;
 
     /// Section 6.11.2.
-    large fn MPI_Exscan, fn MPI_Iexscan(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count,
-        datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm) comm(comm) = exscan;
+    large fn MPI_Exscan, fn MPI_Iexscan, fn MPI_Exscan_init(sendbuf: *const c_void, recvbuf: *mut c_void,
+        count: Count, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm) comm(comm) = exscan;
 }
 
-/// The checked arguments of every reduction, with the error to return where the buffers overlap. `blocks`: how many times `count`
+/// The checked arguments of every reduction. `blocks`: how many times `count`
 /// elements there are in the longer buffer. `received`: how many elements the result at this process has; `None`: the receive buffer
 /// does not matter here.
 ///
 /// # Safety
-/// Where there is no error: as for [`Operands::new`], of the user's buffers (section 6.12), and as for [`apart_operands`].
+/// Where there is no error: as for [`Operands::new`], of the user's buffers (section 6.12).
 unsafe fn operands(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
@@ -56,7 +57,7 @@ unsafe fn operands(
     (datatype, op): (MPI_Datatype, MPI_Op),
     blocks: u32,
     received: Option<i64>,
-) -> Result<(Operands, Option<Refused>)> {
+) -> Result<Operands> {
     let datatype = committed(datatype)?;
     let op = objects::op(op)?;
     op.check(&datatype)?;
@@ -77,21 +78,13 @@ unsafe fn operands(
     let result = received.and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
     let number = number * u64::from(blocks);
     // SAFETY: the caller's promise.
-    unsafe {
-        apart_operands(Operands::new(
-            send,
-            receive,
-            number,
-            result,
-            hold(datatype),
-            hold(op),
-        ))
-    }
+    Ok(unsafe { Operands::new(send, receive, number, result, hold(datatype), hold(op)) })
 }
 
 /// # Safety
 /// The arguments are as the standard asks for, as in all that follow.
-unsafe fn reduce(
+#[inline(always)]
+unsafe fn reduce<H: How>(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: impl Integer,
@@ -99,8 +92,27 @@ unsafe fn reduce(
     op: MPI_Op,
     root: c_int,
     comm: MPI_Comm,
-    how: impl How,
+    mut how: H,
 ) -> Result<()> {
+    if H::BLOCKS {
+        let operation = *how.operation();
+        // SAFETY: the caller's buffers are as the standard asks for.
+        let done = unsafe {
+            fast_path::reduce(
+                sendbuf,
+                recvbuf,
+                count.wide(),
+                datatype,
+                op,
+                root,
+                comm,
+                operation,
+            )
+        };
+        if let Some(result) = done {
+            return result;
+        }
+    }
     let comm = communicator(comm)?;
     let Some(Part {
         root,
@@ -117,8 +129,8 @@ unsafe fn reduce(
     if in_place(sendbuf) && beside && !at_root {
         return Err(err!(Buffer, "sendbuf can be MPI_IN_PLACE at the root only"));
     }
-    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
-    let (operands, refused) = unsafe {
+    // SAFETY: the caller's buffers are as the standard asks for.
+    let operands = unsafe {
         operands(
             sendbuf,
             recvbuf,
@@ -130,6 +142,8 @@ unsafe fn reduce(
         )
     }?;
     let run = move |operation| async move {
+        // SAFETY: this keeps the copy.
+        let (operands, refused) = unsafe { apart_operands(operands) }?;
         let reduce = collective::reduce(&operation, root, operands);
         collective::refuse(refused, reduce.await)
     };
@@ -139,19 +153,29 @@ unsafe fn reduce(
 
 /// # Safety
 /// See `reduce`.
-unsafe fn allreduce(
+#[inline(always)]
+unsafe fn allreduce<H: How>(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: impl Integer,
     datatype: MPI_Datatype,
     op: MPI_Op,
     comm: MPI_Comm,
-    how: impl How,
+    mut how: H,
 ) -> Result<()> {
+    if H::BLOCKS {
+        let operation = *how.operation();
+        // SAFETY: the caller's buffers are as the standard asks for.
+        let done =
+            unsafe { fast_path::allreduce(sendbuf, recvbuf, count.wide(), datatype, op, comm, operation) };
+        if let Some(result) = done {
+            return result;
+        }
+    }
     let comm = communicator(comm)?;
     operand_in_place(sendbuf, "sendbuf", &comm)?;
-    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
-    let (operands, refused) = unsafe {
+    // SAFETY: the caller's buffers are as the standard asks for.
+    let operands = unsafe {
         operands(
             sendbuf,
             recvbuf,
@@ -163,6 +187,8 @@ unsafe fn allreduce(
         )
     }?;
     let run = move |operation| async move {
+        // SAFETY: this keeps the copy.
+        let (operands, refused) = unsafe { apart_operands(operands) }?;
         let allreduce = collective::allreduce(&operation, operands);
         collective::refuse(refused, allreduce.await)
     };
@@ -182,8 +208,8 @@ unsafe fn scan(
     how: impl How,
 ) -> Result<()> {
     let comm = intracommunicator(comm, "comm")?;
-    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
-    let (operands, refused) = unsafe {
+    // SAFETY: the caller's buffers are as the standard asks for.
+    let operands = unsafe {
         operands(
             sendbuf,
             recvbuf,
@@ -195,6 +221,8 @@ unsafe fn scan(
         )
     }?;
     let run = move |operation| async move {
+        // SAFETY: this keeps the copy.
+        let (operands, refused) = unsafe { apart_operands(operands) }?;
         let scan = collective::scan(&operation, operands);
         collective::refuse(refused, scan.await)
     };
@@ -216,8 +244,8 @@ unsafe fn exscan(
     let comm = intracommunicator(comm, "comm")?;
     // Rank 0 receives nothing.
     let receives = comm.rank() > 0;
-    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
-    let (operands, refused) = unsafe {
+    // SAFETY: the caller's buffers are as the standard asks for.
+    let operands = unsafe {
         operands(
             sendbuf,
             recvbuf,
@@ -229,6 +257,8 @@ unsafe fn exscan(
         )
     }?;
     let run = move |operation| async move {
+        // SAFETY: this keeps the copy.
+        let (operands, refused) = unsafe { apart_operands(operands) }?;
         let exscan = collective::exscan(&operation, operands);
         collective::refuse(refused, exscan.await)
     };
@@ -249,8 +279,8 @@ unsafe fn reduce_scatter_block(
 ) -> Result<()> {
     let comm = communicator(comm)?;
     operand_in_place(sendbuf, "sendbuf", &comm)?;
-    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
-    let (operands, refused) = unsafe {
+    // SAFETY: the caller's buffers are as the standard asks for.
+    let operands = unsafe {
         operands(
             sendbuf,
             recvbuf,
@@ -262,6 +292,8 @@ unsafe fn reduce_scatter_block(
         )
     }?;
     let run = move |operation| async move {
+        // SAFETY: this keeps the copy.
+        let (operands, refused) = unsafe { apart_operands(operands) }?;
         let reduce_scatter_block = collective::reduce_scatter_block(&operation, operands);
         collective::refuse(refused, reduce_scatter_block.await)
     };
@@ -290,8 +322,8 @@ unsafe fn reduce_scatter<C: Integer>(
         .and_then(|sum| i64::try_from(sum).ok())
         .ok_or_else(|| err!(Count, "the sum of recvcounts does not fit in 63 bits"))?;
     let own = counts[comm.rank() as usize];
-    // SAFETY: the caller's buffers are as the standard asks for; `run` keeps the copy.
-    let (operands, refused) = unsafe {
+    // SAFETY: the caller's buffers are as the standard asks for.
+    let operands = unsafe {
         operands(
             sendbuf,
             recvbuf,
@@ -304,6 +336,8 @@ unsafe fn reduce_scatter<C: Integer>(
         )
     }?;
     let run = move |operation| async move {
+        // SAFETY: this keeps the copy.
+        let (operands, refused) = unsafe { apart_operands(operands) }?;
         let reduce_scatter = collective::reduce_scatter(&operation, operands, counts);
         collective::refuse(refused, reduce_scatter.await)
     };

@@ -147,13 +147,6 @@ mpi! {
         unsafe { give(parent, MPI_COMM_NULL, "parent") }
     }
 
-    /// Section 8.5.5. No communicator can have a topology yet.
-    small fn MPI_Topo_test(comm: MPI_Comm, status: *mut c_int) comm(comm) {
-        early_communicator(comm)?;
-        // SAFETY: null or an `int` of the user's.
-        unsafe { give(status, MPI_UNDEFINED, "status") }
-    }
-
     /// Section 7.4.4. No hint of the info is used yet, so none is kept.
     small fn MPI_Comm_set_info(comm: MPI_Comm, info: MPI_Info) comm(comm) {
         early_communicator(comm)?;

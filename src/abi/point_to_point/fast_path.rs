@@ -174,7 +174,7 @@ type Hold = Held<'static, Communicator>;
 
 /// The run of bytes that elements of a predefined datatype are.
 #[inline(always)]
-fn run(buf: *const c_void, number: i64, datatype: MPI_Datatype) -> Option<Piece> {
+pub fn run(buf: *const c_void, number: i64, datatype: MPI_Datatype) -> Option<Piece> {
     let (offset, len) = Datatype::predefined(datatype)?.run(u64::try_from(number).ok()?)?;
     let address = buf.cast_mut().cast::<u8>().wrapping_offset(offset as isize);
     let kind = MemoryKind::of(address);

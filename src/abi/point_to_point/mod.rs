@@ -5,7 +5,7 @@
 
 pub mod buffered;
 mod exchange;
-mod fast_path;
+pub mod fast_path;
 mod partitioned;
 pub mod persistent;
 mod probe;

@@ -1,6 +1,8 @@
 //! Section 3.9: persistent communication. A persistent request is an operation with checked arguments that can be started
 //! repeatedly; each start makes an ordinary request of the engine, which waiting, testing and cancelling then use
 //! (`request`). Everything that returns a request when it is started can be made persistent.
+//!
+//! Here: sends, receives, and starting. `partitioned` and `collective` make their own.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -26,6 +28,8 @@ pub struct Persistent {
     communicator: Arc<Communicator>,
     start: Box<dyn Fn() -> Result<RequestId> + Send + Sync>,
     partitions: Partitions,
+    /// Whether it is of a collective operation.
+    collective: bool,
     /// The request of the latest start, until that has been waited for.
     active: Mutex<Option<RequestId>>,
 }
@@ -54,6 +58,7 @@ impl Persistent {
             communicator: communicator.clone(),
             start: Box::new(start),
             partitions: Partitions::None,
+            collective: false,
             active: Mutex::new(None),
         }
     }
@@ -61,6 +66,23 @@ impl Persistent {
     /// The same for partitioned communication.
     pub fn with_partitions(self, partitions: Partitions) -> Persistent {
         Persistent { partitions, ..self }
+    }
+
+    /// The same for a collective operation.
+    pub fn of_collective(self) -> Persistent {
+        Persistent {
+            collective: true,
+            ..self
+        }
+    }
+
+    /// What it is of, where an active one is neither freed nor cancelled (sections 4.2.1 and 6.13).
+    pub fn must_end(&self) -> Option<&'static str> {
+        match (&self.partitions, self.collective) {
+            (_, true) => Some("a persistent collective operation"),
+            (Partitions::None, false) => None,
+            _ => Some("partitioned communication"),
+        }
     }
 
     /// Its partitions.

@@ -12,7 +12,6 @@ use crate::abi::common::status;
 use crate::abi::common::types::*;
 use crate::abi::external;
 use crate::abi::point_to_point::fast_path;
-use crate::abi::point_to_point::persistent::Partitions;
 use crate::abi::process;
 use crate::base::error::{Error, Result};
 use crate::engine::Engine;
@@ -223,7 +222,7 @@ mpi! {
         match lookup(&engine, handle)? {
             Some(id) => {
                 if engine.is_complete(id) == Some(false) {
-                    not_partitioned(handle, "freed")?;
+                    need_not_end(handle, "freed")?;
                 }
                 engine.release(id);
             }
@@ -273,7 +272,7 @@ mpi! {
             MPI_REQUEST_NULL => err!(Request, "the request is MPI_REQUEST_NULL"),
             _ => err!(Request, "the request {handle:#x} is inactive: there is nothing to cancel"),
         })?;
-        not_partitioned(handle, "cancelled")?;
+        need_not_end(handle, "cancelled")?;
         engine.cancel(id);
         Ok(())
     }
@@ -288,17 +287,20 @@ mpi! {
 
 }
 
-/// An active request of partitioned communication is neither freed nor cancelled (section 4.2.1).
-fn not_partitioned(request: MPI_Request, done: &str) -> Result<()> {
-    match PERSISTENT.get(request) {
-        Some(found) if !matches!(found.partitions(), Partitions::None) => Err(Error {
+/// An active request that has to end is neither freed nor cancelled.
+fn need_not_end(request: MPI_Request, done: &str) -> Result<()> {
+    let Some(found) = PERSISTENT.get(request) else {
+        return Ok(());
+    };
+    match found.must_end() {
+        Some(what) => Err(Error {
             context: found.communicator().context(),
             ..err!(
                 Request,
-                "the request {request:#x} is of partitioned communication and active: it must not be {done}"
+                "the request {request:#x} is of {what} and active: it must not be {done}"
             )
         }),
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 

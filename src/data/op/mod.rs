@@ -210,10 +210,6 @@ impl Op {
     /// # Safety
     /// As [`apply`](Self::apply), for all of the inputs, except that `output` need not be initialized. `output` overlaps no input,
     /// but may be the same address as the last one, or, if the operation is predefined, as any of them. Inputs may overlap each other.
-    #[cfg_attr(
-        not(feature = "sim"),
-        allow(dead_code, reason = "for collectives through shared memory, and tests")
-    )]
     pub unsafe fn combine_many(
         &self,
         inputs: &[*const u8],

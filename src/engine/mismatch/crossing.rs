@@ -13,13 +13,14 @@
 //!    this one; and if it had been in one before, its message would be here, because messages between two processes keep their
 //!    order. For a nonblocking operation the peer has to report that it has found the same (in an answer).
 //!
-//! Nothing is known about a process of several threads: another thread may begin the operation.
+//! Nothing is known about a process of several threads: another thread may begin the operation. Nor is anything about persistent
+//! operations: they are started in any order, and the number of one is that of its request and not of its start.
 
 use std::sync::{Arc, Weak};
 
 use rustc_hash::FxHashMap;
 
-use super::step::{Begun, Step};
+use super::step::{Begun, Kind, NUMBER_BITS, Step};
 use super::{Failed, View, of_collective};
 use crate::engine::matching::Pattern;
 use crate::engine::request::{RequestId, Work};
@@ -32,7 +33,7 @@ use crate::identity::{Context, PeerIndex};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Said {
     pub step: Step,
-    /// If it is stuck there: how many operations of the other kind it has begun, modulo 2²⁰.
+    /// If it is stuck there: how many operations of the other kind it has begun, modulo 2¹⁹.
     pub stuck: Option<u32>,
     /// Whether it answers a message of the receiver. An answer is not answered.
     pub answer: bool,
@@ -40,7 +41,7 @@ pub(super) struct Said {
 
 const STUCK: u64 = 1 << 31;
 const ANSWER: u64 = 1 << 63;
-const COUNT_MAX: u64 = 1 << 20;
+const COUNT_MAX: u64 = 1 << NUMBER_BITS;
 
 impl Said {
     pub fn encode(self) -> u64 {
@@ -88,8 +89,8 @@ impl Crossing {
     }
 
     /// How many operations of a kind this process has begun; `None`: the communicator is gone.
-    fn begun(&self, communicator: Context, nonblocking: bool) -> Option<u32> {
-        Some(self.begun.get(&communicator)?.upgrade()?.count(nonblocking))
+    fn begun(&self, communicator: Context, kind: Kind) -> Option<u32> {
+        Some(self.begun.get(&communicator)?.upgrade()?.count(kind))
     }
 
     pub fn hear(&mut self, peer: PeerIndex, context: Context, said: Said) {
@@ -140,7 +141,7 @@ impl EngineState {
         let Some((communicator, others)) = communicator.zip(said.stuck) else {
             return true;
         };
-        let begun = match self.watch.crossing.begun(communicator, theirs.nonblocking) {
+        let begun = match self.watch.crossing.begun(communicator, theirs.kind) {
             // This process has not begun it yet.
             None if context.is_finalizing() => Some(0),
             begun => begun,
@@ -150,8 +151,8 @@ impl EngineState {
             // The peer no longer waits, or will not wait for long.
             _ => return true,
         }
-        let never_comes = |step: Step, of: Context| match step.nonblocking == theirs.nonblocking {
-            _ if of != communicator => !step.nonblocking || said.answer,
+        let never_comes = |step: Step, of: Context| match step.kind == theirs.kind {
+            _ if of != communicator => step.kind == Kind::Blocking || said.answer,
             false => step.is_to_come(others),
             true => false,
         };
@@ -201,7 +202,7 @@ impl EngineState {
             return false;
         };
         if !said.answer {
-            let stuck = self.watch.crossing.begun(communicator, theirs.nonblocking);
+            let stuck = self.watch.crossing.begun(communicator, theirs.kind);
             self.say(
                 peer,
                 mine_in,
@@ -221,7 +222,9 @@ impl EngineState {
         let stuck = communicator.filter(|&communicator| self.is_stuck(step, communicator, view));
         Said {
             step,
-            stuck: stuck.and_then(|communicator| self.watch.crossing.begun(communicator, !step.nonblocking)),
+            stuck: stuck
+                .zip(step.kind.other())
+                .and_then(|(of, other)| self.watch.crossing.begun(of, other)),
             answer: false,
         }
     }
@@ -233,7 +236,8 @@ impl EngineState {
             let is_it = matches!(request.work, Work::Collective(tag) if tag == step.tag());
             is_it && request.outcome.is_none() && request.context == communicator && (view.needs)(id)
         };
-        !self.watch.crossing.several_threads && (!step.nonblocking || self.requests.iter().any(needs))
+        !self.watch.crossing.several_threads
+            && (step.kind == Kind::Blocking || self.requests.iter().any(needs))
     }
 }
 
@@ -247,7 +251,7 @@ mod tests {
             step: Step {
                 number,
                 operation: Operation::named("MPI_Barrier"),
-                nonblocking: false,
+                kind: Kind::Blocking,
             },
             stuck: Some(0),
             answer: false,

@@ -28,7 +28,7 @@ use crate::base::error::Error;
 use crate::identity::{Context, PeerIndex};
 
 use crossing::{Crossing, Said};
-pub use step::{Begun, Operation, Step};
+pub use step::{Begun, Kind, Operation, Step};
 
 /// How long a wait lasts before it is checked, and the longest time between two checks.
 const FIRST: Duration = Duration::from_secs(1);
@@ -135,6 +135,14 @@ impl Engine {
             }
             _ => self.state.watch.waits = Some((context, tag, now + FIRST, FIRST)),
         }
+    }
+
+    /// For a process that has seen, without a message, that a peer is in another operation of the same number: this process's fails, and
+    /// the peer gets to know if it asks.
+    pub fn contradict(&mut self, mine: (Context, Step), theirs: (Context, Step), peer: PeerIndex) -> Error {
+        let error = mine.1.error(theirs.1, peer);
+        self.state.fail_step(mine, theirs, error.clone());
+        error
     }
 
     fn look_into(&mut self, waiting: &[(Pattern, RequestId)], view: &View) {

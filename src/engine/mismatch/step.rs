@@ -1,10 +1,10 @@
 //! How the tag of a collective operation's messages contains the operation.
 //!
 //! ```text
-//!  31  30                            11  10      7  6            1   0
-//! +---+--------------------------------+----------+--------------+---+
-//! | 0 | number, modulo 2²⁰             | root     | name         | n |   n: nonblocking
-//! +---+--------------------------------+----------+--------------+---+
+//!  31  30                           12  11      8  7            2  1    0
+//! +---+-------------------------------+----------+--------------+--------+
+//! | 0 | number, modulo 2¹⁹            | root     | name         | kind   |   kind: 0 blocking, 1 nonblocking, 2 persistent
+//! +---+-------------------------------+----------+--------------+--------+
 //! ```
 //! The root is 0 for none, its rank + 1 up to 8, and 9 + (rank - 8) mod 7 from rank 8 on: most higher ranks are distinguished.
 
@@ -26,15 +26,25 @@ const OPERATIONS: &[&str] = &[
     "MPI_Alltoallw",
     "MPI_Barrier",
     "MPI_Bcast",
+    "MPI_Cart_create",
+    "MPI_Cart_sub",
     "MPI_Comm_create",
     "MPI_Comm_dup",
     "MPI_Comm_split",
     "MPI_Comm_split_type",
+    "MPI_Dist_graph_create",
+    "MPI_Dist_graph_create_adjacent",
     "MPI_Exscan",
     "MPI_Gather",
     "MPI_Gatherv",
+    "MPI_Graph_create",
     "MPI_Intercomm_create",
     "MPI_Intercomm_merge",
+    "MPI_Neighbor_allgather",
+    "MPI_Neighbor_allgatherv",
+    "MPI_Neighbor_alltoall",
+    "MPI_Neighbor_alltoallv",
+    "MPI_Neighbor_alltoallw",
     "MPI_Reduce",
     "MPI_Reduce_scatter",
     "MPI_Reduce_scatter_block",
@@ -45,11 +55,12 @@ const OPERATIONS: &[&str] = &[
 
 const NAME_BITS: u32 = 6;
 const ROOT_BITS: u32 = 4;
-const NUMBER_BITS: u32 = 20;
+const KIND_BITS: u32 = 2;
+pub(super) const NUMBER_BITS: u32 = 19;
 const NUMBER_MASK: u32 = (1 << NUMBER_BITS) - 1;
 const _: () = assert!(
-    1 + NAME_BITS + ROOT_BITS + NUMBER_BITS == 31 && OPERATIONS.len() < (1 << NAME_BITS) - 1,
-    "a tag is not negative, and the largest one is the disconnect barrier's"
+    KIND_BITS + NAME_BITS + ROOT_BITS + NUMBER_BITS == 31 && OPERATIONS.len() < (1 << NAME_BITS) - 1,
+    "a tag is not negative, and the largest ones are the disconnect barrier's and that of processes that come to share memory"
 );
 
 /// Roots of ranks below this are distinguished from all others.
@@ -110,16 +121,49 @@ const fn same(one: &[u8], other: &[u8]) -> bool {
     true
 }
 
-/// A collective operation of a communicator, as it is in the tag of its messages. Blocking and nonblocking ones are numbered
-/// separately, so ranks may start one of each in different orders.
+/// How an operation is begun. Those of each kind are numbered separately, so ranks may begin operations of different kinds in different
+/// orders.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// By a call that returns when it has ended.
+    Blocking,
+    /// By a call that returns a request.
+    Nonblocking,
+    /// By each start of a persistent request. Its number is that of the request, which all ranks make in the same order.
+    Persistent,
+}
+
+impl Kind {
+    const ALL: [Kind; 3] = [Kind::Blocking, Kind::Nonblocking, Kind::Persistent];
+
+    /// The one of which a stuck process reports how many it has begun.
+    pub(super) fn other(self) -> Option<Kind> {
+        match self {
+            Kind::Blocking => Some(Kind::Nonblocking),
+            Kind::Nonblocking => Some(Kind::Blocking),
+            Kind::Persistent => None,
+        }
+    }
+
+    /// For messages to people.
+    fn words(self) -> &'static str {
+        match self {
+            Kind::Blocking => "blocking",
+            Kind::Nonblocking => "nonblocking",
+            Kind::Persistent => "persistent",
+        }
+    }
+}
+
+/// A collective operation of a communicator, as it is in the tag of its messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// How many operations of its kind there were before it, modulo 2²⁰.
+    /// How many operations of its kind there were before it, modulo 2¹⁹.
     pub number: u32,
     /// Which operation it is.
     pub operation: Operation,
-    /// Whether it is nonblocking.
-    pub nonblocking: bool,
+    /// How it is begun.
+    pub kind: Kind,
 }
 
 impl Step {
@@ -128,26 +172,25 @@ impl Step {
     pub fn tag(self) -> i32 {
         let Operation { name, root } = self.operation;
         let number = (self.number & NUMBER_MASK) << ROOT_BITS | u32::from(root);
-        ((number << NAME_BITS | u32::from(name)) << 1 | u32::from(self.nonblocking)) as i32
+        ((number << NAME_BITS | u32::from(name)) << KIND_BITS | self.kind as u32) as i32
     }
 
     /// Reads a tag; `None` where it is not the tag of a step.
     pub fn of_tag(tag: i32) -> Option<Step> {
         let bits = u32::try_from(tag).ok()?;
-        let name = (bits >> 1 & ((1 << NAME_BITS) - 1)) as u8;
-        let root = (bits >> (1 + NAME_BITS) & ((1 << ROOT_BITS) - 1)) as u8;
+        let name = (bits >> KIND_BITS & ((1 << NAME_BITS) - 1)) as u8;
+        let root = (bits >> (KIND_BITS + NAME_BITS) & ((1 << ROOT_BITS) - 1)) as u8;
+        let kind = *Kind::ALL.get((bits & ((1 << KIND_BITS) - 1)) as usize)?;
         (usize::from(name) < OPERATIONS.len()).then_some(Step {
-            number: bits >> (1 + NAME_BITS + ROOT_BITS),
+            number: bits >> (KIND_BITS + NAME_BITS + ROOT_BITS),
             operation: Operation { name, root },
-            nonblocking: bits & 1 != 0,
+            kind,
         })
     }
 
     /// Whether two ranks that are in these steps have called different operations.
     pub(super) fn contradicts(self, other: Step) -> bool {
-        self.number == other.number
-            && self.nonblocking == other.nonblocking
-            && self.operation != other.operation
+        self.number == other.number && self.kind == other.kind && self.operation != other.operation
     }
 
     /// Whether a process that has begun `begun` operations of its kind has yet to begin it. (Numbers are used again: one
@@ -159,12 +202,13 @@ impl Step {
     /// The procedure, with its root where it has one.
     pub fn words(self) -> String {
         let blocking = OPERATIONS[usize::from(self.operation.name)];
-        let mut words = match blocking.strip_prefix("MPI_") {
-            Some(rest) if self.nonblocking => match rest.split_once('_') {
+        let mut words = match (self.kind, blocking.strip_prefix("MPI_")) {
+            (Kind::Nonblocking, Some(rest)) => match rest.split_once('_') {
                 // MPI_Comm_idup, but MPI_Ireduce_scatter.
                 Some(("Comm", rest)) => format!("MPI_Comm_i{rest}"),
                 _ => format!("MPI_I{}", rest.to_ascii_lowercase()),
             },
+            (Kind::Persistent, Some(_)) => format!("{blocking}_init"),
             _ => blocking.into(),
         };
         match u32::from(self.operation.root) {
@@ -185,43 +229,29 @@ impl Step {
              the {} ones on this communicator)",
             peer.number(),
             u64::from(self.number) + 1,
-            if self.nonblocking {
-                "nonblocking"
-            } else {
-                "blocking"
-            }
+            self.kind.words()
         )
     }
 }
 
-/// How many collective operations a process has begun on a communicator.
+/// How many collective operations of each kind a process has begun on a communicator.
 #[derive(Default, Debug)]
-pub struct Begun {
-    blocking: AtomicU32,
-    nonblocking: AtomicU32,
-}
+pub struct Begun([AtomicU32; Kind::ALL.len()]);
 
 impl Begun {
-    fn of_kind(&self, nonblocking: bool) -> &AtomicU32 {
-        match nonblocking {
-            true => &self.nonblocking,
-            false => &self.blocking,
-        }
-    }
-
     /// Begins the next one.
     #[inline]
-    pub fn next(&self, operation: Operation, nonblocking: bool) -> Step {
+    pub fn next(&self, operation: Operation, kind: Kind) -> Step {
         Step {
-            number: self.of_kind(nonblocking).fetch_add(1, Ordering::Relaxed),
+            number: self.0[kind as usize].fetch_add(1, Ordering::Relaxed),
             operation,
-            nonblocking,
+            kind,
         }
     }
 
-    /// How many of one kind, modulo 2²⁰.
-    pub(super) fn count(&self, nonblocking: bool) -> u32 {
-        self.of_kind(nonblocking).load(Ordering::Relaxed) & NUMBER_MASK
+    /// How many of one kind, modulo 2¹⁹.
+    pub(super) fn count(&self, kind: Kind) -> u32 {
+        self.0[kind as usize].load(Ordering::Relaxed) & NUMBER_MASK
     }
 }
 
@@ -254,11 +284,11 @@ mod tests {
                     operation.of_root(7),
                     operation.of_root(99),
                 ] {
-                    for nonblocking in [false, true] {
+                    for kind in Kind::ALL {
                         let step = Step {
                             number,
                             operation,
-                            nonblocking,
+                            kind,
                         };
                         assert_eq!(Step::of_tag(step.tag()), Some(step));
                         assert!((0..i32::MAX).contains(&step.tag()), "{step:?}");
@@ -267,9 +297,10 @@ mod tests {
             }
         }
         for name in 0..1 << NAME_BITS {
-            let step = Step::of_tag(name << 1);
+            let step = Step::of_tag(name << KIND_BITS);
             assert_eq!(step.is_some(), (name as usize) < OPERATIONS.len(), "{name}");
         }
+        assert_eq!(Step::of_tag(3), None, "there is no such kind");
         assert_eq!(Step::of_tag(i32::MAX), None, "the disconnect barrier's");
         assert_eq!(Step::of_tag(-1), None);
     }
@@ -288,30 +319,30 @@ mod tests {
         }
     }
 
-    fn step(number: u32, name: &str, nonblocking: bool) -> Step {
+    fn step(number: u32, name: &str, kind: Kind) -> Step {
         Step {
             number,
             operation: Operation::named(name),
-            nonblocking,
+            kind,
         }
     }
 
     #[test]
     fn only_different_operations_of_one_number_contradict_each_other() {
-        let mine = step(3, "MPI_Bcast", false);
-        assert!(mine.contradicts(step(3, "MPI_Barrier", false)));
+        let mine = step(3, "MPI_Bcast", Kind::Blocking);
+        assert!(mine.contradicts(step(3, "MPI_Barrier", Kind::Blocking)));
         assert!(!mine.contradicts(mine));
-        assert!(!mine.contradicts(step(4, "MPI_Barrier", false)));
-        assert!(!mine.contradicts(step(3, "MPI_Barrier", true)));
+        assert!(!mine.contradicts(step(4, "MPI_Barrier", Kind::Blocking)));
+        assert!(!mine.contradicts(step(3, "MPI_Barrier", Kind::Nonblocking)));
         let blocking = mine
-            .error(step(3, "MPI_Barrier", false), PeerIndex::new(5))
+            .error(step(3, "MPI_Barrier", Kind::Blocking), PeerIndex::new(5))
             .message;
         assert!(
             blocking.contains("MPI_Bcast") && blocking.contains("MPI_Barrier"),
             "{blocking}"
         );
-        let said = step(3, "MPI_Reduce", true)
-            .error(step(3, "MPI_Bcast", true), PeerIndex::new(5))
+        let said = step(3, "MPI_Reduce", Kind::Nonblocking)
+            .error(step(3, "MPI_Bcast", Kind::Nonblocking), PeerIndex::new(5))
             .message;
         assert!(
             said.contains("MPI_Ireduce") && said.contains("process 5 is in MPI_Ibcast"),
@@ -321,22 +352,39 @@ mod tests {
 
     #[test]
     fn words_are_those_of_the_procedures() {
-        let of = |name: &str, nonblocking, root: Option<u32>| {
+        let of = |name: &str, kind, root: Option<u32>| {
             let operation = Operation::named(name);
             let operation = root.map_or(operation, |root| operation.of_root(root));
             Step {
                 operation,
-                ..step(0, name, nonblocking)
+                ..step(0, name, kind)
             }
             .words()
         };
-        assert_eq!(of("MPI_Reduce_scatter", true, None), "MPI_Ireduce_scatter");
-        assert_eq!(of("MPI_Comm_dup", true, None), "MPI_Comm_idup");
-        assert_eq!(of("MPI_Comm_dup", false, None), "MPI_Comm_dup");
-        assert_eq!(of("MPI_Gather", false, Some(0)), "MPI_Gather with root 0");
-        assert_eq!(of("MPI_Gather", true, Some(7)), "MPI_Igather with root 7");
         assert_eq!(
-            of("MPI_Gather", false, Some(8)),
+            of("MPI_Reduce_scatter", Kind::Nonblocking, None),
+            "MPI_Ireduce_scatter"
+        );
+        assert_eq!(of("MPI_Comm_dup", Kind::Nonblocking, None), "MPI_Comm_idup");
+        assert_eq!(of("MPI_Comm_dup", Kind::Blocking, None), "MPI_Comm_dup");
+        assert_eq!(
+            of("MPI_Reduce_scatter", Kind::Persistent, None),
+            "MPI_Reduce_scatter_init"
+        );
+        assert_eq!(
+            of("MPI_Bcast", Kind::Persistent, Some(2)),
+            "MPI_Bcast_init with root 2"
+        );
+        assert_eq!(
+            of("MPI_Gather", Kind::Blocking, Some(0)),
+            "MPI_Gather with root 0"
+        );
+        assert_eq!(
+            of("MPI_Gather", Kind::Nonblocking, Some(7)),
+            "MPI_Igather with root 7"
+        );
+        assert_eq!(
+            of("MPI_Gather", Kind::Blocking, Some(8)),
             "MPI_Gather with root 8 or higher"
         );
     }
@@ -345,14 +393,14 @@ mod tests {
     fn what_has_begun_does_not_come_any_more() {
         let begun = Begun::default();
         for number in 0..3 {
-            let next = step(number, "MPI_Barrier", false);
-            assert!(next.is_to_come(begun.count(false)));
-            assert_eq!(begun.next(next.operation, false), next);
-            assert!(!next.is_to_come(begun.count(false)));
-            assert_eq!(begun.count(true), 0);
+            let next = step(number, "MPI_Barrier", Kind::Blocking);
+            assert!(next.is_to_come(begun.count(Kind::Blocking)));
+            assert_eq!(begun.next(next.operation, Kind::Blocking), next);
+            assert!(!next.is_to_come(begun.count(Kind::Blocking)));
+            assert_eq!(begun.count(Kind::Nonblocking), 0);
         }
-        let last = step(NUMBER_MASK, "MPI_Barrier", false);
+        let last = step(NUMBER_MASK, "MPI_Barrier", Kind::Blocking);
         assert!(last.is_to_come(NUMBER_MASK) && !last.is_to_come(0) && !last.is_to_come(1));
-        assert!(step(1, "MPI_Barrier", false).is_to_come(NUMBER_MASK));
+        assert!(step(1, "MPI_Barrier", Kind::Blocking).is_to_come(NUMBER_MASK));
     }
 }

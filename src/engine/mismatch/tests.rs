@@ -26,17 +26,12 @@ struct Process {
 
 impl Process {
     /// It waits in an operation, after it has begun this many blocking and nonblocking ones.
-    fn new(before: (u32, u32), name: &str, is_nonblocking: bool) -> Process {
-        Process::on(COMMUNICATOR, before, name, is_nonblocking)
+    fn new(before: (u32, u32), name: &str, kind: Kind) -> Process {
+        Process::on(COMMUNICATOR, before, name, kind)
     }
 
     /// The same on one of several communicators.
-    fn on(
-        communicator: Context,
-        (blocking, nonblocking): (u32, u32),
-        name: &str,
-        is_nonblocking: bool,
-    ) -> Process {
+    fn on(communicator: Context, (blocking, nonblocking): (u32, u32), name: &str, kind: Kind) -> Process {
         let mut scene = Scene::new(|_: &mut Limits| ());
         let counts = [COMMUNICATOR, ANOTHER, FINALIZE].map(|known| {
             let begun: Arc<Begun> = Arc::default();
@@ -49,13 +44,13 @@ impl Process {
         let is_it = |(of, _): &&(Context, Arc<Begun>)| *of == communicator;
         let begun = counts.iter().find(is_it).expect("one of them").1.clone();
         let before = Operation::named("MPI_Scan");
-        for (count, nonblocking) in [(blocking, false), (nonblocking, true)] {
+        for (count, kind) in [(blocking, Kind::Blocking), (nonblocking, Kind::Nonblocking)] {
             for _ in 0..count {
-                begun.next(before, nonblocking);
+                begun.next(before, kind);
             }
         }
-        let step = begun.next(Operation::named(name), is_nonblocking);
-        let request = is_nonblocking.then(|| {
+        let step = begun.next(Operation::named(name), kind);
+        let request = (kind != Kind::Blocking).then(|| {
             let request = scene.engine.bare_request();
             scene.engine.set_collective(request, communicator, step.tag());
             request
@@ -89,7 +84,7 @@ impl Process {
             .iter()
             .find(|(of, _)| *of == communicator)
             .expect("one of them");
-        assert_eq!(begun.next(step.operation, step.nonblocking), step);
+        assert_eq!(begun.next(step.operation, step.kind), step);
     }
 
     /// Sleeps for a moment, so long after the beginning, in a wait that needs its request.
@@ -142,8 +137,8 @@ fn both_wait(one: &mut Process, other: &mut Process) -> usize {
 
 #[test]
 fn different_operations_of_one_number_fail_on_both_sides() {
-    let mut one = Process::new((3, 0), "MPI_Barrier", false);
-    let mut other = Process::new((3, 5), "MPI_Bcast", false);
+    let mut one = Process::new((3, 0), "MPI_Barrier", Kind::Blocking);
+    let mut other = Process::new((3, 5), "MPI_Bcast", Kind::Blocking);
     let said = both_wait(&mut one, &mut other);
     assert!(said <= 4, "an answer is not answered, but {said} were sent");
     let told = one.error().expect("it fails");
@@ -162,8 +157,8 @@ fn different_operations_of_one_number_fail_on_both_sides() {
 #[test]
 fn a_blocking_operation_and_a_wait_for_a_nonblocking_one_fail_on_both_sides() {
     for (blocking, nonblocking) in [(0, 0), (7, 0), (0, 7), (3, 4)] {
-        let mut one = Process::new((blocking, nonblocking), "MPI_Barrier", false);
-        let mut other = Process::new((blocking, nonblocking), "MPI_Barrier", true);
+        let mut one = Process::new((blocking, nonblocking), "MPI_Barrier", Kind::Blocking);
+        let mut other = Process::new((blocking, nonblocking), "MPI_Barrier", Kind::Nonblocking);
         let said = both_wait(&mut one, &mut other);
         assert!(said <= 4, "{said} were sent");
         let told = one.error().expect("it fails");
@@ -182,7 +177,11 @@ fn a_blocking_operation_and_a_wait_for_a_nonblocking_one_fail_on_both_sides() {
 
 #[test]
 fn operations_of_two_communicators_fail_where_each_process_is_in_the_others_second() {
-    for [one, other] in [[false, false], [false, true], [true, false]] {
+    for [one, other] in [
+        [Kind::Blocking, Kind::Blocking],
+        [Kind::Blocking, Kind::Nonblocking],
+        [Kind::Nonblocking, Kind::Blocking],
+    ] {
         let mut one = Process::on(COMMUNICATOR, (2, 1), "MPI_Barrier", one);
         let mut other = Process::on(ANOTHER, (0, 0), "MPI_Allreduce", other);
         both_wait(&mut one, &mut other);
@@ -199,9 +198,9 @@ fn operations_of_two_communicators_fail_where_each_process_is_in_the_others_seco
 /// Who is in MPI_Finalize goes on waiting.
 #[test]
 fn only_who_has_not_come_to_finalize_fails() {
-    for nonblocking in [false, true] {
-        let mut one = Process::on(FINALIZE, (0, 0), "MPI_Allreduce", false);
-        let mut other = Process::new((5, 5), "MPI_Barrier", nonblocking);
+    for kind in [Kind::Blocking, Kind::Nonblocking] {
+        let mut one = Process::on(FINALIZE, (0, 0), "MPI_Allreduce", Kind::Blocking);
+        let mut other = Process::new((5, 5), "MPI_Barrier", kind);
         let said = both_wait(&mut one, &mut other);
         assert!(said <= 4, "{said} were sent");
         assert_eq!(one.error(), None);
@@ -213,8 +212,8 @@ fn only_who_has_not_come_to_finalize_fails() {
 /// Each of these may still go on.
 #[test]
 fn what_can_still_come_is_no_error() {
-    let blocking = |before| Process::new(before, "MPI_Barrier", false);
-    let nonblocking = |before| Process::new(before, "MPI_Barrier", true);
+    let blocking = |before| Process::new(before, "MPI_Barrier", Kind::Blocking);
+    let nonblocking = |before| Process::new(before, "MPI_Barrier", Kind::Nonblocking);
     let goes_on = |mut one: Process, mut other: Process, what: &str| {
         both_wait(&mut one, &mut other);
         for process in [&mut one, &mut other] {
@@ -249,14 +248,14 @@ fn what_can_still_come_is_no_error() {
     other.scene.engine.set_collective(beside, COMMUNICATOR, scan);
     other.request = Some(beside);
     goes_on(blocking((0, 0)), other, "its thread waits for another operation");
-    let on_another = |nonblocking| Process::on(ANOTHER, (0, 0), "MPI_Barrier", nonblocking);
-    let mut other = on_another(false);
+    let on_another = |kind| Process::on(ANOTHER, (0, 0), "MPI_Barrier", kind);
+    let mut other = on_another(Kind::Blocking);
     let one = nonblocking((0, 0));
     other.begin(COMMUNICATOR, one.step);
     goes_on(one, other, "the other takes part in the one's beside its own");
     goes_on(
         nonblocking((0, 0)),
-        on_another(true),
+        on_another(Kind::Nonblocking),
         "nobody knows what the other has begun",
     );
 }
@@ -264,13 +263,13 @@ fn what_can_still_come_is_no_error() {
 /// No message is to come on a communicator that this process has freed. (The peer is in one that no one else comes to any more.)
 #[test]
 fn who_has_freed_the_communicator_does_not_fail() {
-    let mut one = Process::new((0, 0), "MPI_Barrier", false);
+    let mut one = Process::new((0, 0), "MPI_Barrier", Kind::Blocking);
     for (known, begun) in &mut one.others {
         if *known == ANOTHER {
             *begun = Arc::default();
         }
     }
-    let mut other = Process::on(ANOTHER, (0, 0), "MPI_Barrier", false);
+    let mut other = Process::on(ANOTHER, (0, 0), "MPI_Barrier", Kind::Blocking);
     both_wait(&mut one, &mut other);
     assert_eq!(one.error(), None);
     assert!(other.error().is_some());
@@ -279,8 +278,8 @@ fn who_has_freed_the_communicator_does_not_fail() {
 /// A process whose operation has failed reports that to the peer whenever that is still stuck in the other operation.
 #[test]
 fn a_peer_that_is_still_stuck_is_told_again() {
-    let mut one = Process::new((3, 4), "MPI_Barrier", false);
-    let mut other = Process::new((3, 4), "MPI_Barrier", true);
+    let mut one = Process::new((3, 4), "MPI_Barrier", Kind::Blocking);
+    let mut other = Process::new((3, 4), "MPI_Barrier", Kind::Nonblocking);
     both_wait(&mut one, &mut other);
     assert!(one.error().is_some());
     let later = Step {
@@ -307,12 +306,12 @@ fn a_peer_that_is_still_stuck_is_told_again() {
 /// A peer's report is valid as long as this process has not begun the peer's operation.
 #[test]
 fn what_was_said_before_the_operation_began_is_forgotten() {
-    let mut one = Process::new((0, 0), "MPI_Barrier", false);
-    let mut other = Process::new((0, 0), "MPI_Barrier", true);
+    let mut one = Process::new((0, 0), "MPI_Barrier", Kind::Blocking);
+    let mut other = Process::new((0, 0), "MPI_Barrier", Kind::Nonblocking);
     one.sleeps(Duration::ZERO);
     one.sleeps(Duration::from_millis(1001));
     assert_eq!(one.tells(&mut other), 1);
-    let barrier = other.begun.next(one.step.operation, false);
+    let barrier = other.begun.next(one.step.operation, Kind::Blocking);
     assert_eq!(barrier, one.step);
     other.sleeps(Duration::from_millis(1002));
     assert_eq!(other.error(), None);
@@ -324,16 +323,16 @@ fn what_is_said_is_read_as_it_was_written_and_nonsense_is_refused() {
     let step = Step {
         number: 5,
         operation: Operation::named("MPI_Gather").of_root(3),
-        nonblocking: true,
+        kind: Kind::Nonblocking,
     };
-    for stuck in [None, Some(0), Some((1 << 20) - 1)] {
+    for stuck in [None, Some(0), Some((1 << 19) - 1)] {
         for answer in [false, true] {
             let said = Said { step, stuck, answer };
             assert_eq!(Said::decode(said.encode()), Some(said));
         }
     }
     let tag = step.tag() as u64;
-    for nonsense in [tag | 1 << 32, tag | 1 << 31 | 1 << 52, i32::MAX as u64, u64::MAX] {
+    for nonsense in [tag | 1 << 32, tag | 1 << 31 | 1 << 51, i32::MAX as u64, u64::MAX] {
         assert_eq!(Said::decode(nonsense), None, "{nonsense:#x}");
     }
 }
@@ -357,7 +356,7 @@ fn of(number: u32, name: &str) -> Step {
     Step {
         number,
         operation: Operation::named(name),
-        nonblocking: false,
+        kind: Kind::Blocking,
     }
 }
 
@@ -371,7 +370,7 @@ fn a_message_of_another_operation_is_enough() {
         (of(3, "MPI_Bcast"), ANOTHER.collective(), peer, false),
         (of(3, "MPI_Bcast"), context, peer + 1, false),
     ] {
-        let mut one = Process::new((3, 0), "MPI_Barrier", false);
+        let mut one = Process::new((3, 0), "MPI_Barrier", Kind::Blocking);
         let other = posted(&mut one, COMMUNICATOR.collective(), of(9, "MPI_Scan"));
         one.scene
             .says(MessageKind::EAGER, 0, (step.tag(), context.bits(), source), &[]);
@@ -396,7 +395,7 @@ fn a_message_of_another_operation_is_enough() {
 #[test]
 fn a_failed_operation_is_remembered_for_a_while() {
     let context = COMMUNICATOR.collective();
-    let mut one = Process::new((3, 0), "MPI_Barrier", false);
+    let mut one = Process::new((3, 0), "MPI_Barrier", Kind::Blocking);
     let theirs = Said {
         step: of(3, "MPI_Bcast"),
         stuck: None,

@@ -32,10 +32,11 @@ use crate::base::error::Result;
 use crate::data::pieces::{Piece, total};
 use crate::err;
 use crate::identity::{PeerIndex, ProcessName};
-use crate::lane::{HEADER_BYTES, Lane, Limits, Region, RemoteKey, Sent, Sink};
+use crate::lane::{Doorbell, HEADER_BYTES, Lane, Limits, Region, RemoteKey, Sent, Sink};
 
 use address::{Address, MemoryDomain};
-use doorbell::{Bell, BellPull, Fences, Shared};
+use doorbell::{Bell, Shared};
+pub use doorbell::{BellPull, Fences};
 use registered::{Bookmark, Registered, Tables};
 use ring::{Popped, Receiver, Sender};
 use segment::{Joined, Mapped, Owner, Segment};
@@ -480,6 +481,15 @@ impl Lane for ShmLane {
 
     fn can_sleep(&self) -> bool {
         true
+    }
+
+    fn doorbell(&self) -> Option<Doorbell> {
+        Some(Doorbell {
+            pid: self.address.pid,
+            descriptor: self.address.bell,
+            inode: self.address.bell_inode,
+            wants_fences: self.fences == Fences::BySenders,
+        })
     }
 
     /// What is in a ring no longer needs this process: the memory stays until the receiver has taken it.

@@ -1,17 +1,21 @@
 //! `MPI_Allreduce` (MPI 5.0 section 6.9.6). Whatever the algorithm, each element is combined in one order only and
 //! so has the same bits on every process.
 
+use smallvec::SmallVec;
+
 use super::buffer::{Address, Operands};
-use super::choose::{self, Allreduce};
+use super::choose;
 use super::flat;
 use super::gather::no_receive;
 use super::inter;
 use super::pieces::Pieces;
 use super::reduction::{Accumulator, Folding, Halving, Order, Reducer, even_pieces};
-use super::run::Run;
+use super::run::{Network, Run};
 use super::scratch::Scratch;
+use super::shared;
 use super::two_level;
 use crate::base::error::Result;
+use crate::instance::selection::{Algorithm, Choice, Operation};
 use crate::objects::communicator::Collective;
 
 /// The elements of all ranks combined, for every process; on an intercommunicator, those of each group for the other.
@@ -30,14 +34,25 @@ pub async fn allreduce(operation: &Collective, operands: Operands) -> Result<()>
     if operation.is_across() {
         return inter::allreduce(operation, send, receive, &reducer, count).await;
     }
-    if let Some(hosts) = two_level::hosts_for(operation, &reducer, count) {
+    among(Network::Real(operation), send, receive, &reducer, count).await
+}
+
+/// The same, wherever its messages go.
+pub(super) async fn among(
+    network: Network<'_>,
+    send: Option<Address>,
+    receive: Address,
+    reducer: &Reducer,
+    count: u64,
+) -> Result<()> {
+    if let Some(hosts) = two_level::hosts_for(network, Operation::Allreduce, reducer, count) {
         return Box::pin(two_level::allreduce(
-            operation, hosts, send, receive, &reducer, count,
+            network, hosts, send, receive, reducer, count,
         ))
         .await;
     }
-    let mut run = Run::new(operation);
-    within(&mut run, send, receive, &reducer, count).await?;
+    let mut run = Run::on(network);
+    within(&mut run, send, receive, reducer, count).await?;
     run.finish()
 }
 
@@ -50,19 +65,28 @@ pub(super) async fn within(
     count: u64,
 ) -> Result<()> {
     let bytes = count * reducer.datatype.size();
-    let algorithm = choose::allreduce(bytes, count, run.size, reducer.commutes(), run.flat);
+    if let Some(area) = run.area_for(bytes)
+        && count != 0
+        && shared::allreduce(run, area, send, receive, reducer, count).await?
+    {
+        return Ok(());
+    }
     if count == 0 {
-    } else if run.size == 1 {
+        return Ok(());
+    }
+    let choice = choose::reducing(run, Operation::Allreduce, reducer, count, None);
+    let algorithm = choice.algorithm;
+    if run.size == 1 {
         if let Some(send) = send {
             reducer.copy(send, receive, 0..count);
         }
-    } else if algorithm == Allreduce::Flat {
+    } else if algorithm == Algorithm::Flat {
         match run.rank {
             0 => flat::reduce(run, 0, send, Some(receive), reducer, count).await?,
             _ => flat::reduce(run, 0, send.or(Some(receive)), None, reducer, count).await?,
         }
         flat::broadcast(run, 0, &reducer.chunk(receive, 0..count)).await;
-    } else if algorithm == Allreduce::Ring {
+    } else if algorithm == Algorithm::Ring {
         ring(run, send, receive, reducer, count).await?;
     } else {
         let scratch = Scratch::elements(&reducer.datatype, count, 1)?;
@@ -70,7 +94,7 @@ pub(super) async fn within(
             Some(send) => Accumulator::reading(reducer, send, [receive, scratch.slot(0)]),
             None => Accumulator::owning(reducer, receive, scratch.slot(0)),
         };
-        folded(run, sum, receive, count, algorithm).await;
+        folded(run, sum, receive, count, choice).await?;
     }
     Ok(())
 }
@@ -81,16 +105,18 @@ async fn folded(
     mut sum: Accumulator<'_>,
     receive: Address,
     count: u64,
-    algorithm: Allreduce,
-) {
+    choice: Choice,
+) -> Result<()> {
     let reducer = sum.reducer;
     let folding = Folding::of(run.size);
     let Some(folded) = folding.fold(run, &mut sum, 0..count).await else {
         let receiving = run.receive(run.rank + 1, reducer.chunk(receive, 0..count));
         run.end(receiving).await;
-        return;
+        return Ok(());
     };
-    if algorithm == Allreduce::Doubling {
+    if choice.algorithm == Algorithm::Doubling && choice.radix > 2 {
+        multiplying(run, sum.sum, receive, reducer, count, choice.radix).await?;
+    } else if choice.algorithm == Algorithm::Doubling {
         for round in 0..folding.rounds() {
             let partner = folding.rank(folded ^ 1 << round);
             sum.exchange(run, partner, 0..count).await;
@@ -111,6 +137,57 @@ async fn folded(
         let sending = run.send(run.rank - 1, reducer.chunk(receive, 0..count));
         run.end(sending).await;
     }
+    Ok(())
+}
+
+/// Recursive multiplying among folded ranks: in each round the processes whose numbers differ in one digit, to the base of the radix,
+/// exchange what they have (as k-port algorithms in E. Chan, M. Heimlich, A. Purkayastha, R. van de Geijn: Collective communication:
+/// theory, practice, and experience, 2007). The radix is a power of two, and so is the number of processes; the last digit may be smaller.
+async fn multiplying(
+    run: &mut Run<'_>,
+    own: Address,
+    receive: Address,
+    reducer: &Reducer,
+    count: u64,
+    radix: u32,
+) -> Result<()> {
+    let folding = Folding::of(run.size);
+    let folded = folding.folded(run.rank).expect("only folded ranks come here");
+    let scratch = Scratch::elements(&reducer.datatype, count, radix as usize + 1)?;
+    let mut sum = scratch.slot(0);
+    let mut places: SmallVec<[Address; 16]> = (1..=radix as usize).map(|slot| scratch.slot(slot)).collect();
+    reducer.copy(own, sum, 0..count);
+    let mut shift = 0;
+    while shift < folding.rounds() {
+        let bits = radix.ilog2().min(folding.rounds() - shift);
+        let digits = 1 << bits;
+        let mine = folded >> shift & (digits - 1);
+        let others = (0..digits).filter(|&digit| digit != mine);
+        let rank = |digit: u32| folding.rank(folded ^ (digit ^ mine) << shift);
+        let mut receives: SmallVec<[_; 16]> = SmallVec::new();
+        for digit in others.clone() {
+            receives.push(run.receive(rank(digit), reducer.chunk(places[digit as usize], 0..count)));
+        }
+        let mut sends = Vec::new();
+        for digit in others {
+            let sending = run.send(rank(digit), reducer.chunk(sum, 0..count));
+            run.keep(&mut sends, sending);
+        }
+        for receiving in receives {
+            run.end(receiving).await;
+        }
+        run.end_all(sends).await;
+        // All combine from the last one down, so all have the same bits.
+        places[mine as usize] = std::mem::replace(&mut sum, places[mine as usize]);
+        let result = places[digits as usize - 1];
+        for digit in (0..digits - 1).rev() {
+            reducer.combine(places[digit as usize], result, 0..count);
+        }
+        places[digits as usize - 1] = std::mem::replace(&mut sum, result);
+        shift += bits;
+    }
+    reducer.copy(sum, receive, 0..count);
+    Ok(())
 }
 
 /// Piece after piece round a ring, twice: first combined, then distributed. For operations that commute.

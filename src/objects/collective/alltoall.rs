@@ -5,9 +5,11 @@ use std::collections::VecDeque;
 use super::buffer::{Blocks, Buffer, Packed, VBuffer, WBuffer};
 use super::choose;
 use super::inter;
-use super::run::Run;
+use super::run::{Network, Run};
 use super::scratch::{Scratch, copy};
+use super::shared;
 use crate::base::error::Result;
+use crate::instance::selection::{Algorithm, Operation};
 use crate::objects::communicator::Collective;
 
 /// Every process's block for every process, on an intercommunicator for every process of the other group. `send` is
@@ -19,13 +21,32 @@ pub async fn alltoall(operation: &Collective, send: Option<Buffer>, receive: Buf
     if operation.is_across() {
         return inter::alltoall(operation, send, receive).await;
     }
-    let mut run = Run::new(operation);
+    among(Network::Real(operation), send, receive).await
+}
+
+/// The same, wherever its messages go.
+pub(super) async fn among(network: Network<'_>, send: Option<Buffer>, receive: Buffer) -> Result<()> {
+    let mut run = Run::on(network);
     let block = receive.block(0).len();
-    if choose::alltoall_by_bruck(block, run.size) {
-        bruck(&mut run, send.as_ref().unwrap_or(&receive), &receive).await?;
+    if let Some(area) = run.area_for(block)
+        && shared::alltoall(&mut run, area, send.as_ref().unwrap_or(&receive), &receive, block).await
+    {
+        if let Some(send) = send {
+            run.note(copy(&send.block(run.rank), &receive.block(run.rank)));
+        }
         return run.finish();
     }
-    finish_blocks(run, send, receive).await
+    within(&mut run, send, receive).await?;
+    run.finish()
+}
+
+/// Among the processes of a run, by messages.
+async fn within(run: &mut Run<'_>, send: Option<Buffer>, receive: Buffer) -> Result<()> {
+    let choice = choose::moving(run, Operation::Alltoall, receive.block(0).len());
+    match choice.algorithm {
+        Algorithm::Bruck => bruck(run, choice.radix, send.as_ref().unwrap_or(&receive), &receive).await,
+        _ => blocks_within(run, choice.window as usize, send, receive).await,
+    }
 }
 
 /// As [`alltoall`], with blocks of different lengths. With `MPI_IN_PLACE` each block is replaced in place.
@@ -47,13 +68,22 @@ pub async fn alltoallw(operation: &Collective, send: Option<WBuffer>, receive: W
 async fn blocks<B: Blocks>(operation: &Collective, send: Option<B>, receive: B) -> Result<()> {
     match operation.is_across() {
         true => inter::alltoall(operation, send, receive).await,
-        false => finish_blocks(Run::new(operation), send, receive).await,
+        false => {
+            let mut run = Run::new(operation);
+            blocks_within(&mut run, choose::WINDOW, send, receive).await?;
+            run.finish()
+        }
     }
 }
 
-async fn finish_blocks<B: Blocks>(mut run: Run<'_>, send: Option<B>, receive: B) -> Result<()> {
+async fn blocks_within<B: Blocks>(
+    run: &mut Run<'_>,
+    window: usize,
+    send: Option<B>,
+    receive: B,
+) -> Result<()> {
     match send {
-        Some(send) => direct(&mut run, &send, &receive).await,
+        Some(send) => direct(run, window, &send, &receive).await,
         None => {
             // Blocks to be sent are copied first, so that received blocks can take their places.
             let lengths = (0..run.size).map(|rank| match rank == run.rank {
@@ -65,18 +95,19 @@ async fn finish_blocks<B: Blocks>(mut run: Run<'_>, send: Option<B>, receive: B)
             for rank in run.others() {
                 run.note(copy(&receive.block(rank), &packed.block(rank)));
             }
-            direct(&mut run, &packed, &receive).await;
+            direct(run, window, &packed, &receive).await;
         }
     }
-    run.finish()
+    Ok(())
 }
 
-/// Every block directly to its receiver, in the order of the distance.
-async fn direct(run: &mut Run<'_>, send: &impl Blocks, receive: &impl Blocks) {
+/// Every block directly to its receiver, in the order of the distance: with a window of 1 pairwise exchange, with a larger one the scattered
+/// messages of MPICH (R. Thakur, R. Rabenseifner, W. Gropp: Optimization of collective communication operations in MPICH, 2005).
+async fn direct(run: &mut Run<'_>, window: usize, send: &impl Blocks, receive: &impl Blocks) {
     let (rank, size) = (run.rank, run.size);
     let partners = partners(rank, size, size).skip(1);
     let own = send.block(rank);
-    exchange_all(run, partners, send, receive, || match own.is_empty() {
+    exchange_all(run, window, partners, send, receive, || match own.is_empty() {
         true => Ok(()),
         false => copy(&own, &receive.block(rank)),
     })
@@ -105,6 +136,7 @@ pub(super) fn partners(
 /// they are at least at that step.
 pub(super) async fn exchange_all(
     run: &mut Run<'_>,
+    window: usize,
     partners: impl Iterator<Item = (Option<u32>, Option<u32>)> + Send,
     send: &impl Blocks,
     receive: &impl Blocks,
@@ -123,7 +155,7 @@ pub(super) async fn exchange_all(
         if receiving.is_some() || sending.is_some() {
             under_way.push_back((receiving, sending));
         }
-        if under_way.len() == choose::WINDOW {
+        if under_way.len() == window {
             let oldest = under_way.pop_front().expect("the window is not empty");
             for completion in [oldest.0, oldest.1].into_iter().flatten() {
                 run.end(completion).await;
@@ -138,13 +170,17 @@ pub(super) async fn exchange_all(
     }
 }
 
-/// Bruck's algorithm: the block for the rank at distance `d` travels by the powers of two whose sum is `d`, together with all
-/// others whose distance has that power. `send` may be `receive`: it is copied first.
-async fn bruck(run: &mut Run<'_>, send: &Buffer, receive: &Buffer) -> Result<()> {
-    let size = run.size;
+/// Bruck's algorithm: the block for the rank at distance `d` travels by the digits of `d` in the base of the radix, together with all
+/// others whose distance has that digit there (J. Bruck, C.-T. Ho, S. Kipnis, E. Upfal, D. Weathersby: Efficient algorithms for all-to-all
+/// communications in multiport message-passing systems, 1997). `send` may be `receive`: it is copied first.
+async fn bruck(run: &mut Run<'_>, radix: u32, send: &Buffer, receive: &Buffer) -> Result<()> {
+    let (size, radix) = (run.size, u64::from(radix));
     let block = receive.block(0).len() as usize;
     let scratch = Scratch::bytes(block * size as usize)?;
-    let travelling = size as usize / 2 + 1;
+    // In later rounds no more.
+    let travelling = (0..size)
+        .filter(|&distance| u64::from(distance) % radix != 0)
+        .count();
     let (out, into) = (
         Scratch::bytes(block * travelling)?,
         Scratch::bytes(block * travelling)?,
@@ -154,24 +190,29 @@ async fn bruck(run: &mut Run<'_>, send: &Buffer, receive: &Buffer) -> Result<()>
         run.note(copy(&send.block(run.above(distance)), &place(distance)));
     }
     let mut power = 1;
-    while power < size {
-        let moving = (0..size).filter(|distance| distance & power != 0);
-        let mut number = 0;
-        for distance in moving.clone() {
-            run.note(copy(&place(distance), &out.part(number * block, block)));
-            number += 1;
+    while power < u64::from(size) {
+        let moving =
+            |digit: u64| (0..size).filter(move |&distance| u64::from(distance) / power % radix == digit);
+        let digits = (1..radix).take_while(|digit| digit * power < u64::from(size));
+        let (mut receives, mut sends) = (Vec::new(), Vec::new());
+        let mut at = 0;
+        for digit in digits.clone() {
+            let (begin, distance) = (at, (digit * power) as u32);
+            for distance in moving(digit) {
+                run.note(copy(&place(distance), &out.part(at * block, block)));
+                at += 1;
+            }
+            let range = |scratch: &Scratch| scratch.part(begin * block, (at - begin) * block);
+            receives.push(run.receive(run.below(distance), range(&into)));
+            let sending = run.send(run.above(distance), range(&out));
+            run.keep(&mut sends, sending);
         }
-        run.exchange(
-            run.above(power),
-            out.part(0, number * block),
-            run.below(power),
-            into.part(0, number * block),
-        )
-        .await;
-        for (at, distance) in moving.enumerate() {
+        run.end_all(receives).await;
+        run.end_all(sends).await;
+        for (at, distance) in digits.flat_map(moving).enumerate() {
             run.note(copy(&into.part(at * block, block), &place(distance)));
         }
-        power *= 2;
+        power *= radix;
     }
     // The blocks that have come over a distance lie there.
     for distance in 0..size {

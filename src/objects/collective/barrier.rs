@@ -1,35 +1,76 @@
 //! `MPI_Barrier` (MPI 5.0 section 6.3), and a vote with the same rounds.
 
 use super::buffer::Chunk;
+use super::choose;
 use super::flat;
-use super::run::Run;
+use super::run::{Network, Run};
 use super::scratch::Scratch;
+use super::shared;
 use super::two_level;
 use crate::base::error::Result;
+use crate::instance::selection::{Algorithm, Operation};
 use crate::objects::communicator::Collective;
 
 /// No process leaves before all have come, on an intercommunicator those of both groups: dissemination, in ⌈log₂ n⌉
 /// rounds, or through rank 0, or through one process of each host.
 pub async fn barrier(operation: &Collective) -> Result<()> {
     let operation = operation.everybody();
-    if let Some(hosts) = operation.hosts() {
-        return Box::pin(two_level::barrier(&operation, hosts)).await;
+    among(Network::Real(&operation)).await
+}
+
+/// The same, wherever its messages go.
+pub(super) async fn among(network: Network<'_>) -> Result<()> {
+    if let Some(hosts) = network.hosts()
+        && choose::over_hosts(network, hosts, Operation::Barrier, 0, true).algorithm == Algorithm::Levels
+    {
+        return Box::pin(two_level::barrier(network, hosts)).await;
     }
-    let mut run = Run::new(&operation);
-    match run.flat {
-        true => flat::barrier(&mut run).await,
-        false => dissemination(&mut run).await,
+    let mut run = Run::on(network);
+    match run.area {
+        Some(area) => shared::barrier(&mut run, area).await,
+        None => within(&mut run).await,
     }
     run.finish()
 }
 
-/// In ⌈log₂ n⌉ rounds.
-pub(super) async fn dissemination(run: &mut Run<'_>) {
+/// Among the processes of a run, by messages.
+pub(super) async fn within(run: &mut Run<'_>) {
+    let choice = choose::moving(run, Operation::Barrier, 0);
+    match choice.algorithm {
+        Algorithm::Flat => flat::barrier(run).await,
+        _ => dissemination(run, choice.radix).await,
+    }
+}
+
+/// In ⌈log n⌉ rounds to the base of the radix `k`, in each of which a process tells `k - 1` others (D. Hensgen, R. Finkel, U. Manber:
+/// Two algorithms for barrier synchronization, 1988; for several messages at a time T. Hoefler, T. Mehlan, F. Mietke, W. Rehm: Fast barrier
+/// synchronization for InfiniBand, 2006).
+async fn dissemination(run: &mut Run<'_>, radix: u32) {
     let mut distance = 1;
-    while distance < run.size {
-        let (to, from) = (run.above(distance), run.below(distance));
-        run.exchange(to, Chunk::empty(), from, Chunk::empty()).await;
-        distance *= 2;
+    while distance < u64::from(run.size) {
+        let others = |run: &Run<'_>| {
+            let size = u64::from(run.size);
+            let distances = (1..u64::from(radix)).map(move |times| times * distance);
+            distances
+                .take_while(move |&distance| distance < size)
+                .map(|distance| distance as u32)
+        };
+        let first = others(run).next().expect("the loop's condition");
+        let receiving = run.receive(run.below(first), Chunk::empty());
+        let mut receives = Vec::new();
+        for distance in others(run).skip(1) {
+            let receiving = run.receive(run.below(distance), Chunk::empty());
+            receives.push(receiving);
+        }
+        let mut sends = Vec::new();
+        for distance in others(run) {
+            let sending = run.send(run.above(distance), Chunk::empty());
+            run.keep(&mut sends, sending);
+        }
+        run.end(receiving).await;
+        run.end_all(receives).await;
+        run.end_all(sends).await;
+        distance *= u64::from(radix);
     }
 }
 

@@ -1,14 +1,17 @@
 //! `MPI_Bcast` (MPI 5.0 section 6.4).
 
 use super::buffer::{Address, Buffer, Chunk};
-use super::choose::{self, Bcast};
+use super::choose;
 use super::flat;
 use super::inter::Root;
 use super::pieces::Pieces;
-use super::run::Run;
+use super::run::{Network, Run};
 use super::scratch::{Scratch, copy};
+use super::shared;
+use super::tree;
 use super::two_level;
 use crate::base::error::Result;
+use crate::instance::selection::{Algorithm, Choice, Operation};
 use crate::objects::communicator::Collective;
 
 /// The elements of `root` for every process, on an intercommunicator for every process of the other group.
@@ -20,14 +23,17 @@ pub async fn bcast(operation: &Collective, root: impl Into<Root>, buffer: Buffer
     if operation.size() == 1 {
         return Ok(());
     }
-    among_all(&operation, root, buffer.chunk()).await
+    among(Network::Real(&operation), root, buffer.chunk()).await
 }
 
-async fn among_all(operation: &Collective, root: u32, chunk: Chunk) -> Result<()> {
-    if let Some(hosts) = operation.hosts() {
-        return Box::pin(two_level::broadcast(operation, hosts, root, chunk)).await;
+/// The same, wherever its messages go.
+pub(super) async fn among(network: Network<'_>, root: u32, chunk: Chunk) -> Result<()> {
+    if let Some(hosts) = network.hosts()
+        && Box::pin(two_level::broadcast(network, hosts, root, &chunk)).await?
+    {
+        return Ok(());
     }
-    let mut run = Run::new(operation);
+    let mut run = Run::on(network);
     broadcast(&mut run, root, chunk).await?;
     run.finish()
 }
@@ -41,27 +47,36 @@ pub async fn bcast_bytes(operation: &Collective, root: u32, bytes: Vec<u8>) -> R
         return Ok(bytes);
     }
     let scratch = Scratch::of(&bytes)?;
-    among_all(operation, root, scratch.all()).await?;
+    among(Network::Real(operation), root, scratch.all()).await?;
     Ok(scratch.to_vec())
 }
 
 /// Among the processes of a run.
 pub(super) async fn broadcast(run: &mut Run<'_>, root: u32, chunk: Chunk) -> Result<()> {
-    let algorithm = choose::bcast(chunk.len(), run.size, run.flat);
-    if algorithm == Bcast::Flat {
+    if let Some(area) = run.area_for(chunk.len())
+        && shared::broadcast(run, area, root, &chunk).await
+    {
+        return Ok(());
+    }
+    let choice = choose::moving(run, Operation::Bcast, chunk.len());
+    let algorithm = choice.algorithm;
+    if algorithm == Algorithm::Flat {
         flat::broadcast(run, root, &chunk).await;
         return Ok(());
     }
-    if algorithm == Bcast::Binomial {
-        binomial(run, root, &chunk).await;
+    if algorithm == Algorithm::Tree {
+        tree(run, choice.radix, root, &chunk).await;
         return Ok(());
+    }
+    if algorithm == Algorithm::Chain {
+        return chain(run, choice, root, &chunk).await;
     }
     let cut = Cut::of(&chunk, run.size)?;
     if run.rank == root {
         run.note(cut.pack(&chunk));
     }
     scatter(run, root, &cut).await;
-    if algorithm == Bcast::ScatterDoubling {
+    if algorithm == Algorithm::ScatterDoubling {
         allgather_doubling(run, root, &cut).await;
     } else {
         allgather_ring(run, root, &cut).await;
@@ -72,47 +87,97 @@ pub(super) async fn broadcast(run: &mut Run<'_>, root: u32, chunk: Chunk) -> Res
     Ok(())
 }
 
-/// Whole, down a binomial tree.
-async fn binomial(run: &mut Run<'_>, root: u32, chunk: &Chunk) {
-    let relative = run.relative(root);
-    let mut mask = 1;
-    while mask < run.size {
-        if relative & mask != 0 {
-            let from = run.below(mask);
-            let receiving = run.receive(from, chunk.clone());
-            run.end(receiving).await;
-            break;
-        }
-        mask *= 2;
+/// Whole, down a k-nomial tree.
+async fn tree(run: &mut Run<'_>, radix: u32, root: u32, chunk: &Chunk) {
+    let (relative, size) = (run.relative(root), run.size);
+    let rank = |relative: u32| ((u64::from(relative) + u64::from(root)) % u64::from(size)) as u32;
+    if relative != 0 {
+        let receiving = run.receive(rank(tree::parent(relative, radix)), chunk.clone());
+        run.end(receiving).await;
     }
-    mask /= 2;
     let mut sends = Vec::new();
-    while mask > 0 {
-        if relative + mask < run.size {
-            let to = run.above(mask);
-            let sending = run.send(to, chunk.clone());
-            run.keep(&mut sends, sending);
-        }
-        mask /= 2;
+    for (child, _) in tree::children(relative, size, radix) {
+        let sending = run.send(rank(child), chunk.clone());
+        run.keep(&mut sends, sending);
     }
     run.end_all(sends).await;
+}
+
+/// Piece after piece along a chain, or down a k-ary tree (the pipelined chain and tree of the "tuned" collectives of Open MPI:
+/// J. Pješivac-Grbović and others: Performance analysis of MPI collective operations, 2005).
+async fn chain(run: &mut Run<'_>, choice: Choice, root: u32, chunk: &Chunk) -> Result<()> {
+    let (relative, size, radix) = (
+        u64::from(run.relative(root)),
+        u64::from(run.size),
+        u64::from(choice.radix),
+    );
+    let rank = |relative: u64| ((relative + u64::from(root)) % size) as u32;
+    let parent = (relative > 0).then(|| rank((relative - 1) / radix));
+    let children = (relative * radix + 1..=relative * radix + radix).take_while(|&child| child < size);
+    let children: Vec<u32> = children.map(rank).collect();
+    let pieces = chunk.len().div_ceil(choice.piece).clamp(1, PIECES_MAX);
+    pipeline(run, chunk, pieces as u32, parent, &children).await
+}
+
+/// In more pieces no message is cut.
+const PIECES_MAX: u64 = 1 << 20;
+
+/// Receives pieces from the parent (the root has none), and passes each on to the children while the next ones come.
+pub(super) async fn pipeline(
+    run: &mut Run<'_>,
+    chunk: &Chunk,
+    pieces: u32,
+    parent: Option<u32>,
+    children: &[u32],
+) -> Result<()> {
+    let cut = Cut::of(chunk, pieces)?;
+    if parent.is_none() {
+        run.note(cut.pack(chunk));
+    }
+    let post = |run: &Run<'_>, piece: u32| {
+        let from = parent.filter(|_| piece < pieces)?;
+        Some(run.receive(from, cut.range(piece, piece + 1)))
+    };
+    let mut next = post(run, 0);
+    let mut sends = Vec::new();
+    for piece in 0..pieces {
+        let receiving = next.take();
+        next = post(run, piece + 1);
+        if let Some(receiving) = receiving {
+            run.end(receiving).await;
+        }
+        if sends.len() >= choose::WINDOW {
+            run.end_all(std::mem::take(&mut sends)).await;
+        }
+        for &child in children {
+            let sending = run.send(child, cut.range(piece, piece + 1));
+            run.keep(&mut sends, sending);
+        }
+    }
+    run.end_all(sends).await;
+    if parent.is_some() {
+        run.note(cut.unpack(chunk));
+    }
+    Ok(())
 }
 
 /// A message cut into pieces. Where there is one for each process, piece `p` belongs to the process `p` above the root.
 pub(super) struct Cut {
     address: Address,
     pieces: Pieces,
-    /// Pieces are runs of bytes; anything else is packed.
-    packed: Option<Scratch>,
+    /// Pieces are runs of bytes; anything else is packed. Short scratch must not move once its address is taken.
+    packed: Option<Box<Scratch>>,
 }
 
 impl Cut {
     pub fn of(chunk: &Chunk, number: u32) -> Result<Cut> {
         let packed = match chunk.run() {
             Some(_) => None,
-            None => Some(Scratch::bytes(chunk.len() as usize)?),
+            None => Some(Box::new(Scratch::bytes(chunk.len() as usize)?)),
         };
-        let whole = packed.as_ref().map_or_else(|| chunk.clone(), Scratch::all);
+        let whole = packed
+            .as_ref()
+            .map_or_else(|| chunk.clone(), |packed| packed.all());
         let (address, _) = whole.run().expect("bytes are one run");
         let pieces = Pieces {
             total: chunk.len(),

@@ -108,6 +108,7 @@ impl Chunk {
 ///
 /// [`Buffer::new`] and its like for [`VBuffer`], [`WBuffer`] and [`Operands`] are where the memory that an operation uses is promised:
 /// what they were given can't be changed afterwards, and no operation goes beyond it.
+#[derive(Clone)]
 pub struct Buffer {
     pub(super) address: Address,
     pub(super) count: u64,
@@ -170,6 +171,7 @@ impl Buffer {
 }
 
 /// A block for every rank, each with its count and displacement, all of one datatype (the arguments of the `v` procedures).
+#[derive(Clone)]
 pub struct VBuffer {
     pub(super) address: Address,
     pub(super) counts: Arc<[u64]>,
@@ -224,6 +226,7 @@ impl WithoutOwn for VBuffer {
 }
 
 /// A block for every rank, each with its count, displacement and datatype (the arguments of `MPI_Alltoallw`).
+#[derive(Clone)]
 pub struct WBuffer {
     pub(super) address: Address,
     pub(super) counts: Arc<[u64]>,
@@ -252,6 +255,7 @@ impl WBuffer {
 }
 
 /// What a reduction is handed: this process's operand, the place of its result, and how elements are combined.
+#[derive(Clone)]
 pub struct Operands {
     /// `None` with `MPI_IN_PLACE`: the operand is in the receive buffer.
     pub(super) send: Option<Address>,
@@ -374,8 +378,9 @@ pub(super) struct Packed {
 impl Packed {
     /// Blocks of these lengths from `address` on.
     pub fn new(address: Address, lengths: impl Iterator<Item = u64>) -> Packed {
-        let mut starts = vec![0];
+        let mut starts = Vec::with_capacity(lengths.size_hint().0 + 1);
         let mut end = 0;
+        starts.push(0);
         starts.extend(lengths.map(|length| {
             end += length as usize;
             end

@@ -1,12 +1,13 @@
 //! Which algorithm a collective operation uses. All members must choose the same, so every choice depends only on what
-//! the standard makes them agree on (the number of processes, the bytes of a matching block, the operation), and on what
-//! the launcher says to all alike (the number of processors that all share, and which processes share a host): never on a setting,
-//! which may differ. (Two settings for tests change which processes share a host; that all see the same hosts is checked when they
-//! connect: `instance::hosts`.)
-//!
-//! The crossing points are those of algorithms whose costs are latency × rounds + bytes ÷ bandwidth; each constant
-//! says where the second term starts to win.
+//! the standard makes them agree on (the number of processes, the bytes of a matching block, the operation), on what
+//! the launcher says to all alike (the number of processors that all share, and which processes share a host), and on the table of
+//! [`selection`](crate::instance::selection). That all see the same hosts and have the same table is checked when they connect.
 
+use super::reduction::Reducer;
+use super::run::{Network, Run};
+use crate::instance::selection::{Algorithm, Choice, Operation, Question, Traits};
+use crate::objects::communicator::Hosts;
+use crate::objects::communicator::area::SHORT;
 use crate::system::bootstrap::Job;
 
 /// The cost of switching between two processes on one processor, as a number of messages.
@@ -14,7 +15,7 @@ const SWITCH: u32 = 4;
 
 /// Whether direct messages between one process and all others cost less than ⌈log₂ n⌉ rounds: where a job's processes
 /// share processors, no process's next round begins before all have had their turn.
-pub(super) fn flat(size: u32, job: &Job) -> bool {
+pub(super) fn crowded(size: u32, job: &Job) -> bool {
     let Some(processors) = job.shared_processors() else {
         return false;
     };
@@ -25,181 +26,137 @@ pub(super) fn flat(size: u32, job: &Job) -> bool {
     size > 2 && turns.saturating_mul(SWITCH) >= size
 }
 
-/// Short broadcasts send the whole message ⌈log₂ n⌉ times in a row; longer ones cut it into pieces.
-const BCAST_SHORT: u64 = 12 << 10;
-/// With fewer processes the tree is so shallow that cutting does not pay ...
-const BCAST_PIECES_FROM: u32 = 4;
-/// ... unless the message is really long.
-const BCAST_LONG: u64 = 512 << 10;
-
-/// How to broadcast.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Bcast {
-    /// From the root to each, whole.
-    Flat,
-    /// Down a binomial tree, whole.
-    Binomial,
-    /// Pieces down a binomial tree, then an allgather by recursive doubling.
-    ScatterDoubling,
-    /// Pieces down a binomial tree, then round a ring.
-    ScatterRing,
-}
-
-pub(super) fn bcast(bytes: u64, size: u32, flat: bool) -> Bcast {
-    if flat && bytes <= BCAST_SHORT {
-        Bcast::Flat
-    } else if bytes <= BCAST_SHORT || size < BCAST_PIECES_FROM {
-        Bcast::Binomial
-    } else if bytes <= BCAST_LONG && size.is_power_of_two() {
-        Bcast::ScatterDoubling
-    } else {
-        Bcast::ScatterRing
-    }
-}
-
-/// In how many pieces a message of medium length goes from host to host.
-const CHAIN_PIECES: u32 = 3;
-/// The shortest piece of a long one in bytes: a host has passed on a piece of that length in the time of a few messages.
-const CHAIN_PIECE: u64 = 128 << 10;
-
-/// In how many pieces a broadcast goes along a chain of hosts; `None`: down a tree of hosts, or as it does among as many
-/// processes. With p pieces and h hosts, the chain takes the time of (p + h - 2) ÷ p messages, so long messages are cut more often;
-/// but there are at most half as many messages between hosts as where all `size` processes pass pieces round a ring (h × size).
-pub(super) fn bcast_chain(bytes: u64, hosts: u32, size: u32) -> Option<u32> {
-    if bytes <= BCAST_SHORT {
-        return None;
-    }
-    let pieces = match bytes <= BCAST_LONG {
-        true => CHAIN_PIECES,
-        false => bytes.div_ceil(CHAIN_PIECE).min((size / 2 + 1).into()) as u32,
-    };
-    // Otherwise dividing the message among the hosts, and exchanging the parts, takes less time: that of two messages.
-    (hosts - 1 <= pieces).then_some(pieces)
-}
-
-/// Blocks up to this many bytes travel up and down trees; longer ones directly between root and rank, without being
-/// copied on the way.
-const TREE_BLOCK: u64 = 2 << 10;
-/// With fewer processes a tree saves the root no message.
-const TREE_FROM: u32 = 5;
-
-/// Whether gather and scatter use a binomial tree for blocks of this many bytes.
-pub(super) fn gather_by_tree(block: u64, size: u32) -> bool {
-    block <= TREE_BLOCK && size >= TREE_FROM
-}
-
-/// Up to this many bytes in all, an allgather doubles what it has in each round.
-const ALLGATHER_DOUBLING: u64 = 512 << 10;
-/// Up to this many bytes in all, it may copy everything once more (Bruck).
-const ALLGATHER_BRUCK: u64 = 80 << 10;
-
-/// How to gather to all.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Allgather {
-    /// Recursive doubling, in place.
-    Doubling,
-    /// Bruck's algorithm, in temporary memory.
-    Bruck,
-    /// Neighbour to neighbour.
-    Ring,
-}
-
-/// `even`: all blocks are equally long and consecutive.
-pub(super) fn allgather(total: u64, size: u32, even: bool) -> Allgather {
-    if even && size.is_power_of_two() && total <= ALLGATHER_DOUBLING {
-        Allgather::Doubling
-    } else if total <= ALLGATHER_BRUCK && size > 2 {
-        Allgather::Bruck
-    } else {
-        Allgather::Ring
-    }
-}
-
-/// Blocks up to this many bytes are forwarded by others, in ⌈log₂ n⌉ rounds, rather than sent in `n - 1` messages ...
-const ALLTOALL_BRUCK: u64 = 256;
-/// ... where there are this many processes.
-const ALLTOALL_BRUCK_FROM: u32 = 8;
-
-/// Whether alltoall uses Bruck's algorithm for blocks of this many bytes.
-pub(super) fn alltoall_by_bruck(block: u64, size: u32) -> bool {
-    block <= ALLTOALL_BRUCK && size >= ALLTOALL_BRUCK_FROM
+/// Whether a blocking operation uses the memory that all of its processes share for blocks of so many bytes. Between two processes that
+/// do not share processors, a long one goes through a ring that is longer than their caches, or is read from the other's memory; places
+/// in shared memory would be written while the other core still has them.
+pub(super) fn in_shared_memory(bytes: u64, size: u32, shared: impl FnOnce() -> bool) -> bool {
+    bytes <= SHORT as u64 || size > 2 || shared()
 }
 
 /// How many exchanges with other ranks are under way at once.
 pub(super) const WINDOW: usize = 32;
 
-/// Reductions of up to this many bytes send everything in each of ⌈log₂ n⌉ rounds; longer ones divide the work.
-const REDUCE_SHORT: u64 = 8 << 10;
-/// From this many bytes on, a ring's `2 (n - 1)` rounds beat folding to a power of two, which sends everything once more.
-const ALLREDUCE_RING: u64 = 256 << 10;
+/// What a run asks the table of [`selection`](crate::instance::selection) about an operation. Algorithms that can't be used are passed
+/// over, so that a table needs no line for the cases of each.
+pub(super) struct Call<'a> {
+    pub operation: Operation,
+    pub run: &'a Run<'a>,
+    /// What they are is said in the table.
+    pub bytes: u64,
+    /// Whether operands may change places.
+    pub commutes: bool,
+}
 
-/// Longer reductions are in one level if the ranks of each host are consecutive: halving then also exchanges most bytes inside
-/// hosts, and all processes work, not only the heads.
-const REDUCE_TWO_LEVELS: u64 = 128 << 10;
+/// Whether all blocks are equally long and consecutive, which some algorithms need.
+pub(super) fn allgather(run: &Run<'_>, total: u64, even: bool) -> Choice {
+    let call = Call {
+        operation: Operation::Allgather,
+        run,
+        bytes: total,
+        commutes: true,
+    };
+    let size = run.size;
+    call.choose(|choice| match choice.algorithm {
+        Algorithm::Doubling => even && size.is_power_of_two(),
+        Algorithm::Neighbours => even && size.is_multiple_of(2),
+        _ => true,
+    })
+}
 
-/// Whether reductions over several hosts are in two levels. Where the order of operands matters, the ranks of each host have to be
-/// `consecutive`.
-pub(super) fn reduce_in_two_levels(bytes: u64, commutes: bool, consecutive: bool) -> bool {
-    match consecutive {
-        true => bytes <= REDUCE_TWO_LEVELS,
-        false => commutes,
+/// For operations that only move data.
+pub(super) fn moving(run: &Run<'_>, operation: Operation, bytes: u64) -> Choice {
+    let call = Call {
+        operation,
+        run,
+        bytes,
+        commutes: true,
+    };
+    call.choose(|choice| match choice.algorithm {
+        Algorithm::ScatterDoubling => run.size.is_power_of_two(),
+        other => !is_for_hosts(other),
+    })
+}
+
+/// For reductions of `count` elements, to `root` if there is one.
+pub(super) fn reducing(
+    run: &Run<'_>,
+    operation: Operation,
+    reducer: &Reducer,
+    count: u64,
+    root: Option<u32>,
+) -> Choice {
+    let call = Call {
+        operation,
+        run,
+        bytes: count.saturating_mul(reducer.datatype.size()),
+        commutes: reducer.commutes(),
+    };
+    let (size, commutes) = (u64::from(run.size), reducer.commutes());
+    call.choose(|choice| match (operation, choice.algorithm) {
+        (Operation::ReduceScatter, Algorithm::Halving) => commutes,
+        (_, Algorithm::Halving) => count >= size,
+        (_, Algorithm::Ring) => count >= size && commutes,
+        // Combined from the last rank down to the first.
+        (_, Algorithm::Chain) => commutes || root == Some(0),
+        (_, other) => !is_for_hosts(other),
+    })
+}
+
+fn is_for_hosts(algorithm: Algorithm) -> bool {
+    matches!(algorithm, Algorithm::Levels | Algorithm::ChainOfHosts)
+}
+
+impl Call<'_> {
+    fn choose(&self, usable: impl Fn(Choice) -> bool) -> Choice {
+        let run = self.run;
+        let question = Question {
+            ranks: run.size,
+            hosts: run.hosts.map_or(1, Hosts::number),
+            bytes: self.bytes,
+            traits: Traits::COMMUTES
+                .when(self.commutes)
+                .and(Traits::CROWDED.when(run.crowded))
+                .and(Traits::POWER2.when(run.size.is_power_of_two()))
+                .and(Traits::CONSECUTIVE.when(run.hosts.is_none_or(Hosts::consecutive))),
+        };
+        run.network().choose(self.operation, &question, usable)
     }
 }
 
-/// How to reduce to all.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Allreduce {
-    /// To one process, and from there to all.
-    Flat,
-    /// Recursive doubling.
-    Doubling,
-    /// Reduce-scatter by recursive halving, then an allgather by doubling (Rabenseifner).
-    Halving,
-    /// Reduce-scatter and allgather round a ring.
-    Ring,
+/// What an operation over several hosts does with the difference between them; another algorithm than for hosts: nothing.
+pub(super) fn over_hosts(
+    network: Network<'_>,
+    hosts: &Hosts,
+    what: Operation,
+    bytes: u64,
+    commutes: bool,
+) -> Choice {
+    let size = network.size();
+    let traits = Traits::COMMUTES
+        .when(commutes)
+        .and(Traits::POWER2.when(size.is_power_of_two()))
+        .and(Traits::CONSECUTIVE.when(hosts.consecutive()));
+    let question = Question {
+        ranks: size,
+        hosts: hosts.number(),
+        bytes,
+        traits,
+    };
+    network.choose(what, &question, |choice| match choice.algorithm {
+        // With p pieces and h hosts, the chain takes the time of (p + h - 2) ÷ p messages: with fewer pieces than hosts, dividing the
+        // message among the hosts, and exchanging the parts, takes less time: that of two messages.
+        Algorithm::ChainOfHosts => hosts.number() - 1 <= pieces(choice, bytes, size),
+        Algorithm::Levels => commutes || hosts.consecutive(),
+        _ => true,
+    })
 }
 
-pub(super) fn allreduce(bytes: u64, count: u64, size: u32, commutes: bool, flat: bool) -> Allreduce {
-    if flat && bytes <= REDUCE_SHORT {
-        Allreduce::Flat
-    } else if bytes <= REDUCE_SHORT || count < u64::from(size) {
-        Allreduce::Doubling
-    } else if commutes && !size.is_power_of_two() && bytes >= ALLREDUCE_RING {
-        Allreduce::Ring
-    } else {
-        Allreduce::Halving
-    }
-}
-
-/// Whether reduce halves and gathers (Rabenseifner) rather than sends everything up a binomial tree.
-pub(super) fn reduce_by_halving(bytes: u64, count: u64, size: u32) -> bool {
-    bytes > REDUCE_SHORT && count >= u64::from(size) && size > 2
-}
-
-/// Up to this many processes, and from this many bytes on, each process sends each other its block of a reduce-scatter.
-const PAIRWISE_UP_TO: u32 = 4;
-const PAIRWISE_FROM: u64 = 64 << 10;
-
-/// How to reduce and scatter.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum ReduceScatter {
-    /// Each block directly to its owner.
-    Pairwise,
-    /// Recursive halving.
-    Halving,
-    /// All to one process, which scatters.
-    ReduceThenScatter,
-}
-
-pub(super) fn reduce_scatter(total: u64, size: u32, commutes: bool, flat: bool) -> ReduceScatter {
-    if flat && total <= REDUCE_SHORT {
-        ReduceScatter::ReduceThenScatter
-    } else if size <= PAIRWISE_UP_TO || total >= PAIRWISE_FROM {
-        ReduceScatter::Pairwise
-    } else if commutes {
-        ReduceScatter::Halving
-    } else {
-        ReduceScatter::ReduceThenScatter
+/// In how many pieces a message goes from host to host. There are at most half as many messages between hosts as where all `size`
+/// processes pass pieces round a ring (h × size).
+pub(super) fn pieces(choice: Choice, bytes: u64, size: u32) -> u32 {
+    match choice.pieces {
+        0 => bytes.div_ceil(choice.piece).clamp(1, u64::from(size / 2 + 1)) as u32,
+        pieces => pieces,
     }
 }
 
@@ -214,7 +171,7 @@ mod tests {
             processors,
             ..Singleton::new().job().clone()
         };
-        flat(size, &job)
+        crowded(size, &job)
     }
 
     #[test]
@@ -235,6 +192,6 @@ mod tests {
             processors: Some(2),
             ..Singleton::new().job().clone()
         };
-        assert!(!flat(8, &elsewhere));
+        assert!(!crowded(8, &elsewhere));
     }
 }

@@ -3,12 +3,15 @@
 use super::buffer::{Blocks, Buffer, Chunk, VBuffer};
 use super::choose;
 use super::inter::Root;
-use super::run::Run;
+use super::run::{Network, Run};
 use super::scratch::{Scratch, copy};
-use super::tree::children;
+use super::shared;
+use super::tree::{children, parent};
 use crate::base::error::{Error, Result};
 use crate::err;
+use crate::instance::selection::{Algorithm, Operation};
 use crate::objects::communicator::Collective;
+use crate::objects::communicator::area::Area;
 
 /// Every process's elements for `root`, by rank. `send` is `None` with `MPI_IN_PLACE` at the root; `receive` matters only
 /// there, and has the layout of the elements of one rank.
@@ -24,25 +27,47 @@ pub async fn gather(
     let root = root.into();
     let receive = root.own_blocks(receive);
     let (operation, root) = root.among(operation);
-    let mut run = Run::new(&operation);
+    among(Network::Real(&operation), root, send, receive).await
+}
+
+/// The same, wherever its messages go.
+pub(super) async fn among(
+    network: Network<'_>,
+    root: u32,
+    send: Option<Buffer>,
+    receive: Option<Buffer>,
+) -> Result<()> {
+    let mut run = Run::on(network);
+    if let Some(area) = run.area {
+        gather_shared(&mut run, area, root, send, receive).await?;
+        return run.finish();
+    }
+    within(&mut run, root, send, receive).await?;
+    run.finish()
+}
+
+/// Among the processes of a run, by messages. Only the root passes `receive`.
+async fn within(run: &mut Run<'_>, root: u32, send: Option<Buffer>, receive: Option<Buffer>) -> Result<()> {
+    let choice = |run: &Run<'_>, block: &Chunk| choose::moving(run, Operation::Gather, block.len());
     if run.rank == root {
         let receive = receive.ok_or_else(no_receive)?;
-        let by_tree = choose::gather_by_tree(receive.blocks(0, 1).len(), run.size);
-        if by_tree {
-            tree_root(&mut run, send.as_ref(), &receive).await?;
-        } else {
-            linear_root(&mut run, send.as_ref(), &receive).await;
+        let choice = choice(run, &receive.blocks(0, 1));
+        match choice.algorithm {
+            Algorithm::Tree => tree_root(run, choice.radix, send.as_ref(), &receive).await?,
+            _ => linear_root(run, send.as_ref(), &receive).await,
         }
-    } else {
-        let send = send.ok_or_else(no_send)?.chunk();
-        if choose::gather_by_tree(send.len(), run.size) {
-            tree(&mut run, root, send).await?;
-        } else {
+        return Ok(());
+    }
+    let send = send.ok_or_else(no_send)?.chunk();
+    let choice = choice(run, &send);
+    match choice.algorithm {
+        Algorithm::Tree => tree(run, choice.radix, root, send).await?,
+        _ => {
             let sending = run.send(root, send);
             run.end(sending).await;
         }
     }
-    run.finish()
+    Ok(())
 }
 
 /// As [`gather`], with blocks of different lengths.
@@ -59,6 +84,10 @@ pub async fn gatherv(
     let receive = root.own_blocks(receive);
     let (operation, root) = root.among(operation);
     let mut run = Run::new(&operation);
+    if let Some(area) = run.area {
+        gather_shared(&mut run, area, root, send, receive).await?;
+        return run.finish();
+    }
     if run.rank == root {
         let receive = receive.ok_or_else(no_receive)?;
         linear_root(&mut run, send.as_ref(), &receive).await;
@@ -67,6 +96,29 @@ pub async fn gatherv(
         run.end(sending).await;
     }
     run.finish()
+}
+
+async fn gather_shared(
+    run: &mut Run<'_>,
+    area: &Area,
+    root: u32,
+    send: Option<Buffer>,
+    receive: Option<impl Blocks>,
+) -> Result<()> {
+    if run.rank != root {
+        let send = send.ok_or_else(no_send)?.chunk();
+        if !shared::offer(run, area, &send).await {
+            let sending = run.send(root, send);
+            run.end(sending).await;
+        }
+        return Ok(());
+    }
+    let receive = receive.ok_or_else(no_receive)?;
+    if let Some(own) = send {
+        run.note(copy(&own.chunk(), &receive.block(run.rank)));
+    }
+    shared::gather(run, area, &receive).await;
+    Ok(())
 }
 
 /// The root's part where every process sends directly to it.
@@ -84,16 +136,16 @@ async fn linear_root(run: &mut Run<'_>, own: Option<&Buffer>, blocks: &impl Bloc
 
 /// The root's part in the tree. A child sends consecutive blocks; where its ranks wrap around after the
 /// last one, they lie in two places.
-async fn tree_root(run: &mut Run<'_>, own: Option<&Buffer>, receive: &Buffer) -> Result<()> {
+async fn tree_root(run: &mut Run<'_>, radix: u32, own: Option<&Buffer>, receive: &Buffer) -> Result<()> {
     let (root, size) = (run.rank, run.size);
     let block = receive.block(0).len() as usize;
     let split = size - root;
     let wraps = |child: u32, number: u32| child < split && child + number > split;
     // The ranks of at most one child wrap around.
-    let round = children(0, size).find(|&(child, number)| wraps(child, number));
+    let round = children(0, size, radix).find(|&(child, number)| wraps(child, number));
     let scratch = Scratch::bytes(round.map_or(0, |(_, number)| number as usize * block))?;
     let mut receives = Vec::new();
-    for (child, number) in children(0, size) {
+    for (child, number) in children(0, size, radix) {
         let rank = (root + child) % size;
         let chunk = if wraps(child, number) {
             scratch.all()
@@ -121,11 +173,13 @@ async fn tree_root(run: &mut Run<'_>, own: Option<&Buffer>, receive: &Buffer) ->
 }
 
 /// The part of another process in the tree.
-async fn tree(run: &mut Run<'_>, root: u32, send: Chunk) -> Result<()> {
+async fn tree(run: &mut Run<'_>, radix: u32, root: u32, send: Chunk) -> Result<()> {
     let relative = run.relative(root);
-    let parent = (root + (relative & (relative - 1))) % run.size;
+    let parent = (root + parent(relative, radix)) % run.size;
     let block = send.len() as usize;
-    let below: u32 = children(relative, run.size).map(|(_, number)| number).sum();
+    let below: u32 = children(relative, run.size, radix)
+        .map(|(_, number)| number)
+        .sum();
     if below == 0 {
         let sending = run.send(parent, send);
         run.end(sending).await;
@@ -133,7 +187,7 @@ async fn tree(run: &mut Run<'_>, root: u32, send: Chunk) -> Result<()> {
     }
     let scratch = Scratch::bytes((below as usize + 1) * block)?;
     let mut receives = Vec::new();
-    for (child, number) in children(relative, run.size) {
+    for (child, number) in children(relative, run.size, radix) {
         let chunk = scratch.part((child - relative) as usize * block, number as usize * block);
         let receiving = run.receive((root + child) % run.size, chunk);
         run.keep(&mut receives, receiving);

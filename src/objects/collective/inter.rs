@@ -8,6 +8,7 @@ use super::allgather::uneven;
 use super::alltoall::{exchange_all, partners};
 use super::bcast::broadcast;
 use super::buffer::{Address, Blocks, Buffer, Chunk, Packed, VBuffer, WithoutOwn};
+use super::choose;
 use super::gather::no_receive;
 use super::pieces::Pieces;
 use super::reduce::within;
@@ -145,7 +146,7 @@ pub(super) async fn alltoall<B: Blocks>(operation: &Collective, send: Option<B>,
     let send = send.ok_or_else(in_place)?;
     let mut run = Run::across(operation);
     let partners = partners(run.rank, operation.inside().size(), run.size);
-    exchange_all(&mut run, partners, &send, &receive, || Ok(())).await;
+    exchange_all(&mut run, choose::WINDOW, partners, &send, &receive, || Ok(())).await;
     run.finish()
 }
 

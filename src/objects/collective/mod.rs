@@ -4,10 +4,13 @@
 //!
 //! - one file for each family of procedures
 //! - `inter`: across intercommunicators, made of those inside a group
-//! - `choose`: which algorithm, by size, number of processes, and whether they share processors
+//! - `choose`: what is asked of the table of algorithms, and which of them can be used
 //! - `two_level`: over several hosts, inside each and between one process of each
 //! - `flat`: the direct algorithms, for processes that do
+//! - `shared`: blocking ones in memory that the processes of a host share, without messages
 //! - `buffer`: arguments of the procedures; `overlap`: send and receive buffers that overlap
+//! - `persistent`: operations that are started again and again; `pool`: the memory that they keep
+//! - `model`: the same algorithms in a model of a machine, for many processes
 //! - `run`: the messages of one run; `scratch`, `pieces`, `tree`, `reduction`: what algorithms are made of
 //!
 //! What does not belong here: handles and arguments (`abi::collective`), arithmetic on elements (`data::op`), making and ending
@@ -31,8 +34,13 @@ mod choose;
 mod flat;
 mod gather;
 mod inter;
+#[cfg(feature = "sim")]
+pub mod model;
+mod neighbour;
 mod overlap;
+mod persistent;
 mod pieces;
+mod pool;
 mod reduce;
 mod reduce_scatter;
 mod reduction;
@@ -40,6 +48,7 @@ mod run;
 mod scan;
 mod scatter;
 mod scratch;
+pub mod shared;
 mod tree;
 mod two_level;
 
@@ -51,7 +60,11 @@ pub use bcast::{bcast, bcast_bytes};
 pub use buffer::{Buffer, Operands, VBuffer, WBuffer};
 pub use gather::{gather, gatherv};
 pub use inter::Root;
+pub use neighbour::{
+    neighbour_allgather, neighbour_allgatherv, neighbour_alltoall, neighbour_alltoallv, neighbour_alltoallw,
+};
 pub use overlap::{Blocked, Refused, apart, apart_operands, elements_overlap, refuse};
+pub use persistent::Persistent;
 pub use reduce::reduce;
 pub use reduce_scatter::{reduce_scatter, reduce_scatter_block};
 pub use scan::{exscan, scan};

@@ -1,15 +1,22 @@
 //! `MPI_Reduce` (MPI 5.0 section 6.9.1).
 
+use std::collections::VecDeque;
+
+use smallvec::SmallVec;
+
 use super::buffer::{Address, Operands};
 use super::choose;
 use super::flat;
 use super::gather::{no_receive, no_send};
 use super::inter::{self, Root};
 use super::reduction::{Accumulator, Folding, Halving, Order, Reducer, even_pieces};
-use super::run::Run;
+use super::run::{Network, Run};
 use super::scratch::Scratch;
+use super::shared;
+use super::tree;
 use super::two_level;
 use crate::base::error::Result;
+use crate::instance::selection::{Algorithm, Operation};
 use crate::objects::communicator::Collective;
 
 /// The elements of all ranks combined, for `root`. The receive buffer matters only there.
@@ -34,14 +41,26 @@ pub async fn reduce(operation: &Collective, root: impl Into<Root>, operands: Ope
         true => Some(receive.ok_or_else(no_receive)?),
         false => None,
     };
-    if let Some(hosts) = two_level::hosts_for(&operation, &reducer, count) {
+    among(Network::Real(&operation), root, send, receive, &reducer, count).await
+}
+
+/// The same, wherever its messages go.
+pub(super) async fn among(
+    network: Network<'_>,
+    root: u32,
+    send: Option<Address>,
+    receive: Option<Address>,
+    reducer: &Reducer,
+    count: u64,
+) -> Result<()> {
+    if let Some(hosts) = two_level::hosts_for(network, Operation::Reduce, reducer, count) {
         return Box::pin(two_level::reduce(
-            &operation, hosts, root, send, receive, &reducer, count,
+            network, hosts, root, send, receive, reducer, count,
         ))
         .await;
     }
-    let mut run = Run::new(&operation);
-    within(&mut run, root, send, receive, &reducer, count).await?;
+    let mut run = Run::on(network);
+    within(&mut run, root, send, receive, reducer, count).await?;
     run.finish()
 }
 
@@ -55,17 +74,28 @@ pub(super) async fn within(
     count: u64,
 ) -> Result<()> {
     let bytes = count * reducer.datatype.size();
+    if let Some(area) = run.area_for(bytes)
+        && count != 0
+        && shared::reduce(run, area, root, send, receive, reducer, count).await?
+    {
+        return Ok(());
+    }
     if count == 0 {
-    } else if run.size == 1 {
+        return Ok(());
+    }
+    if run.size == 1 {
         if let (Some(send), Some(receive)) = (send, receive) {
             reducer.copy(send, receive, 0..count);
         }
-    } else if choose::reduce_by_halving(bytes, count, run.size) {
-        halving(run, root, send, receive, reducer, count).await?;
-    } else {
-        whole(run, root, send, receive, reducer, count).await?;
+        return Ok(());
     }
-    Ok(())
+    let choice = choose::reducing(run, Operation::Reduce, reducer, count, Some(root));
+    match choice.algorithm {
+        Algorithm::Halving => halving(run, root, send, receive, reducer, count).await,
+        Algorithm::Flat => flat::reduce(run, root, send, receive, reducer, count).await,
+        Algorithm::Chain => chain(run, choice.piece, root, send, receive, reducer, count).await,
+        _ => tree(run, choice.radix, root, send, receive, reducer, count).await,
+    }
 }
 
 /// All elements in each message. Only the root passes `receive`.
@@ -77,17 +107,18 @@ pub(super) async fn whole(
     reducer: &Reducer,
     count: u64,
 ) -> Result<()> {
-    if run.flat {
+    if run.crowded {
         flat::reduce(run, root, send, receive, reducer, count).await
     } else {
-        binomial(run, root, send, receive, reducer, count).await
+        tree(run, 2, root, send, receive, reducer, count).await
     }
 }
 
-/// Up a binomial tree. Only the root passes `receive`. Where the order of operands matters, the tree's root is
+/// Up a k-nomial tree. Only the root passes `receive`. Where the order of operands matters, the tree's root is
 /// rank 0, which sends the result on.
-async fn binomial(
+async fn tree(
     run: &mut Run<'_>,
+    radix: u32,
     root: u32,
     send: Option<Address>,
     receive: Option<Address>,
@@ -97,37 +128,37 @@ async fn binomial(
     let top = if reducer.commutes() { root } else { 0 };
     let relative = run.relative(top);
     let own = send.or(receive).ok_or_else(no_send)?;
-    let mut levels = 0;
-    while relative & (1 << levels) == 0 && relative + (1 << levels) < run.size {
-        levels += 1;
-    }
+    // In the order of ranks, each with all that are below it.
+    let mut children: SmallVec<[u32; 32]> = tree::children(relative, run.size, radix)
+        .map(|(child, _)| child)
+        .collect();
+    children.sort_unstable();
+    let number = children.len();
     // One operand is being received while the previous one is combined with the sum; the sum is stored where the previous
     // one was received: `inout` is the higher ranks' operand.
-    let scratch = Scratch::elements(&reducer.datatype, count, levels.min(3))?;
-    let place = |level: usize| match receive {
+    let scratch = Scratch::elements(&reducer.datatype, count, number.min(3))?;
+    let place = |at: usize| match receive {
         // The last sum may be computed directly in the receive buffer, unless that still holds this process's own operand,
         // as it does until the first sum is there.
-        Some(receive) if level + 1 == levels && (send.is_some() || level > 1) => receive,
-        _ => scratch.slot(level % 3),
+        Some(receive) if at + 1 == number && (send.is_some() || at > 1) => receive,
+        _ => scratch.slot(at % 3),
     };
     let mut sum = own;
-    let post = |run: &Run<'_>, level: usize| {
-        let chunk = reducer.chunk(place(level), 0..count);
-        run.receive(run.above(1 << level), chunk)
+    let post = |run: &Run<'_>, at: usize| {
+        let chunk = reducer.chunk(place(at), 0..count);
+        run.receive(run.above(children[at] - relative), chunk)
     };
-    let mut next = (levels > 0).then(|| post(run, 0));
-    for level in 0..levels {
+    let mut next = (number > 0).then(|| post(run, 0));
+    for at in 0..number {
         let receiving = next.take().expect("posted in the round before");
-        next = (level + 1 < levels).then(|| post(run, level + 1));
+        next = (at + 1 < number).then(|| post(run, at + 1));
         run.end(receiving).await;
-        reducer.combine(sum, place(level), 0..count);
-        sum = place(level);
+        reducer.combine(sum, place(at), 0..count);
+        sum = place(at);
     }
     if relative != 0 {
-        let sending = run.send(
-            run.below(relative & relative.wrapping_neg()),
-            reducer.chunk(sum, 0..count),
-        );
+        let parent = run.below(relative - tree::parent(relative, radix));
+        let sending = run.send(parent, reducer.chunk(sum, 0..count));
         run.end(sending).await;
     } else if run.rank != root {
         let sending = run.send(root, reducer.chunk(sum, 0..count));
@@ -144,7 +175,78 @@ async fn binomial(
     Ok(())
 }
 
-/// Each process combines a piece and sends it to the root (Rabenseifner).
+/// Piece after piece along a chain that ends at the root, where the order of operands allows it (see [`choose::reducing`]); for whom the
+/// idea is, see the chain of a broadcast. Only the root passes `receive`.
+async fn chain(
+    run: &mut Run<'_>,
+    piece: u64,
+    root: u32,
+    send: Option<Address>,
+    receive: Option<Address>,
+    reducer: &Reducer,
+    count: u64,
+) -> Result<()> {
+    let own = send.or(receive).ok_or_else(no_send)?;
+    let relative = run.relative(root);
+    let (to, from) = (run.below(1), run.above(1));
+    let (is_first, is_last) = (relative == 0, relative + 1 == run.size);
+    let datatype = &reducer.datatype;
+    // Elements of a piece.
+    let each = (piece / datatype.size().max(1)).clamp(1, count);
+    let pieces = count.div_ceil(each);
+    let range = |piece: u64| piece * each..count.min((piece + 1) * each);
+    let scratch = Scratch::elements(datatype, if is_last { 0 } else { each }, SLOTS)?;
+    // Where a piece of the ranks behind this one is received, and combined with this one's.
+    let place = |piece: u64| match (is_first, send, receive) {
+        (true, Some(_), Some(receive)) => receive.element(piece * each, datatype),
+        _ => scratch.slot(piece as usize % SLOTS),
+    };
+    let mut sends = VecDeque::new();
+    let post = |run: &Run<'_>, piece: u64| {
+        let length = range(piece).end - range(piece).start;
+        (!is_last && piece < pieces).then(|| run.receive(from, reducer.chunk(place(piece), 0..length)))
+    };
+    let mut next = post(run, 0);
+    for piece in 0..pieces {
+        // Of the places, one is received into next, and one combined in.
+        while sends.len() > SLOTS - 2 {
+            let oldest = sends.pop_front().expect("there are some");
+            run.end(oldest).await;
+        }
+        let receiving = next.take();
+        next = if piece + 1 < pieces {
+            post(run, piece + 1)
+        } else {
+            None
+        };
+        let (at, length) = (
+            own.element(piece * each, datatype),
+            range(piece).end - range(piece).start,
+        );
+        let Some(receiving) = receiving else {
+            sends.push_back(run.send(to, reducer.chunk(at, 0..length)));
+            continue;
+        };
+        run.end(receiving).await;
+        reducer.combine(at, place(piece), 0..length);
+        match receive {
+            Some(receive) if is_first => {
+                let result = receive.element(piece * each, datatype);
+                if place(piece) != result {
+                    reducer.copy(place(piece), result, 0..length);
+                }
+            }
+            _ => sends.push_back(run.send(to, reducer.chunk(place(piece), 0..length))),
+        }
+    }
+    run.end_all(sends.into()).await;
+    Ok(())
+}
+
+/// How many pieces a process of a chain has room for.
+const SLOTS: usize = 4;
+
+/// Each process combines a piece and sends it to the root (R. Rabenseifner: Optimization of collective reduction operations, 2004).
 async fn halving(
     run: &mut Run<'_>,
     root: u32,

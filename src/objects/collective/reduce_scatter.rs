@@ -5,14 +5,16 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::buffer::{Address, Chunk, Operands};
-use super::choose::{self, ReduceScatter};
+use super::choose;
 use super::gather::no_send;
 use super::inter;
 use super::reduce;
 use super::reduction::{Accumulator, Folding, Halving, Order, Reducer};
-use super::run::Run;
+use super::run::{Network, Run};
 use super::scratch::{Scratch, copy};
+use super::shared;
 use crate::base::error::Result;
+use crate::instance::selection::{Algorithm, Operation};
 use crate::objects::communicator::Collective;
 
 /// The elements of all ranks combined, for each rank as many as its result has. With `MPI_IN_PLACE` the result is stored at the
@@ -36,8 +38,9 @@ pub async fn reduce_scatter_block(operation: &Collective, operands: Operands) ->
 /// # Panics
 /// If there is no count for a rank.
 pub async fn reduce_scatter(operation: &Collective, operands: Operands, counts: Arc<[u64]>) -> Result<()> {
-    let mut starts = vec![0];
+    let mut starts = Vec::with_capacity(counts.len() + 1);
     let mut end = 0u64;
+    starts.push(0);
     starts.extend(counts.iter().map(|count| {
         end = end.saturating_add(*count);
         end
@@ -69,9 +72,21 @@ async fn reduce_blocks(
     if operation.is_across() {
         return inter::reduce_blocks(operation, send, receive, start, &reducer).await;
     }
-    let mut run = Run::new(operation);
+    among(Network::Real(operation), send, receive, start, reducer).await
+}
+
+/// The same, wherever its messages go.
+pub(super) async fn among(
+    network: Network<'_>,
+    send: Option<Address>,
+    receive: Address,
+    start: impl Fn(u32) -> u64 + Send + Sync,
+    reducer: Reducer,
+) -> Result<()> {
+    let mut run = Run::on(network);
+    let rank = run.rank;
     let blocks = Task {
-        own,
+        own: send.unwrap_or(receive),
         in_place: send.is_none(),
         receive,
         start,
@@ -87,11 +102,17 @@ async fn reduce_blocks(
         }
         return Ok(());
     }
-    let bytes = total * blocks.reducer.datatype.size();
-    match choose::reduce_scatter(bytes, run.size, blocks.reducer.commutes(), run.flat) {
-        ReduceScatter::Pairwise => blocks.pairwise(&mut run).await?,
-        ReduceScatter::Halving => blocks.halving(&mut run).await?,
-        ReduceScatter::ReduceThenScatter => blocks.reduce_then_scatter(&mut run).await?,
+    if let Some(area) = run.area {
+        let range = (blocks.start)(rank)..(blocks.start)(rank + 1);
+        let reducer = &blocks.reducer;
+        if shared::reduce_scatter(&mut run, area, send, receive, reducer, total, range).await? {
+            return run.finish();
+        }
+    }
+    match choose::reducing(&run, Operation::ReduceScatter, &blocks.reducer, total, None).algorithm {
+        Algorithm::Direct => blocks.pairwise(&mut run).await?,
+        Algorithm::Halving => blocks.halving(&mut run).await?,
+        _ => blocks.reduce_then_scatter(&mut run).await?,
     }
     run.finish()
 }

@@ -11,6 +11,7 @@ use crate::data::datatype::Datatype;
 use crate::data::op::Op;
 
 /// How to combine elements.
+#[derive(Clone)]
 pub(super) struct Reducer {
     pub datatype: Arc<Datatype>,
     pub operation: Arc<Op>,

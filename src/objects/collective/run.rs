@@ -4,25 +4,128 @@
 //! of the algorithm are still sent and received, so that the peers' calls return, and the run ends with the first
 //! failure.
 
-use std::pin::pin;
+use std::future::Future;
+use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use super::buffer::Chunk;
 use super::choose;
+#[cfg(feature = "sim")]
+use super::model;
 use crate::base::error::{Error, Result};
 use crate::instance::Completion;
+use crate::instance::selection::{Choice, Operation, Question};
+use crate::objects::communicator::area::Area;
 use crate::objects::communicator::{Collective, Hosts};
+
+/// Where the messages of a run go.
+#[derive(Clone, Copy)]
+pub(super) enum Network<'a> {
+    /// To the processes of an operation.
+    Real(&'a Collective),
+    /// Into a model of them.
+    #[cfg(feature = "sim")]
+    Model {
+        rank: u32,
+        size: u32,
+        hosts: Option<&'a Hosts>,
+    },
+}
+
+impl<'a> Network<'a> {
+    pub fn rank(self) -> u32 {
+        match self {
+            Network::Real(operation) => operation.rank(),
+            #[cfg(feature = "sim")]
+            Network::Model { rank, .. } => rank,
+        }
+    }
+
+    pub fn size(self) -> u32 {
+        match self {
+            Network::Real(operation) => operation.size(),
+            #[cfg(feature = "sim")]
+            Network::Model { size, .. } => size,
+        }
+    }
+
+    /// The processes by host, if these make a difference.
+    pub fn hosts(self) -> Option<&'a Hosts> {
+        match self {
+            Network::Real(operation) => operation.hosts(),
+            #[cfg(feature = "sim")]
+            Network::Model { hosts, .. } => hosts,
+        }
+    }
+
+    /// Looks up in the table of algorithms.
+    pub fn choose(
+        self,
+        operation: Operation,
+        question: &Question,
+        usable: impl Fn(Choice) -> bool,
+    ) -> Choice {
+        match self {
+            Network::Real(collective) => {
+                let selection = collective.communicator().instance().selection();
+                selection.choose(operation, question, usable)
+            }
+            #[cfg(feature = "sim")]
+            Network::Model { .. } => model::choose(operation, question, usable),
+        }
+    }
+
+    fn crowded(self, size: u32) -> bool {
+        match self {
+            Network::Real(operation) => choose::crowded(size, operation.communicator().instance().job()),
+            #[cfg(feature = "sim")]
+            Network::Model { .. } => false,
+        }
+    }
+
+    fn area(self) -> Option<&'a Area> {
+        match self {
+            Network::Real(operation) => operation.area(),
+            #[cfg(feature = "sim")]
+            Network::Model { .. } => None,
+        }
+    }
+}
+
+/// A message under way.
+pub(super) enum Message {
+    Real(Completion),
+    #[cfg(feature = "sim")]
+    Model(model::Message),
+}
+
+impl Future for Message {
+    type Output = Result<()>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        match self.get_mut() {
+            Message::Real(completion) => Pin::new(completion).poll(context).map_ok(|_| ()),
+            #[cfg(feature = "sim")]
+            Message::Model(message) => Pin::new(message).poll(context),
+        }
+    }
+}
 
 /// See the module.
 pub(super) struct Run<'a> {
-    operation: &'a Collective,
+    network: Network<'a>,
     team: Team<'a>,
     /// This process's rank, in a run of some processes its place among them.
     pub rank: u32,
     /// Number of processes.
     pub size: u32,
-    /// Whether the algorithms of `flat` are to be preferred.
-    pub flat: bool,
+    /// Whether its processes share processors: then the algorithms of `flat` take less time than others.
+    pub crowded: bool,
+    /// The hosts of its processes, where the operation distinguishes them and these are all of its processes.
+    pub hosts: Option<&'a Hosts>,
+    /// Memory that its processes share, if it is to be used.
+    pub area: Option<&'a Area>,
     failure: Option<Error>,
 }
 
@@ -56,49 +159,91 @@ pub(super) fn head(hosts: &Hosts, root: Option<u32>, host: u32) -> u32 {
 impl<'a> Run<'a> {
     /// A run of this operation, among processes of which this is one.
     pub fn new(operation: &'a Collective) -> Run<'a> {
-        debug_assert!(!operation.is_across(), "ranks name processes of the other group");
-        Run::across(operation)
+        Run::on(Network::Real(operation))
+    }
+
+    /// The same, wherever its messages go.
+    pub fn on(network: Network<'a>) -> Run<'a> {
+        match network {
+            Network::Real(operation) => {
+                debug_assert!(!operation.is_across(), "ranks name processes of the other group");
+            }
+            #[cfg(feature = "sim")]
+            Network::Model { .. } => {}
+        }
+        Run::any(network)
     }
 
     /// A run of an operation across an intercommunicator, where ranks name processes of the other group: `rank` is this
     /// process's in its own, and `size` that of the other. It only exchanges messages.
     pub fn across(operation: &'a Collective) -> Run<'a> {
-        let size = operation.size();
+        Run::any(Network::Real(operation))
+    }
+
+    fn any(network: Network<'a>) -> Run<'a> {
+        let size = network.size();
         Run {
-            operation,
+            network,
             team: Team::All,
-            rank: operation.rank(),
+            rank: network.rank(),
             size,
-            flat: choose::flat(size, operation.communicator().instance().job()),
+            crowded: network.crowded(size),
+            hosts: network.hosts(),
+            area: network.area().filter(|area| area.size() == size),
             failure: None,
         }
     }
 
     /// A run among the processes of this one's host. Its messages are told from those of other runs of the operation by who sends them to
     /// whom, and in which order.
-    pub fn inside(operation: &'a Collective, hosts: &'a Hosts) -> Run<'a> {
+    pub fn inside(network: Network<'a>, hosts: &'a Hosts) -> Run<'a> {
         let ranks = hosts.ranks(hosts.mine());
         Run {
-            operation,
+            network,
             team: Team::Inside(ranks),
-            rank: hosts.place(operation.rank()),
+            rank: hosts.place(network.rank()),
             size: ranks.len() as u32,
-            flat: false,
+            crowded: false,
+            hosts: None,
+            area: network.area(),
             failure: None,
         }
     }
 
     /// A run among one process of each host, the root for its own; `None` if this is not one of them. Places are the numbers of hosts.
-    pub fn heads(operation: &'a Collective, hosts: &'a Hosts, root: Option<u32>) -> Option<Run<'a>> {
+    pub fn heads(network: Network<'a>, hosts: &'a Hosts, root: Option<u32>) -> Option<Run<'a>> {
         let mine = hosts.mine();
-        (head(hosts, root, mine) == operation.rank()).then(|| Run {
-            operation,
+        (head(hosts, root, mine) == network.rank()).then(|| Run {
+            network,
             team: Team::Heads { hosts, root },
             rank: mine,
             size: hosts.number(),
-            flat: false,
+            crowded: false,
+            hosts: None,
+            area: None,
             failure: None,
         })
+    }
+
+    /// The memory that its processes share, if blocks of so many bytes are to go through that.
+    pub fn area_for(&self, bytes: u64) -> Option<&'a Area> {
+        let shared = || match self.network {
+            Network::Real(operation) => operation
+                .communicator()
+                .instance()
+                .job()
+                .shared_processors()
+                .is_some(),
+            #[cfg(feature = "sim")]
+            Network::Model { .. } => false,
+        };
+        self.area
+            .filter(|_| self.size > 1 && choose::in_shared_memory(bytes, self.size, shared))
+    }
+
+    /// Where its messages go.
+    pub fn network(&self) -> Network<'a> {
+        self.network
     }
 
     /// This rank counted from `root`.
@@ -124,40 +269,55 @@ impl<'a> Run<'a> {
     }
 
     /// Starts a send.
-    pub fn send(&self, to: u32, chunk: Chunk) -> Completion {
-        // SAFETY: a user's buffer is valid until the operation ends (see `Buffer`), which is not before its
-        // completions have ended or were dropped; scratch is dropped after them. Algorithms do not write to what
-        // they are sending.
-        unsafe { self.operation.send(self.team.rank_of(to), chunk.into_memory()) }
+    pub fn send(&self, to: u32, chunk: Chunk) -> Message {
+        let to = self.team.rank_of(to);
+        match self.network {
+            // SAFETY: a user's buffer is valid until the operation ends (see `Buffer`), which is not before its
+            // completions have ended or were dropped; scratch is dropped after them. Algorithms do not write to what
+            // they are sending.
+            Network::Real(operation) => Message::Real(unsafe { operation.send(to, chunk.into_memory()) }),
+            #[cfg(feature = "sim")]
+            Network::Model { rank, .. } => Message::Model(model::send(rank, to, chunk.len())),
+        }
     }
 
     /// Starts a receive.
-    pub fn receive(&self, from: u32, chunk: Chunk) -> Completion {
-        // SAFETY: as in `send`; algorithms leave what they are receiving alone until it has come.
-        unsafe {
-            self.operation
-                .receive(self.team.rank_of(from), chunk.into_memory())
+    pub fn receive(&self, from: u32, chunk: Chunk) -> Message {
+        let from = self.team.rank_of(from);
+        match self.network {
+            Network::Real(operation) => {
+                // SAFETY: as in `send`; algorithms leave what they are receiving alone until it has come.
+                Message::Real(unsafe { operation.receive(from, chunk.into_memory()) })
+            }
+            #[cfg(feature = "sim")]
+            Network::Model { rank, .. } => Message::Model(model::receive(from, rank)),
         }
     }
 
     /// Waits for the end of a message.
-    pub async fn end(&mut self, completion: Completion) {
-        let result = completion.await;
+    pub async fn end(&mut self, message: Message) {
+        let result = message.await;
         self.note(result);
     }
 
     /// Waits for the end of all of them.
-    pub async fn end_all(&mut self, completions: Vec<Completion>) {
-        for completion in completions {
-            self.end(completion).await;
+    pub async fn end_all(&mut self, messages: Vec<Message>) {
+        for message in messages {
+            self.end(message).await;
         }
     }
 
     /// Puts a message that has not ended yet on a list. Most short sends end at once, and lists stay empty.
-    pub fn keep(&mut self, list: &mut Vec<Completion>, mut completion: Completion) {
-        match pin!(&mut completion).poll(&mut Context::from_waker(Waker::noop())) {
+    pub fn keep(&mut self, list: &mut Vec<Message>, mut message: Message) {
+        #[cfg(feature = "sim")]
+        if let Message::Model(message) = &message
+            && !message.has_ended()
+        {
+            return list.push(Message::Model(*message));
+        }
+        match Pin::new(&mut message).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(result) => self.note(result),
-            Poll::Pending => list.push(completion),
+            Poll::Pending => list.push(message),
         }
     }
 

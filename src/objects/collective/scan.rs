@@ -6,6 +6,7 @@ use super::gather::{no_receive, no_send};
 use super::reduction::Reducer;
 use super::run::Run;
 use super::scratch::Scratch;
+use super::shared;
 use crate::base::error::Result;
 use crate::objects::communicator::Collective;
 
@@ -25,6 +26,11 @@ pub async fn scan(operation: &Collective, operands: Operands) -> Result<()> {
     let receive = receive.ok_or_else(no_receive)?;
     if count == 0 {
         return Ok(());
+    }
+    if let Some(area) = run.area
+        && shared::scan(&mut run, area, send, receive, &reducer, count, false).await?
+    {
+        return run.finish();
     }
     if let Some(send) = send {
         reducer.copy(send, receive, 0..count);
@@ -62,6 +68,11 @@ pub async fn exscan(operation: &Collective, operands: Operands) -> Result<()> {
         0 => own,
         _ => receive.ok_or_else(no_receive)?,
     };
+    if let Some(area) = run.area
+        && shared::scan(&mut run, area, Some(own), receive, &reducer, count, true).await?
+    {
+        return run.finish();
+    }
     // The last ranks forward nothing; rank 0 forwards only its own.
     let scratch = Scratch::elements(&reducer.datatype, if run.rank > 0 { count } else { 0 }, 2)?;
     let (operand, partial) = (scratch.slot(0), scratch.slot(1));

@@ -3,11 +3,13 @@
 use super::buffer::{Blocks, Buffer, Chunk, VBuffer};
 use super::choose;
 use super::inter::Root;
-use super::run::Run;
+use super::run::{Network, Run};
 use super::scratch::{Scratch, copy};
-use super::tree::children;
+use super::shared;
+use super::tree::{children, parent};
 use crate::base::error::{Error, Result};
 use crate::err;
+use crate::instance::selection::{Algorithm, Operation};
 use crate::objects::communicator::Collective;
 
 /// To each rank its block of the root's elements. `send` matters only at the root, and has the layout of the elements for one
@@ -24,24 +26,59 @@ pub async fn scatter(
     let root = root.into();
     let send = root.own_blocks(send);
     let (operation, root) = root.among(operation);
-    let mut run = Run::new(&operation);
+    among(Network::Real(&operation), root, send, receive).await
+}
+
+/// The same, wherever its messages go.
+pub(super) async fn among(
+    network: Network<'_>,
+    root: u32,
+    send: Option<Buffer>,
+    receive: Option<Buffer>,
+) -> Result<()> {
+    let mut run = Run::on(network);
+    if let Some(area) = run.area {
+        let send = send.as_ref().filter(|_| run.rank == root);
+        let own = receive.as_ref().map(|receive| receive.chunk());
+        let block = match (send, &own) {
+            (Some(send), _) => send.block(0).len(),
+            (None, own) => own.as_ref().ok_or_else(no_receive)?.len(),
+        };
+        if run.area_for(block).is_some()
+            && shared::scatter(&mut run, area, root, send, own.as_ref(), block).await
+        {
+            if let (Some(send), Some(own)) = (send, own) {
+                run.note(copy(&send.block(run.rank), &own));
+            }
+            return run.finish();
+        }
+    }
+    within(&mut run, root, send, receive).await?;
+    run.finish()
+}
+
+/// Among the processes of a run, by messages. Only the root passes `send`.
+async fn within(run: &mut Run<'_>, root: u32, send: Option<Buffer>, receive: Option<Buffer>) -> Result<()> {
+    let choice = |run: &Run<'_>, block: &Chunk| choose::moving(run, Operation::Scatter, block.len());
     if run.rank == root {
         let send = send.ok_or_else(no_send)?;
-        if choose::gather_by_tree(send.block(0).len(), run.size) {
-            tree_root(&mut run, &send, receive.as_ref()).await?;
-        } else {
-            linear_root(&mut run, &send, receive.as_ref()).await;
+        let choice = choice(run, &send.block(0));
+        match choice.algorithm {
+            Algorithm::Tree => tree_root(run, choice.radix, &send, receive.as_ref()).await?,
+            _ => linear_root(run, &send, receive.as_ref()).await,
         }
-    } else {
-        let chunk = receive.ok_or_else(no_receive)?.chunk();
-        if choose::gather_by_tree(chunk.len(), run.size) {
-            tree(&mut run, root, chunk).await?;
-        } else {
+        return Ok(());
+    }
+    let chunk = receive.ok_or_else(no_receive)?.chunk();
+    let choice = choice(run, &chunk);
+    match choice.algorithm {
+        Algorithm::Tree => tree(run, choice.radix, root, chunk).await?,
+        _ => {
             let receiving = run.receive(root, chunk);
             run.end(receiving).await;
         }
     }
-    run.finish()
+    Ok(())
 }
 
 /// As [`scatter`], with blocks of different lengths.
@@ -83,13 +120,13 @@ pub(super) async fn linear_root(run: &mut Run<'_>, blocks: &impl Blocks, own: Op
 }
 
 /// The root's part in the tree.
-async fn tree_root(run: &mut Run<'_>, send: &Buffer, own: Option<&Buffer>) -> Result<()> {
+async fn tree_root(run: &mut Run<'_>, radix: u32, send: &Buffer, own: Option<&Buffer>) -> Result<()> {
     let (root, size) = (run.rank, run.size);
     let block = send.block(0).len() as usize;
     let split = size - root;
     let wraps = |child: u32, number: u32| child < split && child + number > split;
     // The ranks of at most one child wrap around after the last one: its blocks lie in two places.
-    let round = children(0, size).find(|&(child, number)| wraps(child, number));
+    let round = children(0, size, radix).find(|&(child, number)| wraps(child, number));
     let scratch = Scratch::bytes(round.map_or(0, |(_, number)| number as usize * block))?;
     if let Some((child, number)) = round {
         let first = split - child;
@@ -102,7 +139,7 @@ async fn tree_root(run: &mut Run<'_>, send: &Buffer, own: Option<&Buffer>) -> Re
         run.note(copy(&send.blocks(0, number - first), &high));
     }
     let mut sends = Vec::new();
-    for (child, number) in children(0, size) {
+    for (child, number) in children(0, size, radix) {
         let rank = (root + child) % size;
         let chunk = if wraps(child, number) {
             scratch.all()
@@ -120,11 +157,13 @@ async fn tree_root(run: &mut Run<'_>, send: &Buffer, own: Option<&Buffer>) -> Re
 }
 
 /// The part of another process in the tree.
-async fn tree(run: &mut Run<'_>, root: u32, chunk: Chunk) -> Result<()> {
+async fn tree(run: &mut Run<'_>, radix: u32, root: u32, chunk: Chunk) -> Result<()> {
     let relative = run.relative(root);
-    let parent = (root + (relative & (relative - 1))) % run.size;
+    let parent = (root + parent(relative, radix)) % run.size;
     let block = chunk.len() as usize;
-    let below: u32 = children(relative, run.size).map(|(_, number)| number).sum();
+    let below: u32 = children(relative, run.size, radix)
+        .map(|(_, number)| number)
+        .sum();
     if below == 0 {
         let receiving = run.receive(parent, chunk);
         run.end(receiving).await;
@@ -134,7 +173,7 @@ async fn tree(run: &mut Run<'_>, root: u32, chunk: Chunk) -> Result<()> {
     let receiving = run.receive(parent, scratch.all());
     run.end(receiving).await;
     let mut sends = Vec::new();
-    for (child, number) in children(relative, run.size) {
+    for (child, number) in children(relative, run.size, radix) {
         let part = scratch.part((child - relative) as usize * block, number as usize * block);
         let sending = run.send((root + child) % run.size, part);
         run.keep(&mut sends, sending);

@@ -2,10 +2,10 @@
 
 use std::alloc::Layout;
 use std::cell::UnsafeCell;
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::buffer::{Address, Chunk};
+use super::pool::{Block, Pool};
 use crate::base::bytes::{RawBytes, RawRoom};
 use crate::base::error::Result;
 use crate::data::datatype::Datatype;
@@ -18,14 +18,16 @@ const INLINE: usize = 128;
 /// The strictest alignment of a basic type.
 const ALIGN: usize = 16;
 
-/// Zeroed bytes, aligned for every basic type. Declare it before the completions that use it: values are dropped in
+/// Bytes, aligned for every basic type: zeroed ones, or those that an earlier start of the same persistent operation has left. Declare it before the completions that use it: values are dropped in
 /// the reverse order, and the drop of a completion ends the use of its memory.
 ///
 /// Take addresses only when it no longer moves: short ones move with it.
 pub(super) struct Scratch {
     inline: UnsafeCell<[u128; INLINE / 16]>,
     /// The bytes where they are too long for that.
-    heap: Option<(NonNull<u8>, Layout)>,
+    heap: Option<Block>,
+    /// Where they are kept for the next start.
+    pool: Option<Arc<Pool>>,
     len: usize,
     /// From slot to slot, in bytes, where there are slots.
     stride: usize,
@@ -41,17 +43,32 @@ unsafe impl Sync for Scratch {}
 impl Scratch {
     /// `len` bytes.
     pub fn bytes(len: usize) -> Result<Scratch> {
-        let heap = if len <= INLINE {
-            None
-        } else {
+        #[cfg(feature = "sim")]
+        if super::model::takes(len) {
+            return Ok(Scratch {
+                inline: UnsafeCell::new([0; INLINE / 16]),
+                heap: None,
+                pool: None,
+                len,
+                stride: 0,
+                shift: 0,
+            });
+        }
+        let mut heap = None;
+        let mut pool = None;
+        if len > INLINE {
             let layout = Layout::from_size_align(len, ALIGN).map_err(|_| too_much(len))?;
-            // SAFETY: the layout's size is not zero.
-            let address = unsafe { std::alloc::alloc_zeroed(layout) };
-            Some((NonNull::new(address).ok_or_else(|| too_much(len))?, layout))
-        };
+            pool = Pool::current();
+            let kept = pool.as_ref().and_then(|pool| pool.take(layout));
+            heap = kept.or_else(|| Block::zeroed(layout));
+            if heap.is_none() {
+                return Err(too_much(len));
+            }
+        }
         Ok(Scratch {
             inline: UnsafeCell::new([0; INLINE / 16]),
             heap,
+            pool,
             len,
             stride: 0,
             shift: 0,
@@ -61,6 +78,10 @@ impl Scratch {
     /// A copy of some bytes.
     pub fn of(bytes: &[u8]) -> Result<Scratch> {
         let scratch = Scratch::bytes(bytes.len())?;
+        assert!(
+            scratch.heap.is_some() || bytes.len() <= INLINE,
+            "a model has no bytes"
+        );
         // SAFETY: as long as what it is given; new, so nobody else uses it.
         unsafe { RawRoom::new(scratch.address().get(), bytes.len()) }.fill_from(bytes);
         Ok(scratch)
@@ -68,7 +89,7 @@ impl Scratch {
 
     /// A copy of all the bytes, once no message writes them any more.
     pub fn to_vec(&self) -> Vec<u8> {
-        // SAFETY: its own bytes, which were zeroed at first.
+        // SAFETY: its own bytes, which were zeroed when they were allocated.
         unsafe { RawBytes::new(self.address().get(), self.len) }.to_vec()
     }
 
@@ -90,8 +111,8 @@ impl Scratch {
 
     /// The first byte.
     pub fn address(&self) -> Address {
-        let address = match self.heap {
-            Some((address, _)) => address.as_ptr(),
+        let address = match &self.heap {
+            Some(block) => block.address(),
             None => self.inline.get().cast(),
         };
         // SAFETY: an operation drops its scratch after its messages have ended.
@@ -117,9 +138,10 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        if let Some((address, layout)) = self.heap {
-            // SAFETY: allocated with this layout by `bytes`; not freed before.
-            unsafe { std::alloc::dealloc(address.as_ptr(), layout) };
+        #[cfg(feature = "sim")]
+        super::model::gives_back(self.len);
+        if let (Some(pool), Some(block)) = (&self.pool, self.heap.take()) {
+            pool.give(block);
         }
     }
 }
@@ -150,6 +172,10 @@ fn too_much(len: usize) -> crate::base::error::Error {
 /// Copies between memories of the operation; an error where `to` is shorter than `from`.
 pub(super) fn copy(from: &Chunk, to: &Chunk) -> Result<()> {
     let len = from.len().min(to.len());
+    #[cfg(feature = "sim")]
+    if super::model::copies(len) {
+        return Ok(());
+    }
     if len != 0 {
         // SAFETY: both are memory of the operation, which lasts as long as it (see `Chunk`), and an operation does not copy
         // between memories that overlap.
@@ -168,10 +194,31 @@ pub(super) fn copy(from: &Chunk, to: &Chunk) -> Result<()> {
 
 /// `inout = input op inout` for `count` elements of memory of the operation.
 pub(super) fn apply(op: &Op, input: Address, inout: Address, count: u64, datatype: &Arc<Datatype>) {
+    #[cfg(feature = "sim")]
+    if super::model::combines(count * datatype.size()) {
+        return;
+    }
     // SAFETY: both are buffers of the operation that hold these elements (see `Operands`, `Scratch`): the user's and what peers
-    // sent are initialized, scratch is zeroed where a peer sent too little. They are different buffers, and nothing is being sent
+    // sent are initialized, scratch was zeroed when it was allocated, where a peer sent too little. They are different buffers, and nothing is being sent
     // from or received into `inout`.
     unsafe { op.apply(input.get(), inout.get(), count, datatype) };
+}
+
+/// `output = inputs[0] op inputs[1] op …` for `count` elements of memory of the operation.
+pub(super) fn apply_many(op: &Op, inputs: &[Address], output: Address, count: u64, datatype: &Arc<Datatype>) {
+    // As many as processes that most hosts have; of more, some are combined at a time.
+    const MOST: usize = 32;
+    let mut pointers = [std::ptr::null::<u8>(); MOST + 1];
+    for (nth, some) in inputs.rchunks(MOST).enumerate() {
+        for (pointer, input) in pointers.iter_mut().zip(some) {
+            *pointer = input.get();
+        }
+        // What has been combined so far comes behind these.
+        let number = some.len() + usize::from(nth > 0);
+        pointers[some.len()] = output.get();
+        // SAFETY: as in `apply`; the output is another buffer than the inputs, or the last of them.
+        unsafe { op.combine_many(&pointers[..number], output.get(), count, datatype) };
+    }
 }
 
 /// # Safety

@@ -4,93 +4,84 @@
 //! The head of a host is its lowest rank, or the root of the operation. The runs of one operation share its tag: those inside hosts and
 //! those between heads have no pair of processes in common, and two runs inside a host follow each other.
 
-use super::barrier::dissemination;
-use super::bcast::{self, Cut};
+use super::barrier::within as barrier_within;
+use super::bcast;
 use super::buffer::{Address, Chunk};
 use super::choose;
 use super::gather::no_send;
 use super::reduction::Reducer;
-use super::run::{Run, head};
+use super::run::{Network, Run, head};
 use super::scratch::Scratch;
+use super::shared;
 use super::tree;
 use crate::base::error::Result;
-use crate::objects::communicator::{Collective, Hosts};
+use crate::instance::selection::{Algorithm, Operation};
+use crate::objects::communicator::Hosts;
 
-/// The hosts of a reduction, if it is to be in two levels: see [`choose::reduce_in_two_levels`].
-pub(super) fn hosts_for<'a>(operation: &'a Collective, reducer: &Reducer, count: u64) -> Option<&'a Hosts> {
-    let hosts = operation.hosts()?;
+/// The hosts of a reduction, if it is to be in two levels: see [`choose::over_hosts`].
+pub(super) fn hosts_for<'a>(
+    network: Network<'a>,
+    what: Operation,
+    reducer: &Reducer,
+    count: u64,
+) -> Option<&'a Hosts> {
+    let hosts = network.hosts()?;
     let bytes = count * reducer.datatype.size();
-    let two = choose::reduce_in_two_levels(bytes, reducer.commutes(), hosts.consecutive());
-    (count > 0 && two).then_some(hosts)
+    let two =
+        || choose::over_hosts(network, hosts, what, bytes, reducer.commutes()).algorithm == Algorithm::Levels;
+    (count > 0 && two()).then_some(hosts)
 }
 
 /// No process leaves before all have come: up a tree in each host, dissemination between heads, and down again.
-pub(super) async fn barrier(operation: &Collective, hosts: &Hosts) -> Result<()> {
-    let mut run = Run::inside(operation, hosts);
-    for (child, _) in tree::children(run.rank, run.size) {
-        let receiving = run.receive(child, Chunk::empty());
-        run.end(receiving).await;
+pub(super) async fn barrier(network: Network<'_>, hosts: &Hosts) -> Result<()> {
+    let mut run = Run::inside(network, hosts);
+    if let Some(area) = run.area {
+        shared::arrive(&mut run, area).await;
+    } else {
+        for (child, _) in tree::children(run.rank, run.size, 2) {
+            let receiving = run.receive(child, Chunk::empty());
+            run.end(receiving).await;
+        }
+        if run.rank != 0 {
+            let sending = run.send(tree::parent(run.rank, 2), Chunk::empty());
+            run.end(sending).await;
+        }
     }
-    if run.rank != 0 {
-        let parent = run.rank & (run.rank - 1);
-        let sending = run.send(parent, Chunk::empty());
-        run.end(sending).await;
-    }
-    if let Some(mut heads) = Run::heads(operation, hosts, None) {
-        dissemination(&mut heads).await;
+    if let Some(mut heads) = Run::heads(network, hosts, None) {
+        barrier_within(&mut heads).await;
         run.note(heads.finish());
     }
     bcast::broadcast(&mut run, 0, Chunk::empty()).await?;
     run.finish()
 }
 
-/// From the root to all: see [`choose::bcast_chain`].
-pub(super) async fn broadcast(operation: &Collective, hosts: &Hosts, root: u32, chunk: Chunk) -> Result<()> {
-    if let Some(pieces) = choose::bcast_chain(chunk.len(), hosts.number(), operation.size()) {
-        return chain(operation, hosts, root, chunk, pieces).await;
+/// From the root to all: see [`choose::over_hosts`]. `false`: in one level, which has not been done.
+pub(super) async fn broadcast(network: Network<'_>, hosts: &Hosts, root: u32, chunk: &Chunk) -> Result<bool> {
+    let choice = choose::over_hosts(network, hosts, Operation::Bcast, chunk.len(), true);
+    match choice.algorithm {
+        Algorithm::ChainOfHosts => {
+            let pieces = choose::pieces(choice, chunk.len(), network.size());
+            chain(network, hosts, root, chunk, pieces).await?;
+            return Ok(true);
+        }
+        Algorithm::Levels => {}
+        _ => return Ok(false),
     }
-    let (host, mut run) = (hosts.host_of(root), Run::inside(operation, hosts));
-    if let Some(mut heads) = Run::heads(operation, hosts, Some(root)) {
+    let (host, mut run) = (hosts.host_of(root), Run::inside(network, hosts));
+    if let Some(mut heads) = Run::heads(network, hosts, Some(root)) {
         bcast::broadcast(&mut heads, host, chunk.clone()).await?;
         run.note(heads.finish());
     }
     let top = hosts.place(head(hosts, Some(root), hosts.mine()));
-    bcast::broadcast(&mut run, top, chunk).await?;
-    run.finish()
+    bcast::broadcast(&mut run, top, chunk.clone()).await?;
+    run.finish().map(|()| true)
 }
 
 /// Piece after piece from host to host, and in each host down a binary tree meanwhile.
-async fn chain(operation: &Collective, hosts: &Hosts, root: u32, chunk: Chunk, pieces: u32) -> Result<()> {
-    let mut run = Run::new(operation);
+async fn chain(network: Network<'_>, hosts: &Hosts, root: u32, chunk: &Chunk, pieces: u32) -> Result<()> {
+    let mut run = Run::on(network);
     let (parent, children) = chain_neighbours(hosts, root, run.rank);
-    let cut = Cut::of(&chunk, pieces)?;
-    if parent.is_none() {
-        run.note(cut.pack(&chunk));
-    }
-    let post = |run: &Run<'_>, piece: u32| {
-        let from = parent.filter(|_| piece < pieces)?;
-        Some(run.receive(from, cut.range(piece, piece + 1)))
-    };
-    let mut next = post(&run, 0);
-    let mut sends = Vec::new();
-    for piece in 0..pieces {
-        let receiving = next.take();
-        next = post(&run, piece + 1);
-        if let Some(receiving) = receiving {
-            run.end(receiving).await;
-        }
-        if sends.len() >= choose::WINDOW {
-            run.end_all(std::mem::take(&mut sends)).await;
-        }
-        for &child in &children {
-            let sending = run.send(child, cut.range(piece, piece + 1));
-            run.keep(&mut sends, sending);
-        }
-    }
-    run.end_all(sends).await;
-    if parent.is_some() {
-        run.note(cut.unpack(&chunk));
-    }
+    bcast::pipeline(&mut run, chunk, pieces, parent, &children).await?;
     run.finish()
 }
 
@@ -119,7 +110,7 @@ fn chain_neighbours(hosts: &Hosts, root: u32, rank: u32) -> (Option<u32>, Vec<u3
 
 /// All elements combined, for the root: inside each host for its head, then among heads. Only the root passes `receive`.
 pub(super) async fn reduce(
-    operation: &Collective,
+    network: Network<'_>,
     hosts: &Hosts,
     root: u32,
     send: Option<Address>,
@@ -130,8 +121,8 @@ pub(super) async fn reduce(
     if send.or(receive).is_none() {
         return Err(no_send());
     }
-    let mut run = Run::inside(operation, hosts);
-    let heads = Run::heads(operation, hosts, Some(root));
+    let mut run = Run::inside(network, hosts);
+    let heads = Run::heads(network, hosts, Some(root));
     let top = hosts.place(head(hosts, Some(root), hosts.mine()));
     let alone = run.size == 1;
     let needs_place = heads.is_some() && receive.is_none() && !alone;
@@ -155,14 +146,14 @@ pub(super) async fn reduce(
 
 /// All elements combined, for every process: inside each host, among heads, and inside again.
 pub(super) async fn allreduce(
-    operation: &Collective,
+    network: Network<'_>,
     hosts: &Hosts,
     send: Option<Address>,
     receive: Address,
     reducer: &Reducer,
     count: u64,
 ) -> Result<()> {
-    let mut run = Run::inside(operation, hosts);
+    let mut run = Run::inside(network, hosts);
     let alone = run.size == 1;
     if !alone {
         let (own, sum) = match run.rank {
@@ -171,7 +162,7 @@ pub(super) async fn allreduce(
         };
         super::reduce::within(&mut run, 0, own, sum, reducer, count).await?;
     }
-    if let Some(mut heads) = Run::heads(operation, hosts, None) {
+    if let Some(mut heads) = Run::heads(network, hosts, None) {
         let own = send.filter(|_| alone);
         super::allreduce::within(&mut heads, own, receive, reducer, count).await?;
         run.note(heads.finish());

@@ -1,17 +1,19 @@
 //! Which processes of a communicator share a host, for collective operations in two levels.
 
+use std::sync::Arc;
+
 use super::Communicator;
 use crate::instance::hosts::distinguished;
 
 /// The ranks of a communicator by host. Hosts are numbered in the order of their lowest ranks.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Hosts {
     /// All ranks, host by host, and inside a host in order.
-    ranks: Vec<u32>,
+    ranks: Arc<[u32]>,
     /// Where each host's ranks begin; behind the last, where they end.
-    starts: Vec<u32>,
+    starts: Arc<[u32]>,
     /// The host of each rank.
-    host_of: Vec<u32>,
+    host_of: Arc<[u32]>,
     /// This process's host.
     mine: u32,
     /// Whether the ranks of each host are consecutive.
@@ -57,10 +59,19 @@ impl Hosts {
         Some(Hosts {
             mine: host_of[rank as usize],
             consecutive: ranks.is_sorted(),
-            ranks,
-            starts,
-            host_of,
+            ranks: ranks.into(),
+            starts: starts.into(),
+            host_of: host_of.into(),
         })
+    }
+
+    /// The same as another of the ranks sees them.
+    #[cfg(feature = "sim")]
+    pub(in crate::objects) fn seen_by(&self, rank: u32) -> Hosts {
+        Hosts {
+            mine: self.host_of(rank),
+            ..self.clone()
+        }
     }
 
     /// How many hosts there are.

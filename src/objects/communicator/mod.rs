@@ -4,6 +4,7 @@
 //! - [`Communicator`]
 //! - [`Collective`]: the messages of one collective operation
 //! - [`Hosts`]: which of its processes share a host
+//! - [`area`]: memory that they share for collective operations
 //! - `buffered`: sends in buffered mode
 //! - `names`: their names for people, in reports
 //! - `numbers`: tags of partitioned sends
@@ -11,13 +12,14 @@
 //! What does not belong here: the algorithms of collective operations (`collective`), partitioned communication but for its tags
 //! (`partitioned`), and matching (`engine`).
 
+pub mod area;
 mod buffered;
 mod hosts;
 pub mod names;
 mod numbers;
 mod operation;
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -27,13 +29,15 @@ use crate::base::error::Result;
 use crate::data::memory::Memory;
 use crate::engine::buffered::Attachment;
 use crate::engine::matching::{Envelope, Pattern};
-use crate::engine::mismatch::{Begun, Operation};
+use crate::engine::mismatch::{Begun, Kind, Operation};
 use crate::engine::request::RequestId;
 use crate::engine::{Engine, Received, Send};
 use crate::identity::Context;
 use crate::instance::Instance;
 use crate::objects::errhandler::Errhandler;
 use crate::objects::group::{Comparison, Group};
+use crate::objects::topology::Topology;
+use area::Area;
 pub use hosts::Hosts;
 pub use numbers::Numbers;
 pub use operation::Collective;
@@ -52,7 +56,13 @@ pub struct Communicator {
     rank: u32,
     /// Its processes by host, where that makes a difference; found out when first needed.
     hosts: OnceLock<Option<Hosts>>,
-    /// Counts collective operations, blocking and nonblocking ones separately: a part of their messages' tag.
+    /// Memory that its processes on this host share for blocking collective operations, once that is settled.
+    area: OnceLock<Option<Arc<Area>>>,
+    /// How many of these there were before.
+    before_area: AtomicU32,
+    /// How its processes are arranged, if they are; set when it is made.
+    topology: OnceLock<Arc<Topology>>,
+    /// Counts collective operations, those of each kind separately: a part of their messages' tag.
     begun: Arc<Begun>,
     name: Mutex<String>,
     errhandler: Mutex<Errhandler>,
@@ -91,6 +101,9 @@ impl Communicator {
             peers,
             rank,
             hosts: OnceLock::new(),
+            area: OnceLock::new(),
+            before_area: AtomicU32::new(0),
+            topology: OnceLock::new(),
             begun,
             name: Mutex::default(),
             errhandler: Mutex::default(),
@@ -174,6 +187,36 @@ impl Communicator {
     #[inline]
     pub(crate) fn hosts(&self) -> Option<&Hosts> {
         self.hosts.get_or_init(|| Hosts::of(self)).as_ref()
+    }
+
+    /// Memory that its processes on this host share for blocking collective operations, once that is settled. The same on all processes
+    /// of the host.
+    #[inline]
+    pub(crate) fn area(&self) -> &OnceLock<Option<Arc<Area>>> {
+        &self.area
+    }
+
+    /// The same, if all of its processes share it.
+    #[inline]
+    pub(crate) fn whole_area(&self) -> Option<&Area> {
+        let area = self.area.get()?.as_deref()?;
+        (area.size() == self.size()).then_some(area)
+    }
+
+    /// Counts the blocking collective operations before there is such memory: returns how many there were before this one.
+    pub(crate) fn count_before_area(&self) -> u32 {
+        self.before_area.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// How its processes are arranged (chapter 8), if they are.
+    pub fn topology(&self) -> Option<&Arc<Topology>> {
+        self.topology.get()
+    }
+
+    /// Arranges the processes of a new one.
+    pub(super) fn arrange(&self, topology: Arc<Topology>) {
+        // It is set once, by the maker.
+        let _ = self.topology.set(topology);
     }
 
     /// Whether it is an intercommunicator.
@@ -330,6 +373,12 @@ impl Communicator {
             .into_owned()
     }
 
+    /// How its processes on a host come to share memory, whatever the count of the others is, which those on other hosts do not take
+    /// part in. Its tag is that of no other collective operation.
+    pub(crate) fn sharing(self: &Arc<Self>) -> Collective {
+        self.operation(self.context().collective(), TAG_UB - 1)
+    }
+
     /// Begins a blocking collective operation that makes or ends an object: see [`Communicator::step`].
     pub fn collective(self: &Arc<Self>) -> Collective {
         self.step(Operation::OF_OBJECTS, false)
@@ -338,8 +387,32 @@ impl Communicator {
     /// Begins a collective operation: all members begin the blocking ones in the same order, and the nonblocking ones, so that the
     /// count that becomes a part of its messages' tag is the same everywhere.
     pub fn step(self: &Arc<Self>, operation: Operation, nonblocking: bool) -> Collective {
-        let step = self.begun.next(operation, nonblocking);
+        self.step_of_kind(
+            operation,
+            if nonblocking {
+                Kind::Nonblocking
+            } else {
+                Kind::Blocking
+            },
+        )
+    }
+
+    /// Makes a persistent collective operation: all members make them in the same order. Each start uses these messages: what one start
+    /// sends to a process is received by the same start there, as messages between two processes keep their order and no start begins
+    /// before the one before it has ended. So several operations may be started in different orders on different members.
+    pub fn persistent_step(self: &Arc<Self>, operation: Operation) -> Collective {
+        self.step_of_kind(operation, Kind::Persistent).again()
+    }
+
+    fn step_of_kind(self: &Arc<Self>, operation: Operation, kind: Kind) -> Collective {
+        let step = self.begun.next(operation, kind);
         self.operation(self.context().collective(), step.tag())
+    }
+
+    /// Begins a blocking collective operation as [`Communicator::step`] does, and returns the tag of its messages.
+    #[inline]
+    pub(crate) fn next_tag(&self, operation: Operation) -> i32 {
+        self.begun.next(operation, Kind::Blocking).tag()
     }
 
     /// Begins an operation of some of the members, which find each other by a tag of the user's.
@@ -354,6 +427,8 @@ impl Communicator {
             rank: self.rank,
             context,
             tag,
+            on_area: false,
+            kept: None,
         }
     }
 }

@@ -53,7 +53,7 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::mismatch::Operation;
+    use crate::engine::mismatch::{Kind, Operation};
 
     #[test]
     fn contexts_have_the_names_of_communicators() {
@@ -69,7 +69,9 @@ mod tests {
         assert_eq!(called(world, 7), ("MPI_COMM_WORLD".into(), false));
         assert_eq!(called(halo, 0), ("halo".into(), false));
         let steps = crate::engine::mismatch::Begun::default();
-        let barrier = steps.next(const { Operation::named("MPI_Barrier") }, false).tag();
+        let barrier = steps
+            .next(const { Operation::named("MPI_Barrier") }, Kind::Blocking)
+            .tag();
         assert_eq!(
             called(halo.collective(), barrier),
             ("MPI_Barrier on halo".into(), true)

@@ -1,8 +1,9 @@
 //! The messages of one collective operation.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use super::area::Area;
 use super::{Communicator, Hosts};
 use crate::base::error::Result;
 use crate::data::memory::Memory;
@@ -26,6 +27,10 @@ pub struct Collective {
     pub(super) rank: u32,
     pub(super) context: Context,
     pub(super) tag: i32,
+    /// Whether it uses the memory that the processes of the host share.
+    pub(super) on_area: bool,
+    /// For one that is started again and again: the processes of `everybody`, `below` or `above`, once they are needed.
+    pub(super) kept: Option<Arc<OnceLock<Arc<Group>>>>,
 }
 
 impl Collective {
@@ -75,22 +80,45 @@ impl Collective {
             true => 0,
             false => communicator.peers.size(),
         };
-        Cow::Owned(self.among(communicator.everybody(), before + communicator.rank))
+        let processes = self.once(|| communicator.everybody());
+        Cow::Owned(self.among(processes, before + communicator.rank))
     }
 
     /// For an operation across an intercommunicator: among this process, which becomes rank 0, and the remote group.
     pub(crate) fn above(&self) -> Collective {
         let me = self.communicator.instance.me();
-        let processes = std::iter::once(me).chain(self.communicator.peers().iter());
-        self.among(Group::of(processes.collect()), 0)
+        self.among(self.headed(me, self.communicator.peers()), 0)
     }
 
     /// For an operation across an intercommunicator: among a process of the remote group, which becomes rank 0, and the
     /// local group.
     pub(crate) fn below(&self, root: u32) -> Collective {
         let root = self.communicator.peers().member(root);
-        let processes = std::iter::once(root).chain(self.communicator.group.iter());
-        self.among(Group::of(processes.collect()), self.communicator.rank + 1)
+        self.among(
+            self.headed(root, &self.communicator.group),
+            self.communicator.rank + 1,
+        )
+    }
+
+    /// A process and then those of a group.
+    fn headed(&self, first: PeerIndex, others: &Group) -> Arc<Group> {
+        self.once(|| Group::of(std::iter::once(first).chain(others.iter()).collect()))
+    }
+
+    /// The processes of an operation that is not among its communicator's: those that were made before, if it is started again.
+    fn once(&self, make: impl FnOnce() -> Arc<Group>) -> Arc<Group> {
+        match &self.kept {
+            Some(kept) => kept.get_or_init(make).clone(),
+            None => make(),
+        }
+    }
+
+    /// The same, to be started again and again, with the same root.
+    pub(super) fn again(self) -> Collective {
+        Collective {
+            kept: Some(Arc::default()),
+            ..self
+        }
     }
 
     fn among(&self, processes: Arc<Group>, rank: u32) -> Collective {
@@ -100,7 +128,31 @@ impl Collective {
             rank,
             context: self.context,
             tag: self.tag,
+            on_area: false,
+            kept: self.kept.clone(),
         }
+    }
+
+    /// The same in memory that the processes of the host share, which it uses ([`Area::begin`]).
+    pub(crate) fn on_area(self) -> Collective {
+        Collective {
+            on_area: true,
+            ..self
+        }
+    }
+
+    /// That memory.
+    #[inline]
+    pub(crate) fn area(&self) -> Option<&Area> {
+        match self.on_area {
+            true => self.communicator.area().get()?.as_deref(),
+            false => None,
+        }
+    }
+
+    /// The context of its messages.
+    pub(crate) fn context(&self) -> Context {
+        self.context
     }
 
     /// The tag of its messages.

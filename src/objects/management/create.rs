@@ -33,7 +33,11 @@ impl Communicator {
     /// A communicator of the same processes that can only be used in local calls so far: no message can be sent on it, as no other
     /// process knows its context.
     pub fn unfinished(&self) -> Arc<Communicator> {
-        self.twin(self.instance().new_context())
+        let twin = self.twin(self.instance().new_context());
+        if let Some(topology) = self.topology() {
+            twin.arrange(topology.clone());
+        }
+        twin
     }
 
     /// Begins the operation by which a duplicate is made, or refused.
@@ -52,7 +56,9 @@ impl Communicator {
         operation: Collective,
     ) -> Result<()> {
         let trouble = "an attribute's copy callback failed";
-        let context = self.agree(operation, ready, trouble, "a duplicate").await?;
+        let (context, _) = self
+            .agree(operation, ready, trouble, "a duplicate", [0; 4])
+            .await?;
         unfinished.finish_with(context);
         Ok(())
     }
@@ -62,21 +68,30 @@ impl Communicator {
     /// # Errors
     /// `MPI_ERR_OTHER` if a process was not ready.
     pub async fn hidden(self: Arc<Self>, ready: bool) -> Result<Arc<Communicator>> {
-        let context = self
-            .agree(self.collective(), ready, "a window can't be made", "one")
+        let (context, _) = self
+            .agree(self.collective(), ready, "a window can't be made", "one", [0; 4])
             .await?;
         Ok(self.twin(context))
     }
 
-    /// A context for another communicator of all processes.
-    async fn agree(&self, operation: Collective, ready: bool, trouble: &str, what: &str) -> Result<Context> {
+    /// A context for another communicator of these processes, and the largest of each of a few more numbers that they give.
+    pub(super) async fn agree(
+        &self,
+        operation: Collective,
+        ready: bool,
+        trouble: &str,
+        what: &str,
+        more: [u64; 4],
+    ) -> Result<(Context, [u64; 4])> {
         let operation = operation.everybody();
         let context = match operation.rank() {
             0 => self.instance().new_context(),
             _ => Context::NONE,
         };
         let unready = if ready { 0 } else { u64::from(operation.rank()) + 1 };
-        let [context, unready] = collective::largest(&operation, [context.bits(), unready]).await?;
+        let [a, b, c, d] = more;
+        let [context, unready, a, b, c, d] =
+            collective::largest(&operation, [context.bits(), unready, a, b, c, d]).await?;
         if let Some(rank) = unready.checked_sub(1) {
             let at = match self.is_inter() {
                 true => format!("process {}", operation.process(rank as u32)),
@@ -84,7 +99,7 @@ impl Communicator {
             };
             return Err(err!(Other, "{trouble} at {at}, so no process gets {what}"));
         }
-        Ok(Context::of_bits(context))
+        Ok((Context::of_bits(context), [a, b, c, d]))
     }
 
     /// The same processes with another context.

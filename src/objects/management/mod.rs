@@ -4,6 +4,7 @@
 //! - `create`: making communicators from others
 //! - `inter`: making intercommunicators, and merging them
 //! - `split_type`: dividing communicators by where processes are
+//! - `topology`: communicators with virtual topologies
 //! - `ending`: disconnecting, and the barriers inside finalize
 //!
 //! What does not belong here: the algorithms that it uses (`collective`), and the messages themselves (`communicator`).
@@ -12,5 +13,6 @@ pub mod create;
 mod ending;
 mod inter;
 pub mod split_type;
+mod topology;
 
 pub use inter::Bridge;

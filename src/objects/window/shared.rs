@@ -13,16 +13,13 @@
 //! ```
 
 use std::fs::File;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use crate::base::error::Result;
-use crate::base::random;
 use crate::err;
 use crate::objects::collective;
 use crate::objects::communicator::Communicator;
-use crate::system::shared_memory::{self, Machine, Map};
+use crate::system::shared_memory::{Finding, Map};
 
 const PAGE: usize = 4096;
 
@@ -110,44 +107,6 @@ fn lay_out(wishes: &[Wish]) -> Result<(Box<[Segment]>, usize)> {
     Ok((segments.into(), end))
 }
 
-/// How the other processes find the first one's file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Finding {
-    machine: Machine,
-    pid: u32,
-    descriptor: u32,
-    token: u64,
-}
-
-impl Finding {
-    const BYTES: usize = 40;
-    /// There is no file.
-    const NONE: [u8; Self::BYTES] = [0; Self::BYTES];
-
-    fn encode(self) -> [u8; Self::BYTES] {
-        let mut bytes = Self::NONE;
-        bytes[..16].copy_from_slice(&self.machine.boot.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.machine.pids.to_le_bytes());
-        bytes[24..28].copy_from_slice(&self.pid.to_le_bytes());
-        bytes[28..32].copy_from_slice(&self.descriptor.to_le_bytes());
-        bytes[32..].copy_from_slice(&self.token.to_le_bytes());
-        bytes
-    }
-
-    fn decode(bytes: &[u8; Self::BYTES]) -> Option<Finding> {
-        let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
-        (*bytes != Self::NONE).then(|| Finding {
-            machine: Machine {
-                boot: u128::from(number(8)) << 64 | u128::from(number(0)),
-                pids: number(16),
-            },
-            pid: number(24) as u32,
-            descriptor: (number(24) >> 32) as u32,
-            token: number(32),
-        })
-    }
-}
-
 /// In bytes, including swap space.
 fn memory_of_machine() -> std::io::Result<u64> {
     let info = nix::sys::sysinfo::sysinfo()?;
@@ -163,35 +122,7 @@ fn make(bytes: usize) -> Result<(File, Finding), String> {
             "all processes together ask for {bytes} bytes, but the machine has no more than {memory}"
         ));
     }
-    let machine = Machine::here()?;
-    let token = random::number().map_err(|error| error.to_string())?;
-    let file = shared_memory::file((PAGE + bytes) as u64).map_err(failed("no memory file can be made"))?;
-    file.write_all_at(&token.to_le_bytes(), 0)
-        .map_err(failed("no memory can be allocated for it"))?;
-    let finding = Finding {
-        machine,
-        pid: std::process::id(),
-        descriptor: file.as_raw_fd() as u32,
-        token,
-    };
-    Ok((file, finding))
-}
-
-/// Opens the first process's file and maps its segments.
-fn join(finding: Finding, bytes: usize) -> Result<Map, String> {
-    if Machine::here()? != finding.machine {
-        return Err("it is on another machine than the first process, or in another pid namespace".into());
-    }
-    let failed = |what: &'static str| move |error| format!("{what}: {error}");
-    let file = shared_memory::open(finding.pid, finding.descriptor)
-        .map_err(failed("the first process's memory can't be opened"))?;
-    let is_one = shared_memory::is_one(&file, (PAGE + bytes) as u64)
-        .map_err(failed("the first process's memory has no size"))?;
-    let mut token = [0; 8];
-    if !is_one || file.read_exact_at(&mut token, 0).is_err() || u64::from_le_bytes(token) != finding.token {
-        return Err("what the first process names is not the memory that it made".into());
-    }
-    Map::new(&file, PAGE, bytes).map_err(failed("the shared memory can't be mapped"))
+    Finding::make(bytes)
 }
 
 impl Shared {
@@ -228,7 +159,7 @@ impl Shared {
             Finding::decode(finding.first_chunk().expect("as many as were given")),
         ) {
             (Some(Err(reason)), _) => Err(reason.clone()),
-            (_, Some(finding)) => join(finding, bytes),
+            (_, Some(finding)) => finding.join(bytes),
             (_, None) => Err("the first process could make none".into()),
         };
         let failed = if joined.is_err() { u64::from(rank) + 1 } else { 0 };
@@ -318,38 +249,5 @@ mod tests {
             separate: true,
         };
         assert_eq!(Wish::decode(&wish.encode()), wish);
-        let finding = Finding {
-            machine: Machine {
-                boot: 0x1234_5678_9abc_def0_1111_2222_3333_4444,
-                pids: 4_026_531_836,
-            },
-            pid: 4321,
-            descriptor: 17,
-            token: 0xfeed,
-        };
-        assert_eq!(Finding::decode(&finding.encode()), Some(finding));
-        assert_eq!(Finding::decode(&Finding::NONE), None);
-    }
-
-    #[test]
-    fn a_wrong_token_is_found_out() {
-        let (file, finding) = make(100).expect("a file");
-        let map = join(finding, 100).expect("the file");
-        drop(map);
-        let token = finding.token + 1;
-        for wrong in [
-            Finding { token, ..finding },
-            Finding {
-                machine: Machine {
-                    pids: 1,
-                    ..finding.machine
-                },
-                ..finding
-            },
-        ] {
-            assert!(join(wrong, 100).is_err());
-        }
-        assert!(join(finding, 101).is_err());
-        drop(file);
     }
 }

@@ -1,0 +1,264 @@
+//! Blocking collective operations in memory that the processes of a host share ([`area`](crate::objects::communicator::area)), without
+//! messages: inside a communicator that has one host, and inside each host where there are several.
+//!
+//! - here: when a communicator gets such memory, and what operations do with its rounds
+//! - [`short`]: what fits into one round
+//! - `moving`: operations that move data; `reducing`: reductions
+//!
+//! A function here returns `false` where it has done nothing, and messages are to be used: for reasons that all processes see alike.
+
+mod moving;
+mod reducing;
+pub mod short;
+
+use std::sync::Arc;
+
+use super::bcast;
+use super::buffer::{Address, Chunk};
+use super::run::{Network, Run};
+use super::scratch::{Scratch, copy};
+use crate::base::error::Result;
+use crate::instance::Instance;
+use crate::objects::communicator::area::{
+    Area, Bytes, LONG, MEMBERS_MAX, Published, ROUNDS_MAX, Room, Round, SHORT, Use,
+};
+use crate::objects::communicator::{Collective, Communicator};
+use crate::system::shared_memory::{self, Finding};
+
+pub(super) use moving::{allgather, alltoall, arrive, barrier, broadcast, gather, offer, scatter};
+pub(super) use reducing::{allreduce, reduce, reduce_scatter, scan};
+
+const PAGE: usize = 4096;
+
+/// A communicator gets memory at its blocking operation of this number, from 0: many have only one or two in their lives.
+const BEFORE: u32 = 2;
+
+/// Makes a blocking operation one in shared memory, where its communicator has some or now gets it.
+///
+/// # Errors
+/// A process with which it would be shared is lost; another thread is in an operation of the communicator.
+#[inline]
+pub fn prepare(operation: Collective) -> Result<(Collective, Option<Use<Arc<Area>>>)> {
+    let communicator = operation.communicator();
+    let area = match communicator.area().get() {
+        Some(area) => area.as_ref(),
+        None => settle(communicator)?,
+    };
+    let Some(area) = area else {
+        return Ok((operation, None));
+    };
+    let used = Area::begin(area.clone(), operation.tag())?;
+    Ok((operation.on_area(), Some(used)))
+}
+
+/// As [`prepare`], for simulated processes, which can't block: its communicator gets memory now unless it has.
+///
+/// # Errors
+/// As for [`prepare`].
+#[cfg(feature = "sim")]
+pub async fn prepare_in_simulation(operation: Collective) -> Result<(Collective, Option<Use<Arc<Area>>>)> {
+    let communicator = operation.communicator();
+    if communicator.area().get().is_none() {
+        let area = set_up(communicator).await?;
+        communicator.area().get_or_init(|| area);
+    }
+    prepare(operation)
+}
+
+#[cold]
+fn settle(communicator: &Arc<Communicator>) -> Result<Option<&Arc<Area>>> {
+    let members = members(communicator);
+    if members.is_some() && communicator.count_before_area() < BEFORE {
+        return Ok(None);
+    }
+    let area = match members {
+        Some(_) => communicator.instance().block_on(set_up(communicator))?,
+        None => None,
+    };
+    Ok(communicator.area().get_or_init(|| area).as_ref())
+}
+
+/// The ranks that share this process's host, if there are others and it is known of all.
+fn members(communicator: &Communicator) -> Option<Vec<u32>> {
+    let instance = communicator.instance();
+    if communicator.is_inter() {
+        return None;
+    }
+    let members: Vec<u32> = match communicator.hosts() {
+        Some(hosts) => hosts.ranks(hosts.mine()).to_vec(),
+        None => {
+            let here = instance.node_of(instance.me());
+            let mut processes = communicator.group().iter();
+            if processes.any(|process| instance.node_of(process) != here) {
+                return None;
+            }
+            (0..communicator.size()).collect()
+        }
+    };
+    let number = members.len() as u32;
+    (2..=MEMBERS_MAX).contains(&number).then_some(members)
+}
+
+/// Memory for the processes of a communicator on this host; `None`: one of them can't have it.
+///
+/// # Errors
+/// One of them is lost.
+pub async fn set_up(communicator: &Arc<Communicator>) -> Result<Option<Arc<Area>>> {
+    let Some(ranks) = members(communicator) else {
+        return Ok(None);
+    };
+    let operation = communicator.sharing();
+    let mut run = match communicator.hosts() {
+        Some(hosts) => Run::inside(Network::Real(&operation), hosts),
+        None => Run::new(&operation),
+    };
+    let made = (run.rank == 0).then(|| make(run.size)).flatten();
+    let finding = made
+        .as_ref()
+        .map_or(Finding::NONE, |(_, finding)| finding.encode());
+    let finding = Scratch::of(&finding)?;
+    bcast::broadcast(&mut run, 0, finding.all()).await?;
+    let area = join(communicator, &run, &finding.to_vec(), &ranks, operation.context());
+    // No process opens it after that: the file may be closed.
+    let all = agree(&mut run, area.is_some()).await?;
+    run.finish()?;
+    Ok(area.filter(|_| all).map(|mut area| {
+        area.meet();
+        Arc::new(area)
+    }))
+}
+
+fn make(size: u32) -> Option<(std::fs::File, Finding)> {
+    let (file, finding) = Finding::make(Area::bytes(size)).ok()?;
+    shared_memory::allocate(&file, PAGE, Area::bytes_at_first(size)).ok()?;
+    Some((file, finding))
+}
+
+fn join(
+    communicator: &Communicator,
+    run: &Run<'_>,
+    finding: &[u8],
+    ranks: &[u32],
+    context: crate::identity::Context,
+) -> Option<Area> {
+    let instance: &Arc<Instance> = communicator.instance();
+    let doorbell = instance.engine().doorbell()?;
+    let finding = Finding::decode(finding.first_chunk()?)?;
+    if !instance.settings().shared_collectives || !instance.share(Area::bytes_at_first(run.size)) {
+        return None;
+    }
+    let Ok(map) = finding.join(Area::bytes(run.size)) else {
+        instance.unshare(Area::bytes_at_first(run.size));
+        return None;
+    };
+    let peers = ranks
+        .iter()
+        .map(|&rank| communicator.group().member(rank))
+        .collect();
+    Some(Area::new(
+        map,
+        instance,
+        run.rank,
+        peers,
+        ranks.into(),
+        context,
+        doorbell,
+    ))
+}
+
+/// Whether all processes of a run say yes.
+async fn agree(run: &mut Run<'_>, mine: bool) -> Result<bool> {
+    let mut all = mine;
+    if run.rank == 0 {
+        for from in 1..run.size {
+            let said = Scratch::bytes(1)?;
+            let receiving = run.receive(from, said.all());
+            run.end(receiving).await;
+            all &= said.to_vec() == [1];
+        }
+    } else {
+        let said = Scratch::of(&[mine.into()])?;
+        let sending = run.send(0, said.all());
+        run.end(sending).await;
+    }
+    let verdict = Scratch::of(&[all.into()])?;
+    bcast::broadcast(run, 0, verdict.all()).await?;
+    Ok(verdict.to_vec() == [1])
+}
+
+/// Where bytes begin.
+fn start_of(bytes: Bytes) -> Address {
+    // SAFETY: they are the operation's, by the promise of whoever made them.
+    unsafe { Address::new(bytes.address()) }
+}
+
+fn chunk_of(bytes: Bytes) -> Chunk {
+    Chunk::bytes(start_of(bytes), bytes.number())
+}
+
+/// A part of a chunk's packed bytes.
+fn part(chunk: &Chunk, start: u64, len: u64) -> Chunk {
+    match start == 0 && len >= chunk.len() {
+        true => chunk.clone(),
+        // SAFETY: of the same memory.
+        false => unsafe { Chunk::of(chunk.memory().part(start, len)) },
+    }
+}
+
+/// The kind of place for so many bytes.
+fn room_for(len: u64) -> Room {
+    match len <= SHORT as u64 {
+        true => Room::Short,
+        false => Room::Long,
+    }
+}
+
+/// Publishes a chunk that a place has room for.
+async fn put(run: &mut Run<'_>, area: &Area, round: Round, chunk: &Chunk, room: Room, total: u64) {
+    let claimed = area.claim(round).await;
+    run.note(claimed);
+    let len = chunk.len() as usize;
+    if len != 0 {
+        run.note(copy(chunk, &chunk_of(area.own(round, len, room))));
+    }
+    area.publish(round, len, room, total);
+}
+
+/// Waits for what a process publishes; `None` where that failed, which is noted.
+async fn get(run: &mut Run<'_>, area: &Area, member: u32, round: Round) -> Option<Published> {
+    match area.published(member, round).await {
+        Ok(published) => Some(published),
+        Err(error) => {
+            run.note::<()>(Err(error));
+            None
+        }
+    }
+}
+
+/// Whether all processes have long places, which they allocate now unless they have.
+async fn all_have_long(run: &mut Run<'_>, area: &Area) -> bool {
+    if let Some(has) = area.has_long() {
+        return has;
+    }
+    let round = area.next();
+    let mine = area.allocate_long();
+    let claimed = area.claim(round).await;
+    run.note(claimed);
+    area.publish(round, 0, Room::Short, mine.into());
+    let mut all = mine;
+    for member in area.others() {
+        let theirs = get(run, area, member, round).await;
+        all &= theirs.is_some_and(|theirs| theirs.total == 1);
+    }
+    area.all_in(round);
+    area.done(round);
+    area.set_long(all);
+    all
+}
+
+/// In how many rounds a number of bytes goes, in pieces of this length; `None` for more than an operation has.
+fn rounds(bytes: u64, piece: u64) -> Option<u64> {
+    let rounds = bytes.div_ceil(piece).max(1);
+    // A few are for what comes before.
+    (rounds < ROUNDS_MAX - 16).then_some(rounds)
+}

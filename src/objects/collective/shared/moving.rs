@@ -1,0 +1,299 @@
+//! Operations that move data, in shared memory.
+
+use super::{
+    Area, Bytes, LONG, Room, Run, SHORT, all_have_long, chunk_of, get, part, put, room_for, rounds, short,
+};
+use crate::base::error::Error;
+use crate::err;
+use crate::objects::collective::buffer::{Blocks, Chunk};
+use crate::objects::collective::scratch::copy;
+
+/// No process leaves before all have come: each says that it has, and looks at what the others say.
+pub async fn barrier(run: &mut Run<'_>, area: &Area) {
+    let result = short::barrier(area).await;
+    run.note(result);
+}
+
+/// Process 0 returns when all have come.
+pub async fn arrive(run: &mut Run<'_>, area: &Area) {
+    let round = area.next();
+    if run.rank != 0 {
+        put(run, area, round, &Chunk::empty(), Room::Short, 0).await;
+        return;
+    }
+    for member in area.others() {
+        get(run, area, member, round).await;
+    }
+}
+
+#[cold]
+pub(super) fn truncated(from: u32, theirs: u64, mine: u64) -> Error {
+    err!(
+        Truncate,
+        "process {from} of this host sends {theirs} bytes, and there is room for {mine}"
+    )
+}
+
+/// What `total` says where a message is too long even for all rounds.
+const BY_MESSAGES: u64 = u64::MAX;
+
+/// The bytes of a chunk, for all processes that call [`fetch`] or [`gather`] for them; `false`: they are too many.
+pub async fn offer(run: &mut Run<'_>, area: &Area, chunk: &Chunk) -> bool {
+    let total = chunk.len();
+    let long = total > SHORT as u64 && area.allocate_long();
+    let (piece, room) = match long {
+        true => (LONG as u64, Room::Long),
+        false => (SHORT as u64, Room::Short),
+    };
+    let Some(rounds) = rounds(total, piece) else {
+        let round = area.next();
+        put(run, area, round, &Chunk::empty(), Room::Short, BY_MESSAGES).await;
+        return false;
+    };
+    for nth in 0..rounds {
+        let round = area.next();
+        put(run, area, round, &part(chunk, nth * piece, piece), room, total).await;
+        // It reads nothing of others, who may offer bytes in the same rounds.
+        area.done(round);
+    }
+    true
+}
+
+/// The bytes that a process offers, into a chunk.
+async fn fetch(run: &mut Run<'_>, area: &Area, from: u32, chunk: &Chunk) -> bool {
+    let mut done = 0;
+    loop {
+        let round = area.next();
+        let Some(found) = get(run, area, from, round).await else {
+            return true;
+        };
+        if found.total == BY_MESSAGES {
+            return false;
+        }
+        if done == 0 && found.total > chunk.len() {
+            run.note::<()>(Err(truncated(from, found.total, chunk.len())));
+        }
+        take(run, &chunk_of(found.bytes), chunk, done);
+        done += found.bytes.number() as u64;
+        if done >= found.total || found.bytes.number() == 0 {
+            return true;
+        }
+        area.done(round);
+    }
+}
+
+/// Copies bytes to where they belong in a chunk, as far as there is room.
+fn take(run: &mut Run<'_>, from: &Chunk, chunk: &Chunk, start: u64) {
+    let len = from.len().min(chunk.len().saturating_sub(start));
+    if len != 0 {
+        run.note(copy(&part(from, 0, len), &part(chunk, start, len)));
+    }
+}
+
+/// From the root to all.
+pub async fn broadcast(run: &mut Run<'_>, area: &Area, root: u32, chunk: &Chunk) -> bool {
+    match run.rank == root {
+        true => offer(run, area, chunk).await,
+        false => fetch(run, area, root, chunk).await,
+    }
+}
+
+/// Every process's block for every process, where each has its own in place. All know the lengths of all.
+pub async fn allgather(run: &mut Run<'_>, area: &Area, blocks: &impl Blocks) -> bool {
+    let longest = (0..run.size).map(|rank| blocks.block(rank).len()).max();
+    let longest = longest.unwrap_or(0);
+    let room = match room_for(longest) {
+        Room::Long if all_have_long(run, area).await => Room::Long,
+        _ => Room::Short,
+    };
+    let piece = bytes_in(room);
+    let Some(rounds) = rounds(longest, piece) else {
+        return false;
+    };
+    let own = blocks.block(run.rank);
+    for nth in 0..rounds {
+        let (round, start) = (area.next(), nth * piece);
+        let mine = match start < own.len() || nth == 0 {
+            true => part(&own, start, piece),
+            false => Chunk::empty(),
+        };
+        put(run, area, round, &mine, room, own.len()).await;
+        for distance in 1..run.size {
+            let from = run.above(distance);
+            let Some(found) = get(run, area, from, round).await else {
+                continue;
+            };
+            let block = blocks.block(from);
+            if nth == 0 && found.total > block.len() {
+                run.note::<()>(Err(truncated(from, found.total, block.len())));
+            }
+            take(run, &chunk_of(found.bytes), &block, start);
+        }
+        area.all_in(round);
+        area.done(round);
+    }
+    true
+}
+
+fn bytes_in(room: Room) -> u64 {
+    match room {
+        Room::Short => SHORT as u64,
+        Room::Long => LONG as u64,
+    }
+}
+
+/// The longest piece of which a place has room for one for each process.
+fn piece_of(room: Room, size: u32) -> u64 {
+    bytes_in(room) / u64::from(size) / 64 * 64
+}
+
+/// Where blocks of this length for each process go, and how long their pieces are. `None`: there is no room.
+async fn divided(run: &mut Run<'_>, area: &Area, block: u64) -> Option<(Room, u64)> {
+    if block * u64::from(run.size) <= SHORT as u64 {
+        return Some((Room::Short, block.max(1)));
+    }
+    let room = match all_have_long(run, area).await {
+        true => Room::Long,
+        false => Room::Short,
+    };
+    let piece = piece_of(room, run.size);
+    (piece != 0).then_some((room, piece))
+}
+
+/// Publishes a piece of each of some blocks, for each process one.
+async fn put_all(
+    run: &mut Run<'_>,
+    area: &Area,
+    round: super::Round,
+    (room, start, len): (Room, u64, u64),
+    blocks: &impl Blocks,
+) {
+    let claimed = area.claim(round).await;
+    run.note(claimed);
+    let all = len * u64::from(run.size);
+    let place = area.own(round, all as usize, room);
+    for to in run.others() {
+        let block = blocks.block(to);
+        let len = len.min(block.len().saturating_sub(start));
+        if len != 0 {
+            let at = place.part(to as usize * place.number() / run.size as usize, len as usize);
+            run.note(copy(&part(&block, start, len), &chunk_of(at)));
+        }
+    }
+    area.publish(round, all as usize, room, all);
+}
+
+/// This process's block of those that another one has published, `theirs` bytes for each process, as far as `len` bytes of it matter.
+fn block_of(run: &Run<'_>, blocks: Bytes, theirs: u64, len: u64) -> Bytes {
+    blocks.part(run.rank as usize * theirs as usize, theirs.min(len) as usize)
+}
+
+/// Every process's block for every process, but for its own; all blocks have this many bytes. `send` and `receive` may be the same.
+pub async fn alltoall(
+    run: &mut Run<'_>,
+    area: &Area,
+    send: &impl Blocks,
+    receive: &impl Blocks,
+    block: u64,
+) -> bool {
+    let Some((room, piece)) = divided(run, area, block).await else {
+        return false;
+    };
+    let Some(rounds) = rounds(block, piece) else {
+        return false;
+    };
+    for nth in 0..rounds {
+        let (round, start) = (area.next(), nth * piece);
+        let len = piece.min(block - start);
+        put_all(run, area, round, (room, start, len), send).await;
+        for distance in 1..run.size {
+            let from = run.above(distance);
+            let Some(found) = get(run, area, from, round).await else {
+                continue;
+            };
+            let theirs = found.bytes.number() as u64 / u64::from(run.size);
+            if theirs > len {
+                run.note::<()>(Err(truncated(from, theirs, len)));
+            }
+            let mine = block_of(run, found.bytes, theirs, len);
+            take(run, &chunk_of(mine), &receive.block(from), start);
+        }
+        area.all_in(round);
+        area.done(round);
+    }
+    true
+}
+
+/// The blocks that the other processes [`offer`], for the root.
+pub async fn gather(run: &mut Run<'_>, area: &Area, receive: &impl Blocks) {
+    let mut round = area.next();
+    // By process: how much has come, and how much there is. Made only where one round is not enough.
+    let mut rest: Vec<(u32, u64, u64)> = Vec::new();
+    for from in run.others() {
+        let Some(found) = get(run, area, from, round).await else {
+            continue;
+        };
+        let block = receive.block(from);
+        if found.total == BY_MESSAGES {
+            let receiving = run.receive(from, block);
+            run.end(receiving).await;
+            continue;
+        }
+        if found.total > block.len() {
+            run.note::<()>(Err(truncated(from, found.total, block.len())));
+        }
+        take(run, &chunk_of(found.bytes), &block, 0);
+        if (found.bytes.number() as u64) < found.total && found.bytes.number() != 0 {
+            rest.push((from, found.bytes.number() as u64, found.total));
+        }
+    }
+    while !rest.is_empty() {
+        area.done(round);
+        round = area.next();
+        for (from, done, total) in &mut rest {
+            match get(run, area, *from, round).await {
+                Some(found) if found.bytes.number() != 0 => {
+                    take(run, &chunk_of(found.bytes), &receive.block(*from), *done);
+                    *done += found.bytes.number() as u64;
+                }
+                _ => *done = *total,
+            }
+        }
+        rest.retain(|(_, done, total)| done < total);
+    }
+}
+
+/// The root's blocks, of this many bytes each, for the other processes. Only the root passes `send`, the others `receive`.
+pub async fn scatter(
+    run: &mut Run<'_>,
+    area: &Area,
+    root: u32,
+    send: Option<&impl Blocks>,
+    receive: Option<&Chunk>,
+    block: u64,
+) -> bool {
+    let Some((room, piece)) = divided(run, area, block).await else {
+        return false;
+    };
+    let Some(rounds) = rounds(block, piece) else {
+        return false;
+    };
+    for nth in 0..rounds {
+        let (round, start) = (area.next(), nth * piece);
+        let len = piece.min(block - start);
+        if let Some(send) = send {
+            put_all(run, area, round, (room, start, len), send).await;
+        } else if let Some(found) = get(run, area, root, round).await
+            && let Some(receive) = receive
+        {
+            let theirs = found.bytes.number() as u64 / u64::from(run.size);
+            if theirs > len {
+                run.note::<()>(Err(truncated(root, theirs, len)));
+            }
+            let mine = block_of(run, found.bytes, theirs, len);
+            take(run, &chunk_of(mine), receive, start);
+        }
+        area.done(round);
+    }
+    true
+}

@@ -1,0 +1,270 @@
+//! Operations of one round, on runs of bytes that a short place has room for: what all others are made of, and what the fast path of
+//! the bindings calls.
+
+use super::moving::truncated;
+use super::{Area, Bytes, Room, Round, SHORT};
+use crate::base::error::{Error, Result};
+use crate::err;
+
+/// Publishes bytes that a short place has room for.
+#[inline(always)]
+pub async fn publish(area: &Area, own: Bytes) -> Result<Round> {
+    let round = area.next();
+    publish_in(area, round, own).await?;
+    Ok(round)
+}
+
+/// The same in this round.
+#[inline(always)]
+async fn publish_in(area: &Area, round: Round, own: Bytes) -> Result<()> {
+    assert!(own.number() <= SHORT, "as many as a short place has room for");
+    area.claim(round).await?;
+    own.copy_to(area.own(round, own.number(), Room::Short));
+    area.publish(round, own.number(), Room::Short, own.number() as u64);
+    Ok(())
+}
+
+/// Operands of up to this many bytes from all processes together are combined by every process that needs the result; of longer ones
+/// each process combines a part.
+const ALL_COMBINE: usize = 32 << 10;
+
+/// Whether [`allreduce`] is to be used for such operands.
+#[inline(always)]
+pub fn all_combine(own: Bytes, size: u32) -> bool {
+    own.number() <= SHORT && (size == 2 || own.number() * size as usize <= ALL_COMBINE)
+}
+
+/// See [`super::barrier`].
+#[inline(always)]
+pub async fn barrier(area: &Area) -> Result<()> {
+    if !area.is_flat() {
+        // SAFETY: it combines nothing.
+        return unsafe { through_tree(area, Bytes::none(), Bytes::none(), |_, _| {}).await };
+    }
+    let round = area.next();
+    area.claim(round).await?;
+    area.publish(round, 0, Room::Short, 0);
+    for member in area.others() {
+        area.published(member, round).await?;
+    }
+    area.all_in(round);
+    Ok(())
+}
+
+/// Receives what the root [`publish`]es.
+#[inline(always)]
+pub async fn fetch(area: &Area, root: u32, into: Bytes) -> Result<()> {
+    let round = area.next();
+    fetch_in(area, round, root, into).await
+}
+
+#[inline(always)]
+async fn fetch_in(area: &Area, round: Round, root: u32, into: Bytes) -> Result<()> {
+    let found = area.published(root, round).await?;
+    found.bytes.copy_to(into);
+    match found.total > into.number() as u64 {
+        true => Err(truncated(root, found.total, into.number() as u64)),
+        false => Ok(()),
+    }
+}
+
+/// Hands the operands of the processes below `end` to `combine`, from the last to the first, and whether it is the last. This process's
+/// own is at `own`, or where that is `None` what it has published; all have the same length.
+#[inline(always)]
+pub async fn operands(
+    area: &Area,
+    round: Round,
+    own: Option<Bytes>,
+    end: u32,
+    len: usize,
+    mut combine: impl FnMut(Bytes, bool) + Send,
+) -> Result<()> {
+    for member in (0..end).rev() {
+        let operand = match own.filter(|_| member == area.mine()) {
+            Some(own) => own,
+            None => area.published(member, round).await?.bytes,
+        };
+        if operand.number() != len {
+            return Err(uneven(member, operand.number(), len));
+        }
+        combine(operand, member + 1 == end);
+    }
+    Ok(())
+}
+
+/// For so many children a process waits in a tree.
+const CHILDREN: u32 = 7;
+
+/// Combines all operands for process 0, in the order of a tree: of a group of processes the first one combines the operands of the
+/// others with its own, then of a group of such first ones, and so on.
+///
+/// # Safety
+/// As for [`allreduce`].
+async unsafe fn up_tree(
+    area: &Area,
+    own: Bytes,
+    result: Bytes,
+    combine: &(impl Fn(Bytes, Bytes) + Send + Sync),
+) -> Result<()> {
+    let (mine, size) = (area.mine(), area.size());
+    let mut has = own;
+    let mut step = 1;
+    while step < size {
+        let (round, group) = (area.next(), step * (CHILDREN + 1));
+        if mine.is_multiple_of(group) {
+            for child in (1..=CHILDREN)
+                .map(|nth| mine + nth * step)
+                .filter(|&child| child < size)
+            {
+                let found = area.published(child, round).await?.bytes;
+                if found.number() != own.number() {
+                    return Err(uneven(child, found.number(), own.number()));
+                }
+                if !has.is(result) {
+                    has.copy_to(result);
+                    has = result;
+                }
+                combine(found, result);
+            }
+        } else if mine.is_multiple_of(step) {
+            publish_in(area, round, has).await?;
+        }
+        step = group;
+    }
+    if mine == 0 && !has.is(result) {
+        has.copy_to(result);
+    }
+    Ok(())
+}
+
+/// Up the tree, and from process 0 to all.
+///
+/// # Safety
+/// As for [`allreduce`].
+#[inline(never)]
+async unsafe fn through_tree(
+    area: &Area,
+    own: Bytes,
+    result: Bytes,
+    combine: impl Fn(Bytes, Bytes) + Send + Sync,
+) -> Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe { up_tree(area, own, result, &combine).await? };
+    let round = area.next();
+    match area.mine() {
+        0 => publish_in(area, round, result).await?,
+        _ => fetch_in(area, round, 0, result).await?,
+    }
+    area.all_begun();
+    Ok(())
+}
+
+#[cold]
+fn uneven(from: u32, theirs: usize, mine: usize) -> Error {
+    err!(
+        Truncate,
+        "process {from} of this host reduces {theirs} bytes, and this one {mine}"
+    )
+}
+
+/// All operands combined, for every process. With `own` at `result` the operand is replaced. The operation commutes, or the area
+/// is flat.
+///
+/// # Safety
+/// `combine` may be called with an operand of another process, or this one's, and the result: it changes no more than the latter.
+#[inline(always)]
+pub async unsafe fn allreduce(
+    area: &Area,
+    own: Bytes,
+    result: Bytes,
+    combine: impl Fn(Bytes, Bytes) + Send + Sync,
+) -> Result<()> {
+    if !area.is_flat() {
+        // SAFETY: the caller's promise.
+        return unsafe { through_tree(area, own, result, combine).await };
+    }
+    let round = publish(area, own).await?;
+    let separate = (!own.is(result)).then_some(own);
+    // SAFETY: the caller's promise.
+    let combine = unsafe { into(result, combine) };
+    operands(area, round, separate, area.size(), own.number(), combine).await?;
+    area.all_in(round);
+    Ok(())
+}
+
+/// All operands combined, for the root, which alone has a place for the result. It reads those of all others, as a tree would need room
+/// for what is combined on the way.
+///
+/// # Safety
+/// As for [`allreduce`].
+#[inline(always)]
+pub async unsafe fn reduce(
+    area: &Area,
+    own: Bytes,
+    result: Option<Bytes>,
+    combine: impl Fn(Bytes, Bytes) + Send,
+) -> Result<()> {
+    let Some(result) = result else {
+        return publish(area, own).await.map(drop);
+    };
+    let separate = (!own.is(result)).then_some(own);
+    let round = match separate {
+        Some(_) => area.next(),
+        None => publish(area, own).await?,
+    };
+    // SAFETY: the caller's promise.
+    let combine = unsafe { into(result, combine) };
+    operands(area, round, separate, area.size(), own.number(), combine).await
+}
+
+/// What [`operands`] calls to combine them there.
+///
+/// # Safety
+/// As for [`allreduce`].
+#[inline(always)]
+unsafe fn into(result: Bytes, combine: impl Fn(Bytes, Bytes) + Send) -> impl FnMut(Bytes, bool) + Send {
+    move |operand, is_first| match is_first {
+        true => operand.copy_to(result),
+        false => combine(operand, result),
+    }
+}
+
+/// Every process's bytes for every process, as many from each: `all` has room for them, by process.
+#[inline(always)]
+pub async fn allgather(area: &Area, own: Bytes, all: Bytes) -> Result<()> {
+    let round = publish(area, own).await?;
+    let block = |member: u32| all.part(member as usize * own.number(), own.number());
+    let mine = block(area.mine());
+    if !mine.is(own) {
+        own.copy_to(mine);
+    }
+    for member in area.others() {
+        let found = area.published(member, round).await?;
+        found.bytes.copy_to(block(member));
+        if found.total > own.number() as u64 {
+            return Err(truncated(member, found.total, own.number() as u64));
+        }
+    }
+    area.all_in(round);
+    Ok(())
+}
+
+/// Every process's block for every process, all of the same length: both buffers have one for each. They may be the same.
+#[inline(always)]
+pub async fn alltoall(area: &Area, send: Bytes, receive: Bytes) -> Result<()> {
+    let round = publish(area, send).await?;
+    let len = send.number() / area.size() as usize;
+    let block = |of: Bytes, member: u32| of.part(member as usize * len, len);
+    if !send.is(receive) {
+        block(send, area.mine()).copy_to(block(receive, area.mine()));
+    }
+    for member in area.others() {
+        let found = area.published(member, round).await?;
+        if found.bytes.number() != send.number() {
+            return Err(truncated(member, found.total, send.number() as u64));
+        }
+        block(found.bytes, area.mine()).copy_to(block(receive, member));
+    }
+    area.all_in(round);
+    Ok(())
+}

@@ -1,0 +1,549 @@
+//! The memory that the processes of a communicator on one host share for its collective operations: flags, and places for data, that
+//! each process writes for all others. `docs/shared-memory.md` has its layout. What operations make of it is in
+//! `collective::shared`.
+//!
+//! An operation consists of *rounds*. In a round a process may *publish* some bytes, which the others wait for and read. Each process
+//! has a few places that it uses in turn; before it writes to one again, all others have to be done with what was there. So every
+//! process says which round was the last that it is done with.
+//!
+//! A round is named by its operation's number among the blocking ones of the communicator, and its own number in that. Both are the same
+//! on all processes, and grow.
+//!
+//! Everything that is read is input from another process of the same user, and is checked.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+
+use parking_lot::Mutex;
+
+use crate::base::error::{Error, Result};
+use crate::engine::mismatch::Step;
+use crate::err;
+use crate::identity::{Context, PeerIndex};
+use crate::instance::Instance;
+use crate::lane::Doorbell;
+use crate::lane::shm::BellPull;
+use crate::system::shared_memory::Map;
+
+mod bytes;
+mod sleep;
+
+pub use bytes::Bytes;
+
+const LINE: usize = 64;
+const PAGE: usize = 4096;
+/// The places of a process: flags, and short ones.
+const PLACES: usize = 8;
+/// Its long places: each is that of two flags. All of a process fit in a core's own cache with those of several others.
+const LONGS: usize = 4;
+/// The bytes of a short place.
+pub const SHORT: usize = 4 << 10;
+/// The bytes of a long place.
+pub const LONG: usize = 32 << 10;
+/// So many bytes of data are beside the flag.
+const INLINE: usize = LINE - AT_DATA;
+/// Among more processes than this, flags are collected in a tree, unless they share processors.
+const FLAT_MAX: u32 = 8;
+/// The most processes.
+pub const MEMBERS_MAX: u32 = 512;
+
+// Offsets in the area. First a bit for each process that sleeps.
+const AT_MEMBERS: usize = PAGE;
+// Offsets in the two lines of a member.
+const MEMBER: usize = 2 * LINE;
+const AT_PID: usize = 0;
+const AT_BELL: usize = 4;
+const AT_INODE: usize = 8;
+const AT_FENCES: usize = 16;
+const AT_WHOM: usize = 20;
+const AT_DONE: usize = LINE;
+// Offsets in a flag's line.
+const AT_ROUND: usize = 0;
+const AT_STEP: usize = 8;
+const AT_WHERE: usize = 12;
+const AT_LEN: usize = 16;
+const AT_DATA: usize = 24;
+
+/// The bits of a round's number in its operation.
+const SUB_BITS: u32 = 20;
+/// The most rounds of an operation.
+pub const ROUNDS_MAX: u64 = 1 << SUB_BITS;
+
+/// Where the parts of an area begin.
+#[derive(Clone, Copy)]
+struct Layout {
+    flags: usize,
+    short: usize,
+    long: usize,
+    end: usize,
+}
+
+impl Layout {
+    fn of(size: u32) -> Layout {
+        let size = size as usize;
+        let flags = (AT_MEMBERS + size * MEMBER).next_multiple_of(PAGE);
+        let short = (flags + size * PLACES * LINE).next_multiple_of(PAGE);
+        let long = short + size * PLACES * SHORT;
+        Layout {
+            flags,
+            short,
+            long,
+            end: long + size * LONGS * LONG,
+        }
+    }
+}
+
+/// Which kind of place bytes are in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Room {
+    /// Up to [`SHORT`] bytes.
+    Short,
+    /// Up to [`LONG`] bytes.
+    Long,
+}
+
+/// A round of an operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Round {
+    id: u64,
+    place: usize,
+}
+
+/// What a process has published.
+#[derive(Clone, Copy)]
+pub struct Published {
+    /// The bytes, until this process is done with the round.
+    pub bytes: Bytes,
+    /// What the publisher says of all that it sends in the operation, in bytes.
+    pub total: u64,
+}
+
+/// See the module.
+pub struct Area {
+    map: Arc<Map>,
+    layout: Layout,
+    instance: Arc<Instance>,
+    size: u32,
+    /// This process's place among its processes.
+    mine: u32,
+    peers: Box<[PeerIndex]>,
+    /// The ranks of its processes in the communicator.
+    ranks: Box<[u32]>,
+    context: Context,
+    /// Whether a process may read what all others have published, rather than go through a tree of them.
+    flat: bool,
+    /// Whether whoever publishes executes a fence.
+    fences: bool,
+    /// By process: it is done with this round and those before it, as far as is known here.
+    seen: Box<[AtomicU64]>,
+    /// The pipes of those that were once found asleep.
+    bells: Mutex<Vec<Option<BellPull>>>,
+    /// The operation that is under way: its number, the tag that its messages would have, and its latest round.
+    operation: AtomicU64,
+    tag: AtomicU32,
+    sub: AtomicU64,
+    in_use: AtomicBool,
+    /// By place: the round that this process published there last.
+    last: [AtomicU64; PLACES],
+    /// All others are done with this round and those before it.
+    all_done: AtomicU64,
+    /// Whether the long places can be used, once that is known.
+    long: AtomicU32,
+    /// The same of this process's own.
+    own_long: AtomicU32,
+}
+
+const UNKNOWN: u32 = 0;
+const YES: u32 = 1;
+const NO: u32 = 2;
+
+/// The use of an area by one operation.
+pub struct Use<A: Deref<Target = Area>> {
+    area: A,
+}
+
+impl<A: Deref<Target = Area>> Deref for Use<A> {
+    type Target = Area;
+
+    #[inline]
+    fn deref(&self) -> &Area {
+        &self.area
+    }
+}
+
+impl<A: Deref<Target = Area>> Drop for Use<A> {
+    #[inline]
+    fn drop(&mut self) {
+        // Whatever was left out: nobody waits for this process to be done with a round of this operation.
+        let id = self.area.operation.load(Relaxed) << SUB_BITS | (ROUNDS_MAX - 1);
+        self.area.done_with(id);
+        self.area.in_use.store(false, Relaxed);
+    }
+}
+
+#[cold]
+fn busy() -> Error {
+    err!(
+        Other,
+        "another thread is in a blocking collective operation of this communicator"
+    )
+}
+
+impl Area {
+    /// Bytes of the memory of an area.
+    pub fn bytes(size: u32) -> usize {
+        Layout::of(size).end
+    }
+
+    /// Bytes that have to be allocated at first.
+    pub fn bytes_at_first(size: u32) -> usize {
+        Layout::of(size).long
+    }
+
+    /// Of memory with zeroes, or as the other processes have left it, that all have mapped. [`Area::bytes_at_first`] bytes have been
+    /// counted as shared.
+    pub fn new(
+        map: Map,
+        instance: &Arc<Instance>,
+        mine: u32,
+        peers: Box<[PeerIndex]>,
+        ranks: Box<[u32]>,
+        context: Context,
+        doorbell: Doorbell,
+    ) -> Area {
+        let size = peers.len() as u32;
+        let area = Area {
+            map: Arc::new(map),
+            layout: Layout::of(size),
+            instance: instance.clone(),
+            size,
+            mine,
+            peers,
+            ranks,
+            context,
+            // Where processes share processors, no process's next step begins before all have had their turn.
+            flat: size <= FLAT_MAX || instance.job().shared_processors().is_some(),
+            fences: doorbell.wants_fences,
+            seen: (0..size).map(|_| AtomicU64::new(0)).collect(),
+            bells: Mutex::new((0..size).map(|_| None).collect()),
+            operation: AtomicU64::new(0),
+            tag: AtomicU32::new(0),
+            sub: AtomicU64::new(0),
+            in_use: AtomicBool::new(false),
+            last: Default::default(),
+            all_done: AtomicU64::new(0),
+            long: AtomicU32::new(UNKNOWN),
+            own_long: AtomicU32::new(UNKNOWN),
+        };
+        assert!(size <= MEMBERS_MAX && mine < size && area.map.has(0, area.layout.end));
+        let at = area.member(mine);
+        area.map.u32(at + AT_PID).store(doorbell.pid, Relaxed);
+        area.map.u32(at + AT_BELL).store(doorbell.descriptor, Relaxed);
+        area.map.u64(at + AT_INODE).store(doorbell.inode, Relaxed);
+        area.map
+            .u32(at + AT_FENCES)
+            .store(doorbell.wants_fences.into(), Release);
+        area
+    }
+
+    /// Called when all processes have mapped it.
+    pub fn meet(&mut self) {
+        let wants = |member| self.map.u32(self.member(member) + AT_FENCES).load(Acquire) != 0;
+        self.fences |= (0..self.size).any(wants);
+    }
+
+    /// Whether an operation in which all processes wait for all is to be in one round, where each reads what all others have published:
+    /// there are few, or they share processors. Otherwise they form a tree, in which a process waits for few.
+    #[inline]
+    pub fn is_flat(&self) -> bool {
+        self.flat
+    }
+
+    /// This process's place among its processes.
+    #[inline]
+    pub fn mine(&self) -> u32 {
+        self.mine
+    }
+
+    /// Number of its processes.
+    #[inline]
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// Begins an operation, whose messages would have this tag.
+    ///
+    /// # Errors
+    /// `MPI_ERR_OTHER`: another thread is in one, which is an error of the program.
+    #[inline]
+    pub fn begin<A: Deref<Target = Area>>(area: A, tag: i32) -> Result<Use<A>> {
+        if area.in_use.load(Relaxed) {
+            return Err(busy());
+        }
+        area.in_use.store(true, Relaxed);
+        let operation = area.operation.load(Relaxed) + 1;
+        area.operation.store(operation, Relaxed);
+        area.sub.store(0, Relaxed);
+        area.tag.store(tag as u32, Relaxed);
+        Ok(Use { area })
+    }
+
+    fn member(&self, member: u32) -> usize {
+        AT_MEMBERS + member as usize * MEMBER
+    }
+
+    #[inline]
+    fn flag(&self, member: u32, place: usize) -> usize {
+        self.layout.flags + (member as usize * PLACES + place) * LINE
+    }
+
+    #[inline]
+    fn word(&self, at: usize) -> &AtomicU64 {
+        debug_assert!(at.is_multiple_of(8) && self.map.has(at, 8));
+        // SAFETY: as in `Map::u64`; all offsets that are made here lie within the mapping, as `new` has checked its length.
+        unsafe { AtomicU64::from_ptr(self.map.base().as_ptr().add(at).cast()) }
+    }
+
+    #[inline]
+    fn half(&self, at: usize) -> &AtomicU32 {
+        debug_assert!(at.is_multiple_of(4) && self.map.has(at, 4));
+        // SAFETY: as in `word`.
+        unsafe { AtomicU32::from_ptr(self.map.base().as_ptr().add(at).cast()) }
+    }
+
+    fn room(&self, member: u32, place: usize, room: Room) -> usize {
+        let member = member as usize;
+        match room {
+            Room::Short => self.layout.short + (member * PLACES + place) * SHORT,
+            Room::Long => self.layout.long + (member * LONGS + place % LONGS) * LONG,
+        }
+    }
+
+    /// Bytes of the area.
+    fn at(&self, at: usize, number: usize) -> Bytes {
+        debug_assert!(self.map.has(at, number));
+        // SAFETY: within the mapping, as all places that are made here; the communicator keeps the area, and the operation keeps that. A
+        // process writes to its own places only, and only when it has claimed them, and reads those of others between their publication
+        // and its being done with the round. (A process that breaks this is a faulty one of the same user; it can only spoil the data.)
+        unsafe { Bytes::new(self.map.base().as_ptr().add(at), number) }
+    }
+
+    /// Where a process's long place of a round is.
+    pub fn place_of(&self, member: u32, round: Round) -> Bytes {
+        assert!(member < self.size, "one of the processes");
+        self.at(self.room(member, round.place, Room::Long), LONG)
+    }
+
+    /// The next round of the operation.
+    #[inline]
+    pub fn next(&self) -> Round {
+        let sub = self.sub.load(Relaxed) + 1;
+        assert!(sub < ROUNDS_MAX - 1, "an operation has so many rounds at most");
+        self.sub.store(sub, Relaxed);
+        let operation = self.operation.load(Relaxed);
+        Round {
+            id: operation << SUB_BITS | sub,
+            place: ((operation + sub) % PLACES as u64) as usize,
+        }
+    }
+
+    /// Waits until this process may write to its place of a round.
+    ///
+    /// # Errors
+    /// A process that has still to be done with what was there is lost.
+    #[inline(always)]
+    pub async fn claim(&self, round: Round) -> Result<()> {
+        // Its long place is also that of another flag.
+        let other = self.last[(round.place + LONGS) % PLACES].load(Relaxed);
+        let last = self.last[round.place].load(Relaxed).max(other);
+        if last <= self.all_done.load(Relaxed) {
+            return Ok(());
+        }
+        self.claim_from_all(last).await
+    }
+
+    async fn claim_from_all(&self, last: u64) -> Result<()> {
+        for member in self.others() {
+            let seen = &self.seen[member as usize];
+            if seen.load(Relaxed) < last {
+                let at = self.member(member) + AT_DONE;
+                self.wait(member, at, last).await?;
+                seen.store(self.word(at).load(Acquire), Relaxed);
+            }
+        }
+        self.all_done.store(last, Relaxed);
+        Ok(())
+    }
+
+    /// Where this process writes up to so many bytes before it publishes them, once it has claimed the place.
+    #[inline]
+    pub fn own(&self, round: Round, len: usize, room: Room) -> Bytes {
+        let most = match room {
+            Room::Short => SHORT,
+            Room::Long => LONG,
+        };
+        assert!(len <= most, "more bytes than a place has");
+        match len <= INLINE && room == Room::Short {
+            true => self.at(self.flag(self.mine, round.place) + AT_DATA, len),
+            false => self.at(self.room(self.mine, round.place, room), len),
+        }
+    }
+
+    /// Publishes what this process has written to [`Area::own`]. `total`: see [`Published`].
+    #[inline]
+    pub fn publish(&self, round: Round, len: usize, room: Room, total: u64) {
+        let at = self.flag(self.mine, round.place);
+        self.half(at + AT_STEP).store(self.tag.load(Relaxed), Relaxed);
+        let (len, long) = (len as u32, u32::from(room == Room::Long));
+        self.half(at + AT_WHERE).store(len << 1 | long, Relaxed);
+        self.word(at + AT_LEN).store(total, Relaxed);
+        self.last[round.place].store(round.id, Relaxed);
+        // Release: pairs with the acquire in `wait`; the bytes come before.
+        self.word(at + AT_ROUND).store(round.id, Release);
+        self.wake();
+    }
+
+    /// Waits for what a process publishes in a round.
+    ///
+    /// # Errors
+    /// The process is lost or in another operation.
+    #[inline(always)]
+    pub async fn published(&self, member: u32, round: Round) -> Result<Published> {
+        let at = self.flag(member, round.place);
+        self.wait(member, at + AT_ROUND, round.id).await?;
+        let found = self.word(at + AT_ROUND).load(Relaxed);
+        let (tag, mine) = (self.half(at + AT_STEP).load(Relaxed), self.tag.load(Relaxed));
+        if found != round.id || tag != mine {
+            return Err(self.contradiction(member, tag));
+        }
+        // It began this round, so it is done with those before.
+        self.seen[member as usize].store(round.id - 1, Relaxed);
+        let total = self.word(at + AT_LEN).load(Relaxed);
+        let length = self.half(at + AT_WHERE).load(Relaxed);
+        let (len, room) = match length & 1 {
+            0 => ((length >> 1) as usize, Room::Short),
+            _ => ((length >> 1) as usize, Room::Long),
+        };
+        let at = match room {
+            Room::Short if len <= INLINE => at + AT_DATA,
+            Room::Short if len <= SHORT => self.room(member, round.place, room),
+            Room::Long if len <= LONG => self.room(member, round.place, room),
+            _ => {
+                return Err(err!(
+                    Intern,
+                    "what rank {} wrote into shared memory makes no sense",
+                    self.ranks[member as usize]
+                ));
+            }
+        };
+        Ok(Published {
+            bytes: self.at(at, len),
+            total,
+        })
+    }
+
+    #[cold]
+    fn contradiction(&self, member: u32, theirs: u32) -> Error {
+        let (mine, theirs) = (self.tag.load(Relaxed) as i32, theirs as i32);
+        let peer = self.peers[member as usize];
+        let steps = Step::of_tag(mine).zip(Step::of_tag(theirs));
+        match steps {
+            Some((mine, theirs)) if mine != theirs => {
+                let mut engine = self.instance.engine();
+                engine.contradict((self.context, mine), (self.context, theirs), peer)
+            }
+            _ => err!(
+                Other,
+                "rank {} is in another collective operation",
+                self.ranks[member as usize]
+            ),
+        }
+    }
+
+    /// Notes that all processes have published something in a round, so that they are done with all before it.
+    #[inline]
+    pub fn all_in(&self, round: Round) {
+        self.all_done.store(round.id - 1, Relaxed);
+    }
+
+    /// Notes that all processes have begun the operation, so that they are done with those before it.
+    pub fn all_begun(&self) {
+        self.all_done
+            .store(self.operation.load(Relaxed) << SUB_BITS, Relaxed);
+    }
+
+    /// Says that this process is done with a round and all before it: with what the others have published.
+    #[inline]
+    pub fn done(&self, round: Round) {
+        self.done_with(round.id);
+    }
+
+    #[inline]
+    fn done_with(&self, id: u64) {
+        // Release: what this process has read comes before; pairs with the acquire in `wait`.
+        self.word(self.member(self.mine) + AT_DONE).store(id, Release);
+        self.wake();
+    }
+
+    /// The places of all processes but this one.
+    pub fn others(&self) -> impl Iterator<Item = u32> + use<> {
+        let mine = self.mine;
+        (0..self.size).filter(move |&other| other != mine)
+    }
+
+    /// Whether the long places can be used, as far as is known.
+    pub fn has_long(&self) -> Option<bool> {
+        match self.long.load(Relaxed) {
+            UNKNOWN => None,
+            known => Some(known == YES),
+        }
+    }
+
+    /// Sets what [`Area::has_long`] returns, once all processes agree on it.
+    pub fn set_long(&self, has: bool) {
+        self.long.store(if has { YES } else { NO }, Relaxed);
+    }
+
+    /// Whether this process has long places, which it allocates when it is first asked.
+    pub fn allocate_long(&self) -> bool {
+        if self.own_long.load(Relaxed) == UNKNOWN {
+            let at = self.room(self.mine, 0, Room::Long);
+            let has = self.instance.share(LONGS * LONG) && self.map.populate(at, LONGS * LONG).is_ok();
+            self.own_long.store(if has { YES } else { NO }, Relaxed);
+        }
+        self.own_long.load(Relaxed) == YES
+    }
+}
+
+impl Drop for Area {
+    fn drop(&mut self) {
+        self.instance.unshare(Area::bytes_at_first(self.size));
+        if self.own_long.load(Relaxed) == YES {
+            self.instance.unshare(LONGS * LONG);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_do_not_overlap() {
+        for size in [2, 3, 8, 64, 512] {
+            let layout = Layout::of(size);
+            let n = size as usize;
+            assert!(AT_MEMBERS >= n.div_ceil(64) * 8, "a bit for each");
+            assert!(AT_MEMBERS + n * MEMBER <= layout.flags);
+            assert!(layout.flags + n * PLACES * LINE <= layout.short);
+            assert_eq!(layout.short + n * PLACES * SHORT, layout.long);
+            assert_eq!(layout.long + n * LONGS * LONG, layout.end);
+            assert!(
+                layout.long.is_multiple_of(PAGE),
+                "long places are allocated by themselves"
+            );
+        }
+    }
+}
