@@ -153,8 +153,9 @@ fn messages(case: &Case, communicator: &Arc<Communicator>) -> Collective {
     }
 }
 
-/// Runs an operation as a blocking call does, by messages or in shared memory, or as a nonblocking one, or as the starts of a persistent request do: once or several times,
-/// each time on the same contents of the memory that it writes to. Each rank does it in its own way.
+/// Runs an operation as a blocking call does, by messages or in shared memory, or as a nonblocking one, or as the starts of a persistent
+/// request do: once or several times, each time on the same contents of the memory that it writes to. Whether it is in shared memory all
+/// ranks decide alike; otherwise each does it in its own way.
 async fn call<F>(
     rank: &Rank,
     case: &Case,

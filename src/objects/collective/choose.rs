@@ -29,8 +29,8 @@ pub(super) fn crowded(size: u32, job: &Job) -> bool {
 /// Whether a blocking operation uses the memory that all of its processes share for blocks of so many bytes. Between two processes that
 /// do not share processors, a long one goes through a ring that is longer than their caches, or is read from the other's memory; places
 /// in shared memory would be written while the other core still has them.
-pub(super) fn in_shared_memory(bytes: u64, size: u32, shared: impl FnOnce() -> bool) -> bool {
-    bytes <= SHORT as u64 || size > 2 || shared()
+pub(super) fn in_shared_memory(bytes: u64, size: u32, crowded: impl FnOnce() -> bool) -> bool {
+    bytes <= SHORT as u64 || size > 2 || crowded()
 }
 
 /// How many exchanges with other ranks are under way at once.

@@ -106,16 +106,7 @@ pub async fn allreduce(
     // SAFETY: asked for its length only.
     let whole = unsafe { Bytes::new(receive.get(), bytes as usize) };
     if !short::all_combine(whole, run.size) {
-        return Ok(long(
-            run,
-            area,
-            send.unwrap_or(receive),
-            Some(receive),
-            None,
-            reducer,
-            count,
-        )
-        .await);
+        return Ok(long(run, area, send.unwrap_or(receive), Some(receive), reducer, count).await);
     }
     let operands = Operands::new(reducer, receive, count)?;
     if !area.is_flat() {
@@ -148,7 +139,6 @@ pub async fn allreduce(
 pub async fn reduce(
     run: &mut Run<'_>,
     area: &Area,
-    root: u32,
     send: Option<Address>,
     receive: Option<Address>,
     reducer: &Reducer,
@@ -159,7 +149,7 @@ pub async fn reduce(
         return Err(crate::objects::collective::gather::no_send());
     };
     if bytes > SHORT as u64 {
-        return Ok(long(run, area, own, receive, Some(root), reducer, count).await);
+        return Ok(long(run, area, own, receive, reducer, count).await);
     }
     let Some(receive) = receive else {
         publish(run, area, &reducer.chunk(own, 0..count)).await;
@@ -218,14 +208,13 @@ pub async fn reduce_scatter(
 }
 
 /// Segment after segment: each process puts its elements of a segment into a place, combines a slice of all processes' elements, and
-/// puts that into its place of the next round, from where those take it that need the result. `root`: the process that does; `None`:
-/// all.
+/// puts that into its place of the next round, from where those take it that need the result: who passes
+/// `receive`.
 async fn long(
     run: &mut Run<'_>,
     area: &Area,
     own: Address,
     receive: Option<Address>,
-    root: Option<u32>,
     reducer: &Reducer,
     count: u64,
 ) -> bool {
@@ -315,6 +304,5 @@ async fn long(
         area.all_in(round);
         before = Some(round);
     }
-    debug_assert!(root.is_none_or(|root| receive.is_some() == (run.rank == root)));
     true
 }
