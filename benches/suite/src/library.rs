@@ -99,7 +99,12 @@ impl Vendor {
                 ("MPIR_CVAR_NOLOCAL", "1".into()),
                 ("FI_PROVIDER", theirs),
             ],
-            Vendor::Intel => vec![("I_MPI_FABRICS", "ofi".into()), ("FI_PROVIDER", theirs)],
+            // Without the first, its collectives go through shared memory whatever the fabric.
+            Vendor::Intel => vec![
+                ("I_MPI_COLL_INTRANODE", "pt2pt".into()),
+                ("I_MPI_FABRICS", "ofi".into()),
+                ("FI_PROVIDER", theirs),
+            ],
             // It reaches TCP without libfabric.
             Vendor::OpenMpi if theirs == "tcp" => {
                 vec![
