@@ -10,6 +10,11 @@ impl Engine {
         self.state.requests.insert(Work::None, Context::NONE)
     }
 
+    /// The same of a collective operation: of the communicator of a context, and with messages of this tag.
+    pub fn collective_request(&mut self, context: Context, tag: i32) -> RequestId {
+        self.state.requests.insert(Work::Collective(tag), context)
+    }
+
     /// A request that has ended already, of the communicator of a context.
     pub fn ended_request(&mut self, outcome: Outcome, context: Context) -> RequestId {
         self.state.requests.insert_ended(Work::None, context, outcome)
@@ -54,6 +59,12 @@ impl Engine {
                 request.work = Work::Collective(tag);
             }
         }
+    }
+
+    /// Whether a request is a nonblocking or persistent collective operation that has not ended.
+    pub fn is_collective(&self, request: RequestId) -> bool {
+        let request = self.state.requests.get(request);
+        request.is_some_and(|request| matches!(request.work, Work::Collective(_)))
     }
 
     /// Sets the requests that are parts of one that was not made by a send or receive: they are freed with it.
@@ -127,17 +138,6 @@ impl Engine {
             request.waiter = Some(task);
         }
     }
-
-    /// Tasks whose requests have ended since the last call.
-    pub fn take_ready(&mut self, into: &mut Vec<TaskId>) {
-        into.append(&mut self.state.ready);
-    }
-
-    /// Whether [`Engine::take_ready`] would return something.
-    #[inline]
-    pub fn has_ready_tasks(&self) -> bool {
-        !self.state.ready.is_empty()
-    }
 }
 
 impl EngineState {
@@ -173,7 +173,9 @@ impl EngineState {
         };
         request.outcome = Some(outcome);
         request.early = false;
-        self.ready.extend(request.waiter.take());
+        if let Some(task) = request.waiter.take() {
+            self.ready.push(task);
+        }
         if released {
             self.requests.discard(id);
         }

@@ -62,7 +62,7 @@ use crate::lane::{Lane, Limits};
 use matching::{Posted, Unexpected};
 use numbering::Numberings;
 use peer::{Peer, Peers};
-use request::{ReceiveStage, Request, RequestId, Requests, SendStage, TaskId, Work};
+use request::{ReceiveStage, Request, RequestId, Requests, SendStage, Work};
 use sleepers::Sleepers;
 
 pub use progress::Armed;
@@ -125,7 +125,7 @@ struct EngineState {
     /// Regions to deregister once the lanes are free.
     deregistered: Vec<(usize, crate::lane::Region)>,
     /// Tasks to be polled.
-    ready: Vec<TaskId>,
+    ready: watched::Ready,
     /// Counts whatever may have changed the state of a request or peer.
     events: u64,
     /// The lane that is being polled.
@@ -235,7 +235,7 @@ impl Engine {
                 wanted: Vec::new(),
                 reads: VecDeque::new(),
                 deregistered: Vec::new(),
-                ready: Vec::new(),
+                ready: watched::Ready::default(),
                 events: 0,
                 polling: 0,
                 unauthenticated: 0,

@@ -3,12 +3,14 @@
 //! A wait that goes on is also posted as a receive of a message that nobody sends. So reports tell what the process waits for, ranks
 //! that call different operations are found ([`super::mismatch`]), and the loss of the process that was to raise the word ends the
 //! wait.
+//!
+//! A task that waits for a word is ready to be polled once it is reached: [`Ready`] knows these beside those whose requests have ended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::matching::Pattern;
-use super::request::RequestId;
+use super::request::{RequestId, TaskId};
 use super::{Engine, EngineState, Received};
 use crate::base::error::Error;
 use crate::data::memory::Memory;
@@ -68,9 +70,36 @@ pub struct WatchId(u32);
 
 pub(super) struct Watch {
     watched: Watched,
+    /// Whom to poll once it is reached.
+    task: Option<TaskId>,
     /// It has been reported.
     reached: bool,
-    receive: Result<RequestId, Error>,
+    /// How often it was looked at for the task.
+    looks: u32,
+    /// Others may have been told to wake this process for it.
+    shown: bool,
+    /// Once the wait goes on.
+    receive: Option<Result<RequestId, Error>>,
+}
+
+/// After so many looks a task's wait goes on, even if no thread sleeps: some tenths of a millisecond.
+const LOOKS: u32 = 1 << 12;
+
+/// The tasks that are to be polled.
+#[derive(Default)]
+pub(super) struct Ready {
+    tasks: Vec<TaskId>,
+    /// Number of these, and of tasks' words that have not been reached as far as is known: 0 where there is nothing to look at.
+    due: usize,
+}
+
+impl Ready {
+    /// One more: its request has ended.
+    #[inline(always)]
+    pub fn push(&mut self, task: TaskId) {
+        self.tasks.push(task);
+        self.due += 1;
+    }
 }
 
 impl Engine {
@@ -81,26 +110,63 @@ impl Engine {
 
     /// Watches a word until [`Engine::unwatch`]: a sleep ends when it is reached.
     pub fn watch(&mut self, watched: Watched) -> WatchId {
+        let id = self.insert_watch(watched, None);
+        self.post_watch(id.0);
+        id
+    }
+
+    /// The same for a task, which is polled when the word is reached or it is known that it will not be.
+    pub fn watch_for(&mut self, watched: Watched, task: TaskId) -> WatchId {
+        self.state.ready.due += 1;
+        self.insert_watch(watched, Some(task))
+    }
+
+    fn insert_watch(&mut self, watched: Watched, task: Option<TaskId>) -> WatchId {
+        WatchId(self.state.watched.insert(Watch {
+            watched,
+            task,
+            reached: false,
+            looks: 0,
+            shown: false,
+            receive: None,
+        }))
+    }
+
+    /// Posts the receive that stands for the wait.
+    #[cold]
+    fn post_watch(&mut self, number: u32) {
+        let Watch { watched, task, .. } = &self.state.watched[number];
+        let (pattern, peer, task) = (watched.pattern, watched.peer, *task);
         // SAFETY: it has no memory.
-        let receive = unsafe { self.receive(watched.pattern, Some(watched.peer), Memory::empty()) };
+        let receive = unsafe { self.receive(pattern, Some(peer), Memory::empty()) };
         let receive = receive.map(|received| match received {
             Received::Later(id) => id,
             // Two ranks have chosen different algorithms, which is an error of the program: the wait ends when its time is out.
-            Received::Now(outcome) => self.ended_request(outcome, watched.pattern.context),
+            Received::Now(outcome) => self.ended_request(outcome, pattern.context),
         });
-        WatchId(self.state.watched.insert(Watch {
-            watched,
-            reached: false,
-            receive,
-        }))
+        if let Some(task) = task {
+            match receive {
+                Ok(id) if self.outcome(id).is_none() => self.wake_on(id, task),
+                _ => self.state.ready.push(task),
+            }
+        }
+        self.state.watched[number].receive = Some(receive);
     }
 
     /// Ends that.
     pub fn unwatch(&mut self, id: WatchId) {
         let watch = self.state.watched.remove(id.0);
         let Watched { map, sleeper, .. } = &watch.watched;
-        sleeper.bits(map).fetch_and(!sleeper.bit, Ordering::Relaxed);
-        if let Ok(receive) = watch.receive {
+        if watch.shown {
+            sleeper.bits(map).fetch_and(!sleeper.bit, Ordering::Relaxed);
+        }
+        if watch.task.is_some() && !watch.reached {
+            self.state.ready.due -= 1;
+        }
+        if let Some(Ok(receive)) = watch.receive {
+            if let Some(request) = self.state.requests.get_mut(receive) {
+                request.waiter = None;
+            }
             self.cancel(receive);
             self.take(receive);
         }
@@ -108,12 +174,12 @@ impl Engine {
 
     /// The request that stands for the wait in reports.
     pub fn request_of(&self, id: WatchId) -> Option<RequestId> {
-        self.state.watched[id.0].receive.as_ref().ok().copied()
+        self.state.watched[id.0].receive.as_ref()?.as_ref().ok().copied()
     }
 
     /// Why the word will not be reached, if that is known.
     pub fn failure_of(&self, id: WatchId) -> Option<Error> {
-        match &self.state.watched[id.0].receive {
+        match self.state.watched[id.0].receive.as_ref()? {
             Ok(receive) => {
                 let outcome = self.outcome(*receive)?;
                 outcome.error.as_deref().cloned()
@@ -122,28 +188,93 @@ impl Engine {
         }
     }
 
-    /// Reports the words that have been reached, to other threads too. `true`: there were some. Progress does not do that by itself: a
-    /// process that waits looks at its word at each turn, and calls this before it sleeps.
+    /// Whether there are tasks to be polled.
+    #[inline]
+    pub fn has_ready_tasks(&mut self) -> bool {
+        self.state.ready.due != 0 && self.finds_ready_tasks()
+    }
+
+    /// Whether there may be tasks to be polled.
+    #[inline]
+    pub fn may_have_ready_tasks(&self) -> bool {
+        self.state.ready.due != 0
+    }
+
+    /// The tasks to be polled.
+    pub fn take_ready(&mut self, into: &mut Vec<TaskId>) {
+        if self.has_ready_tasks() {
+            let ready = &mut self.state.ready;
+            ready.due -= ready.tasks.len();
+            into.append(&mut ready.tasks);
+        }
+    }
+
+    /// Looks at the words of tasks.
+    #[inline(never)]
+    fn finds_ready_tasks(&mut self) -> bool {
+        let EngineState { ready, watched, .. } = &mut self.state;
+        let mut goes_on = None;
+        if ready.due != ready.tasks.len() {
+            for (number, watch) in watched.iter_mut() {
+                let Some(task) = watch.task.filter(|_| !watch.reached) else {
+                    continue;
+                };
+                if watch.watched.is_reached() {
+                    watch.reached = true;
+                    ready.tasks.push(task);
+                } else {
+                    watch.looks = watch.looks.wrapping_add(1);
+                    if watch.looks == LOOKS && watch.receive.is_none() {
+                        goes_on = Some(number);
+                    }
+                }
+            }
+        }
+        if let Some(number) = goes_on {
+            self.post_watch(number);
+        }
+        !self.state.ready.tasks.is_empty()
+    }
+
+    /// Reports the words that have been reached, to other threads too. `true`: there were some, or a wait has been found to go on.
+    /// Progress does not do that by itself: a process that waits looks at its word at each turn, and calls this before it sleeps.
     pub fn look_at_words(&mut self) -> bool {
+        if self.state.watched.is_empty() {
+            return false;
+        }
         let mut any = false;
-        for (_, watch) in self.state.watched.iter_mut() {
-            if !watch.reached && watch.watched.is_reached() {
+        let mut go_on = Vec::new();
+        let EngineState { ready, watched, .. } = &mut self.state;
+        for (number, watch) in watched.iter_mut() {
+            if watch.reached {
+                continue;
+            }
+            if watch.watched.is_reached() {
                 watch.reached = true;
                 any = true;
+                if let Some(task) = watch.task {
+                    ready.tasks.push(task);
+                }
+            } else if watch.receive.is_none() {
+                go_on.push(number);
             }
         }
         if any {
             self.state.happened();
         }
-        any
+        for &number in &go_on {
+            self.post_watch(number);
+        }
+        any || !go_on.is_empty()
     }
 
     /// Before a sleep: shows those who raise words that this process sleeps. The fence of the lane that has the doorbell has to follow.
-    pub(super) fn show_sleep(&self) {
-        for (_, Watch { watched, .. }) in self.state.watched.iter() {
-            let Watched { map, sleeper, .. } = watched;
+    pub(super) fn show_sleep(&mut self) {
+        for (_, watch) in self.state.watched.iter_mut() {
+            let Watched { map, sleeper, .. } = &watch.watched;
             sleeper.whom(map).store(sleeper.whom, Ordering::Relaxed);
             sleeper.bits(map).fetch_or(sleeper.bit, Ordering::Relaxed);
+            watch.shown = true;
         }
     }
 }

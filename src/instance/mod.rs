@@ -51,7 +51,7 @@ use pace::Pace;
 #[cfg(feature = "sim")]
 pub use task::Operation;
 use task::Tasks;
-pub use task::{Again, Completion, blocks, run_in_place};
+pub use task::{Again, Completion, Poller, look_at, poller, run_in_place};
 pub use users::{Then, User, Users};
 pub use wait::Policy;
 
@@ -523,7 +523,7 @@ impl Instance {
             false => 1,
         };
         let stays = |engine: &Engine| {
-            if turns == 0 || engine.has_wanted() || engine.has_ready_tasks() {
+            if turns == 0 || engine.has_wanted() || engine.may_have_ready_tasks() {
                 return false;
             }
             if turns < ATTENDED_TURNS {
@@ -544,6 +544,9 @@ impl Instance {
     /// # Panics
     /// If there is no such request.
     pub fn wait(&self, request: RequestId) -> Outcome {
+        if let Some(outcome) = self.wait_for_task(request) {
+            return outcome;
+        }
         self.wait_for_all(|id| id == request, |engine| engine.take(request))
     }
 }

@@ -7,12 +7,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 
-use parking_lot::Mutex;
-
 use super::Instance;
 use crate::base::error::{Error, Result};
 use crate::base::slab::Slab;
+use crate::engine::Engine;
 use crate::engine::request::{Outcome, RequestId, TaskId};
+use crate::identity;
+use crate::system::lock::Mutex;
 
 /// What a task runs: it ends with the outcome of its request.
 pub type Operation = Pin<Box<dyn Future<Output = Result<Outcome>> + Send>>;
@@ -62,22 +63,50 @@ fn clone(data: *const ()) -> RawWaker {
 
 /// The number in the waker of [`Instance::block_on`], which no task has.
 const BLOCKS: usize = usize::MAX;
+/// The number in the waker of [`look_at`].
+const LOOKS: usize = usize::MAX - 1;
 
 fn waker(number: usize) -> Waker {
     // SAFETY: the functions of the table never dereference the pointer, which is only a number.
     unsafe { Waker::from_raw(RawWaker::new(std::ptr::without_provenance(number), &VTABLE)) }
 }
 
-fn task_of(context: &Context<'_>) -> Option<TaskId> {
-    let number = context.waker().data() as usize;
-    let task = number.checked_sub(1).filter(|_| number != BLOCKS);
-    task.map(|task| TaskId(task as u32))
+/// Who polls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Poller {
+    /// A blocking call that runs this operation by itself: a wait may be made in place.
+    Blocks,
+    /// Somebody who polls again, whatever is waited for ([`look_at`]).
+    Looks,
+    /// A task, which is polled when what it waits for has come.
+    Task(TaskId),
+    /// Anybody else: the simulator polls after each event.
+    Other,
 }
 
-/// Whether what is being polled is an operation by itself that a blocking call runs, so that a wait may be made in place.
+/// Who polls with this context.
 #[inline]
-pub fn blocks(context: &Context<'_>) -> bool {
-    context.waker().data() as usize == BLOCKS
+pub fn poller(context: &Context<'_>) -> Poller {
+    match context.waker().data() as usize {
+        0 => Poller::Other,
+        BLOCKS => Poller::Blocks,
+        LOOKS => Poller::Looks,
+        number => Poller::Task(TaskId(number as u32 - 1)),
+    }
+}
+
+fn task_of(context: &Context<'_>) -> Option<TaskId> {
+    match poller(context) {
+        Poller::Task(task) => Some(task),
+        _ => None,
+    }
+}
+
+/// Polls an operation once before it becomes a task, if it has not ended by then.
+#[inline(always)]
+pub fn look_at<T>(poll: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
+    let waker = std::mem::ManuallyDrop::new(waker(LOOKS));
+    poll(&mut Context::from_waker(&waker))
 }
 
 /// Runs an operation that waits in place ([`blocks`]) and nowhere else.
@@ -111,20 +140,21 @@ impl Instance {
 
     /// Starts an operation that runs beside the caller; the request ends with it.
     pub fn spawn(&self, operation: Operation) -> RequestId {
-        self.run(Running::Once(operation))
+        self.run(Running::Once(operation), Engine::bare_request)
     }
 
-    /// Starts an operation again, as [`Instance::spawn`] does, without an allocation.
-    pub fn spawn_again(&self, operation: Arc<dyn Again>) -> RequestId {
-        self.run(Running::Again(operation))
+    /// Starts an operation again, as [`Instance::spawn`] does, without an allocation. It is a collective operation of the communicator of
+    /// a context, and its messages have this tag.
+    pub fn spawn_again(&self, operation: Arc<dyn Again>, context: identity::Context, tag: i32) -> RequestId {
+        self.run(Running::Again(operation), |engine| {
+            engine.collective_request(context, tag)
+        })
     }
 
-    fn run(&self, operation: Running) -> RequestId {
+    fn run(&self, operation: Running, request: impl FnOnce(&mut Engine) -> RequestId) -> RequestId {
         let mut slab = self.tasks.slab.lock();
-        let mut engine = self.engine();
         // The request needs the task's number, and the task needs the request's name.
-        let request = engine.bare_request();
-        drop(engine);
+        let request = request(&mut self.engine());
         let task = TaskId(slab.insert(Task {
             operation: Some(operation),
             woken: false,

@@ -11,10 +11,10 @@ use super::pace::PROBE;
 use crate::base::error::Result;
 use crate::base::settings::Settings;
 use crate::engine::mismatch::View;
-use crate::engine::request::RequestId;
+use crate::engine::request::{Outcome, RequestId};
 use crate::engine::{Armed, Engine, WatchId, Watched};
 use crate::system::bootstrap::Job;
-use crate::system::lock::MutexGuard;
+use crate::system::lock::{self, MutexGuard};
 
 /// How long to spin and to yield.
 #[derive(Clone, Copy, Debug)]
@@ -193,6 +193,31 @@ impl Instance {
             return Ok(());
         }
         self.wait_long_for_word(&is_reached, &watched)
+    }
+
+    /// Waits for a while for a collective operation that may end without a message, and takes its outcome.
+    pub(super) fn wait_for_task(&self, request: RequestId) -> Option<Outcome> {
+        let mut engine = self.engine();
+        if !engine.is_collective(request) || !engine.may_have_ready_tasks() {
+            return engine.take(request);
+        }
+        let turns = match self.pace.spin() != 0 && !lock::is_shared(&self.engine) {
+            true => WORD_TURNS,
+            false => 1,
+        };
+        for _ in 0..turns {
+            if engine.has_ready_tasks() {
+                drop(engine);
+                self.run_ready_tasks();
+                engine = self.engine();
+                if let Some(outcome) = engine.take(request) {
+                    return Some(outcome);
+                }
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+        None
     }
 
     #[inline(never)]

@@ -186,7 +186,12 @@ where
     let contents = || written.iter().map(|room| room.read()).collect::<Vec<_>>();
     let before = contents();
     let mut results = Vec::new();
-    let persistent = collective::Persistent::new(messages.clone(), operation.clone());
+    let is_shared = starts(case) > 1 && !case.by_messages && case.common().bool();
+    let own = match is_shared {
+        true => collective::shared::prepare_persistent(messages.clone()).await?,
+        false => messages.clone(),
+    };
+    let persistent = collective::persistent(own, operation.clone());
     let mut how = case.own(rank.me().number());
     for _ in 0..starts(case) {
         for (room, bytes) in written.iter().zip(&before) {
@@ -194,6 +199,7 @@ where
         }
         let instance: &Arc<_> = rank.instance();
         let request = match how.u32(..4) {
+            _ if is_shared => Some(persistent.start()?),
             0 => {
                 operation.clone()(messages.clone()).await?;
                 None

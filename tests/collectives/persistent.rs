@@ -10,6 +10,7 @@ use weft::data::memory::Memory;
 use weft::engine::mismatch::Operation;
 use weft::engine::request::{Outcome, RequestId};
 use weft::objects::collective;
+use weft::objects::collective::shared::prepare_persistent;
 use weft::objects::communicator::Communicator;
 use weft::sim::{Options, Rank, Simulation, check};
 
@@ -35,21 +36,28 @@ fn index(which: u32, round: u32, index: u64) -> u64 {
 }
 
 impl Made {
-    /// All ranks make the same one.
-    fn new(communicator: &Arc<Communicator>, which: u32, rng: &mut Rng) -> Made {
+    /// All ranks make the same one: in shared memory or by messages.
+    async fn new(communicator: &Arc<Communicator>, which: u32, rng: &mut Rng) -> Made {
         let size = communicator.size();
         let layout = Elements::new(rng.usize(..LAYOUTS));
         let mut own = Area::new(&layout, 0..COUNT as i64);
         let mut all = Area::new(&layout, 0..(COUNT * u64::from(size)) as i64);
         let root = rng.u32(..size);
         let kind = rng.u32(..4);
+        let shared = rng.u32(..4) > 0;
         // Some are short: several of them are between two ranks at once.
-        let named = |name| communicator.persistent_step(name);
+        let named = async |name| {
+            let operation = communicator.persistent_step(name);
+            match shared {
+                true => prepare_persistent(operation).await.expect("nobody dies"),
+                false => operation,
+            }
+        };
         let start: Box<dyn Fn() -> Result<RequestId>> = match kind {
             0 => {
                 let buffer = own.buffer(COUNT);
-                let operation = named(const { Operation::named("MPI_Bcast") }.of_root(root));
-                let made = collective::Persistent::new(operation, move |operation| async move {
+                let operation = named(const { Operation::named("MPI_Bcast") }.of_root(root)).await;
+                let made = collective::persistent(operation, move |operation| async move {
                     collective::bcast(&operation, root, buffer).await
                 });
                 Box::new(move || made.start())
@@ -57,23 +65,23 @@ impl Made {
             1 => {
                 let (op, _) = self::operation(false);
                 let given = operands(Some(&mut own), Some(&mut all), (COUNT, COUNT), (&layout, &op));
-                let operation = named(const { Operation::named("MPI_Allreduce") });
-                let made = collective::Persistent::new(operation, move |operation| async move {
+                let operation = named(const { Operation::named("MPI_Allreduce") }).await;
+                let made = collective::persistent(operation, move |operation| async move {
                     collective::allreduce(&operation, given).await
                 });
                 Box::new(move || made.start())
             }
             2 => {
                 let (send, receive) = (Some(own.buffer(COUNT)), all.blocks(COUNT, size));
-                let operation = named(const { Operation::named("MPI_Allgather") });
-                let made = collective::Persistent::new(operation, move |operation| async move {
+                let operation = named(const { Operation::named("MPI_Allgather") }).await;
+                let made = collective::persistent(operation, move |operation| async move {
                     collective::allgather(&operation, send, receive).await
                 });
                 Box::new(move || made.start())
             }
             _ => {
-                let operation = named(const { Operation::named("MPI_Barrier") });
-                let made = collective::Persistent::new(operation, |operation| async move {
+                let operation = named(const { Operation::named("MPI_Barrier") }).await;
+                let made = collective::persistent(operation, |operation| async move {
                     collective::barrier(&operation).await
                 });
                 Box::new(move || made.start())
@@ -155,13 +163,23 @@ fn many_in_any_order() {
             let mut common = Rng::with_seed(seed);
             let mut mine = Rng::with_seed(seed ^ u64::from(me + 1) << 32);
             let other = rank.world().clone().duplicate(true).await.expect("all are ready");
-            let mut made: Vec<Made> = (0..8)
-                .map(|which| {
-                    let communicator = if common.bool() { rank.world() } else { &other };
-                    Made::new(communicator, which, &mut common)
-                })
-                .collect();
+            let mut made = Vec::new();
+            for which in 0..8 {
+                let communicator = if common.bool() { rank.world() } else { &other };
+                made.push(Made::new(communicator, which, &mut common).await);
+            }
             for round in 0..ROUNDS {
+                // Some are freed, by each rank in its own time, and others made: in the memory of those that are free everywhere.
+                for which in 0..8 {
+                    if round > 0 && common.u32(..4) == 0 {
+                        let communicator = if common.bool() { rank.world() } else { &other };
+                        let old = made.remove(which as usize);
+                        let kept = mine.bool().then_some(old);
+                        let new = Made::new(communicator, which, &mut common).await;
+                        drop(kept);
+                        made.insert(which as usize, new);
+                    }
+                }
                 let mut started: Vec<usize> = (0..made.len()).filter(|_| common.u32(..4) > 0).collect();
                 mine.shuffle(&mut started);
                 let mut requests = Vec::new();
@@ -204,13 +222,16 @@ fn a_root_runs_ahead() {
             let layout = Elements::new(0);
             let mut area = Area::new(&layout, 0..2);
             let buffer = area.buffer(2);
-            let operation = rank
+            let mut operation = rank
                 .world()
                 .persistent_step(const { Operation::named("MPI_Bcast") });
-            let bcast = collective::Persistent::new(operation, move |operation| async move {
+            if seed % 2 == 0 {
+                operation = prepare_persistent(operation).await.expect("nobody dies");
+            }
+            let bcast = collective::persistent(operation, move |operation| async move {
                 collective::bcast(&operation, 1, buffer).await
             });
-            for round in 0..10 {
+            for round in 0..30 {
                 let expected = element(1, round);
                 if me == 1 {
                     area.put(0, expected);
@@ -274,7 +295,7 @@ fn temporary_memory_is_kept() {
             (&layout, &op),
         );
         let operation = (rank.world()).persistent_step(const { Operation::named("MPI_Allreduce") });
-        let sum = collective::Persistent::new(operation, move |operation| async move {
+        let sum = collective::persistent(operation, move |operation| async move {
             collective::allreduce(&operation, given).await
         });
         let mut allocated = Vec::new();
@@ -305,7 +326,7 @@ fn an_active_one_is_not_started() {
         let operation = rank
             .world()
             .persistent_step(const { Operation::named("MPI_Barrier") });
-        let barrier = collective::Persistent::new(operation, |operation| async move {
+        let barrier = collective::persistent(operation, |operation| async move {
             collective::barrier(&operation).await
         });
         if rank.me().number() == 0 {

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use super::{
     BUFFER, How, Part, RECEIVE, SEND, apart, buffer, collectives, fast_path, in_place, nothing,
-    operand_in_place, part, vbuffer, wbuffer,
+    operand_in_place, part, short, vbuffer, wbuffer,
 };
 use crate::abi::common::arguments::Integer;
 use crate::abi::common::objects::communicator;
@@ -81,7 +81,7 @@ unsafe fn barrier<H: How>(comm: MPI_Comm, mut how: H) -> Result<()> {
     let comm = communicator(comm)?;
     let run = |operation| async move { collective::barrier(&operation).await };
     // SAFETY: there is no memory.
-    unsafe { how.run(&comm, run) }
+    unsafe { how.run_or(&comm, run, || Some(short::Barrier)) }
 }
 
 /// # Safety
@@ -104,16 +104,22 @@ unsafe fn bcast<H: How>(
         }
     }
     let comm = communicator(comm)?;
+    let rank = root;
     let Some(Part { root, .. }) = part(root, &comm)? else {
         // SAFETY: there is no memory.
         return unsafe { how.run(&comm, nothing) };
     };
     let how = how.of_root(root, &comm);
     // SAFETY: the caller's buffer is as the standard asks for.
-    let buffer = unsafe { self::buffer(buffer, count.wide(), datatype, 1, BUFFER) }?;
+    let (short, buffer) = unsafe {
+        (
+            || short::bcast(buffer, count.wide(), datatype, rank, &comm),
+            self::buffer(buffer, count.wide(), datatype, 1, BUFFER)?,
+        )
+    };
     let run = move |operation| async move { collective::bcast(&operation, root, buffer).await };
     // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
-    unsafe { how.run(&comm, run) }
+    unsafe { how.run_or(&comm, run, short) }
 }
 
 /// # Safety
@@ -330,11 +336,11 @@ unsafe fn allgather<H: How>(
     comm: MPI_Comm,
     mut how: H,
 ) -> Result<()> {
+    let sends = (sendbuf, sendcount.wide(), sendtype);
+    let receives = (recvbuf.cast_const(), recvcount.wide(), recvtype);
     if H::BLOCKS {
-        let send = (sendbuf, sendcount.wide(), sendtype);
-        let receive = (recvbuf.cast_const(), recvcount.wide(), recvtype);
         // SAFETY: the caller's buffers are as the standard asks for.
-        let done = unsafe { fast_path::allgather(send, receive, comm, *how.operation()) };
+        let done = unsafe { fast_path::allgather(sends, receives, comm, *how.operation()) };
         if let Some(result) = done {
             return result;
         }
@@ -353,7 +359,7 @@ unsafe fn allgather<H: How>(
         collective::refuse(refused, collective::allgather(&operation, send, receive).await)
     };
     // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
-    unsafe { how.run(&comm, run) }
+    unsafe { how.run_or(&comm, run, || short::allgather(sends, receives, &comm)) }
 }
 
 /// # Safety
@@ -408,11 +414,11 @@ unsafe fn alltoall<H: How>(
     comm: MPI_Comm,
     mut how: H,
 ) -> Result<()> {
+    let sends = (sendbuf, sendcount.wide(), sendtype);
+    let receives = (recvbuf.cast_const(), recvcount.wide(), recvtype);
     if H::BLOCKS {
-        let send = (sendbuf, sendcount.wide(), sendtype);
-        let receive = (recvbuf.cast_const(), recvcount.wide(), recvtype);
         // SAFETY: the caller's buffers are as the standard asks for.
-        let done = unsafe { fast_path::alltoall(send, receive, comm, *how.operation()) };
+        let done = unsafe { fast_path::alltoall(sends, receives, comm, *how.operation()) };
         if let Some(result) = done {
             return result;
         }
@@ -432,7 +438,7 @@ unsafe fn alltoall<H: How>(
         collective::refuse(refused, collective::alltoall(&operation, send, receive).await)
     };
     // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
-    unsafe { how.run(&comm, run) }
+    unsafe { how.run_or(&comm, run, || short::alltoall(sends, receives, &comm)) }
 }
 
 /// # Safety

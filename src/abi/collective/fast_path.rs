@@ -48,7 +48,12 @@ fn sharing(comm: MPI_Comm) -> Option<Arc<Communicator>> {
 /// # Safety
 /// Where there are some: as for [`Bytes::new`].
 #[inline(always)]
-unsafe fn bytes(buffer: *const c_void, count: i64, datatype: MPI_Datatype, most: usize) -> Option<Bytes> {
+pub(super) unsafe fn bytes(
+    buffer: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    most: usize,
+) -> Option<Bytes> {
     if in_place(buffer) {
         return None;
     }
@@ -59,7 +64,7 @@ unsafe fn bytes(buffer: *const c_void, count: i64, datatype: MPI_Datatype, most:
 
 /// A rank of the communicator.
 #[inline(always)]
-fn root_of(root: c_int, comm: &Communicator) -> Option<u32> {
+pub(super) fn root_of(root: c_int, comm: &Communicator) -> Option<u32> {
     u32::try_from(root).ok().filter(|&root| root < comm.size())
 }
 
@@ -103,13 +108,13 @@ pub unsafe fn bcast(
 /// # Safety
 /// See `bcast`.
 #[inline(always)]
-unsafe fn reduction(
+pub(super) unsafe fn reduction(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: i64,
     datatype: MPI_Datatype,
     op: MPI_Op,
-) -> Option<(Bytes, Bytes, impl Fn(Bytes, Bytes) + Send + Sync)> {
+) -> Option<(Bytes, Bytes, impl Combines)> {
     // SAFETY: the caller's buffers.
     let result = unsafe { bytes(recvbuf, count, datatype, SHORT) }?;
     let own = match in_place(sendbuf) {
@@ -122,8 +127,13 @@ unsafe fn reduction(
 }
 
 /// A function that combines an operand with a result.
+pub(super) trait Combines: Fn(Bytes, Bytes) + Copy + Send + Sync + 'static {}
+
+impl<C: Fn(Bytes, Bytes) + Copy + Send + Sync + 'static> Combines for C {}
+
+/// See [`Combines`].
 #[inline(always)]
-fn combining(count: i64, datatype: MPI_Datatype, op: MPI_Op) -> Option<impl Fn(Bytes, Bytes) + Send + Sync> {
+pub(super) fn combining(count: i64, datatype: MPI_Datatype, op: MPI_Op) -> Option<impl Combines> {
     let (datatype, op) = (Datatype::predefined(datatype)?, Op::predefined(op)?);
     if op.check(datatype).is_err() || op.is_accumulate_only() {
         return None;
@@ -198,7 +208,7 @@ pub unsafe fn reduce(
 /// # Safety
 /// See `bcast`.
 #[inline(always)]
-unsafe fn blocks(
+pub(super) unsafe fn blocks(
     (sendbuf, sendcount, sendtype): (*const c_void, i64, MPI_Datatype),
     (recvbuf, recvcount, recvtype): (*const c_void, i64, MPI_Datatype),
     size: u32,

@@ -3,7 +3,7 @@
 //!
 //! - `data`: barrier, broadcast, gathers, scatters, all-to-all
 //! - `reduction`: reductions and scans
-//! - `fast_path`: short blocking ones between processes that share memory
+//! - `fast_path`: short blocking ones between processes that share memory; `short`: persistent ones
 //! - `neighbour`: operations among neighbours in a topology (section 8.6)
 //!
 //! What does not belong here: the algorithms (`objects::collective`).
@@ -13,6 +13,7 @@ mod fast_path;
 mod neighbour;
 mod op;
 mod reduction;
+mod short;
 
 use std::ffi::{c_int, c_void};
 use std::future::Future;
@@ -32,6 +33,7 @@ use crate::engine::request::Outcome;
 use crate::err;
 use crate::objects::collective::{self, Blocked, Buffer, Refused, Root, VBuffer, WBuffer};
 use crate::objects::communicator::{Collective, Communicator};
+use short::Short;
 
 /// Makes the future of an operation of its messages. A persistent request keeps it and makes the future anew of a clone at each start:
 /// it holds checked arguments, of which clones are cheap.
@@ -67,6 +69,25 @@ trait How: Sized {
     unsafe fn run<F>(self, comm: &Arc<Communicator>, make: impl Make<F>) -> Result<()>
     where
         F: Future<Output = Result<()>> + Send + 'static;
+
+    /// The same. Where it is kept and all processes share memory for it, each start does what `short` says, if it says something.
+    ///
+    /// # Safety
+    /// As for [`How::run`].
+    #[inline(always)]
+    unsafe fn run_or<F, S>(
+        self,
+        comm: &Arc<Communicator>,
+        make: impl Make<F>,
+        _short: impl FnOnce() -> Option<S>,
+    ) -> Result<()>
+    where
+        F: Future<Output = Result<()>> + Send + 'static,
+        S: Short,
+    {
+        // SAFETY: the caller's promise.
+        unsafe { self.run(comm, make) }
+    }
 }
 
 /// Run it to its end.
@@ -134,15 +155,45 @@ impl How for Persistently {
     where
         F: Future<Output = Result<()>> + Send + 'static,
     {
+        // SAFETY: the caller's promise.
+        unsafe { self.run_or(comm, make, || None::<short::Never>) }
+    }
+
+    unsafe fn run_or<F, S>(
+        self,
+        comm: &Arc<Communicator>,
+        make: impl Make<F>,
+        short: impl FnOnce() -> Option<S>,
+    ) -> Result<()>
+    where
+        F: Future<Output = Result<()>> + Send + 'static,
+        S: Short,
+    {
         // There is no hint yet.
         objects::optional_info(self.1)?;
         if self.2.is_null() {
             return Err(err!(Arg, "request is a null pointer"));
         }
-        let operation = collective::Persistent::new(comm.persistent_step(self.0), make);
-        let start = move || operation.start();
+        let operation = collective::shared::prepare_persistent(comm.persistent_step(self.0));
+        let operation = comm.instance().block_on(operation)?;
+        let short = match operation.has_own_area_whole() {
+            true => short(),
+            false => None,
+        };
+        let persistent = match short {
+            Some(short) => {
+                // SAFETY: the future alone gets it.
+                let operation =
+                    unsafe { collective::persistent_in_area(operation, move |area| short.begin(area)) };
+                Persistent::new(comm, move || operation.start())
+            }
+            None => {
+                let operation = collective::persistent(operation, make);
+                Persistent::new(comm, move || operation.start())
+            }
+        };
         // SAFETY: a handle of the user's.
-        unsafe { Persistent::new(comm, start).of_collective().give(self.2) }
+        unsafe { persistent.of_collective().give(self.2) }
     }
 }
 

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use super::{
     BUFFER, How, Part, collectives, counts, elements, fast_path, hold, in_place, nothing, operand_in_place,
-    part,
+    part, short,
 };
 use crate::abi::common::arguments::Integer;
 use crate::abi::common::constants::MPI_IN_PLACE;
@@ -114,6 +114,7 @@ unsafe fn reduce<H: How>(
         }
     }
     let comm = communicator(comm)?;
+    let rank = root;
     let Some(Part {
         root,
         at_root,
@@ -148,7 +149,11 @@ unsafe fn reduce<H: How>(
         collective::refuse(refused, reduce.await)
     };
     // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
-    unsafe { how.run(&comm, run) }
+    unsafe {
+        how.run_or(&comm, run, || {
+            short::reduce(sendbuf, recvbuf, count.wide(), datatype, op, rank, &comm)
+        })
+    }
 }
 
 /// # Safety
@@ -193,7 +198,11 @@ unsafe fn allreduce<H: How>(
         collective::refuse(refused, allreduce.await)
     };
     // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
-    unsafe { how.run(&comm, run) }
+    unsafe {
+        how.run_or(&comm, run, || {
+            short::allreduce(sendbuf, recvbuf, count.wide(), datatype, op, &comm)
+        })
+    }
 }
 
 /// # Safety

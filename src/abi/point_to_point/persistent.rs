@@ -7,8 +7,6 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::abi::common::arguments;
 use crate::abi::common::arguments::{array_mut, give, read};
 use crate::abi::common::constants::*;
@@ -22,6 +20,7 @@ use crate::engine::request::RequestId;
 use crate::err;
 use crate::objects::communicator::Communicator;
 use crate::objects::partitioned::{PartitionedReceive, PartitionedSend};
+use crate::system::lock::Mutex;
 
 /// See the module.
 pub struct Persistent {
@@ -109,11 +108,13 @@ impl Persistent {
     }
 
     /// The request of the latest start; `None`: it is inactive.
+    #[inline]
     pub fn active(&self) -> Option<RequestId> {
         *self.active.lock()
     }
 
     /// Notes that the latest start has been waited for.
+    #[inline]
     pub fn deactivate(&self) {
         *self.active.lock() = None;
     }

@@ -137,6 +137,20 @@ pub(super) unsafe fn end(
 unsafe fn wait(request: *mut MPI_Request, to_status: *mut MPI_Status) -> Result<()> {
     // SAFETY: null or a handle of the user's.
     let handle = unsafe { read(request, "request") }?;
+    if handle::request_place(handle).is_none()
+        && let Some(found) = PERSISTENT.get(handle)
+    {
+        let Some(id) = found.active() else {
+            // SAFETY: the status is ignored or the user's.
+            unsafe { status::write_empty(to_status) };
+            return Ok(());
+        };
+        let outcome = found.communicator().instance().wait(id);
+        found.deactivate();
+        // SAFETY: the status is ignored or valid for writing, as the caller says.
+        unsafe { status::write(to_status, &outcome) };
+        return outcome.error.map_or(Ok(()), |error| Err(*error));
+    }
     let instance = process::instance()?;
     let id = lookup(&instance.engine(), handle)?;
     match id {

@@ -3,49 +3,109 @@
 //! the future, the operation's temporary memory (`pool`), and the processes that an operation across an intercommunicator is among.
 
 use std::future::Future;
+use std::ops::Deref;
 use std::pin::Pin;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-
-use parking_lot::Mutex;
 
 use super::pool::Pool;
 use crate::base::error::Result;
 use crate::engine::request::{Outcome, RequestId};
 use crate::err;
-use crate::instance::Again;
-use crate::objects::communicator::Collective;
+use crate::instance::{Again, look_at};
+use crate::objects::communicator::area::Area;
+use crate::objects::communicator::{Collective, Communicator};
+use crate::system::lock::Mutex;
 
 /// See the module.
 pub struct Persistent<F, M> {
-    operation: Collective,
-    make: M,
-    pool: Arc<Pool>,
-    /// The start that is under way.
+    /// The start that is under way. (Dropped before all else: it may refer to the area.)
     future: Mutex<Pin<Box<Option<F>>>>,
+    communicator: Arc<Communicator>,
+    /// Of its messages.
+    tag: i32,
+    /// The memory that the processes of the host share for it.
+    area: Option<Arc<Area>>,
+    make: M,
+    /// Its temporary memory, if it may need some.
+    pool: Option<Arc<Pool>>,
+}
+
+/// The memory of [`persistent_in_area`], for the futures that its `make` makes.
+#[derive(Clone, Copy)]
+pub struct Lasting(NonNull<Area>);
+
+// SAFETY: a shared reference to an area, which is `Sync`.
+unsafe impl Send for Lasting {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Lasting {}
+
+impl Deref for Lasting {
+    type Target = Area;
+
+    #[inline(always)]
+    fn deref(&self) -> &Area {
+        // SAFETY: only `persistent_in_area` makes one, for the futures of a `Persistent`, which has the area and drops it after them.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+/// An operation that is not started yet. At each start a clone of `make` makes its future.
+pub fn persistent<F>(
+    operation: Collective,
+    make: impl FnOnce(Collective) -> F + Clone + Send + Sync + 'static,
+) -> Arc<Persistent<F, impl Fn() -> F + Send + Sync + 'static>>
+where
+    F: Future<Output = Result<()>> + Send + 'static,
+{
+    Arc::new(Persistent {
+        communicator: operation.communicator().clone(),
+        tag: operation.tag(),
+        area: operation.own_area().cloned(),
+        make: move || make.clone()(operation.clone()),
+        pool: Some(Arc::default()),
+        future: Mutex::new(Box::pin(None)),
+    })
+}
+
+/// The same for an operation in memory of its own that needs nothing but that.
+///
+/// # Safety
+/// `make` puts what it is given into the future and nowhere else.
+///
+/// # Panics
+/// If it has none.
+pub unsafe fn persistent_in_area<F>(
+    operation: Collective,
+    make: impl Fn(Lasting) -> F + Send + Sync + 'static,
+) -> Arc<Persistent<F, impl Fn() -> F + Send + Sync + 'static>>
+where
+    F: Future<Output = Result<()>> + Send + 'static,
+{
+    let area = operation.own_area().expect("it has memory of its own").clone();
+    let lasting = Lasting(NonNull::from(&*area));
+    Arc::new(Persistent {
+        communicator: operation.communicator().clone(),
+        tag: operation.tag(),
+        area: Some(area),
+        make: move || make(lasting),
+        pool: None,
+        future: Mutex::new(Box::pin(None)),
+    })
 }
 
 impl<F, M> Persistent<F, M>
 where
     F: Future<Output = Result<()>> + Send + 'static,
-    M: FnOnce(Collective) -> F + Clone + Send + Sync + 'static,
+    M: Fn() -> F + Send + Sync + 'static,
 {
-    /// An operation that is not started yet. At each start a clone of `make` makes its future.
-    pub fn new(operation: Collective, make: M) -> Arc<Persistent<F, M>> {
-        Arc::new(Persistent {
-            operation,
-            make,
-            pool: Arc::default(),
-            future: Mutex::new(Box::pin(None)),
-        })
-    }
-
     /// Starts it; the request ends with it.
     ///
     /// # Errors
     /// `MPI_ERR_REQUEST`: it is under way.
     pub fn start(self: &Arc<Self>) -> Result<RequestId> {
-        let communicator = self.operation.communicator();
+        let communicator = &*self.communicator;
         let instance = communicator.instance();
         let mut future = self.future.lock();
         if future.is_some() {
@@ -54,12 +114,43 @@ where
                 "the request is active: another thread has started it meanwhile"
             ));
         }
-        future.set(Some(self.make.clone()(self.operation.clone())));
+        if let Some(area) = &self.area {
+            area.enter(self.tag)?;
+        }
+        future.set(Some((self.make)()));
+        // In shared memory it may have all that it needs.
+        if self.area.is_some()
+            && let Poll::Ready(outcome) = look_at(|context| self.poll_in(&mut future, context))
+        {
+            drop(future);
+            let outcome = outcome.unwrap_or_else(Outcome::failed);
+            return Ok(instance.engine().ended_request(outcome, communicator.context()));
+        }
         drop(future);
-        let request = instance.spawn_again(self.clone());
-        let mut engine = instance.engine();
-        engine.set_collective(request, communicator.context(), self.operation.tag());
-        Ok(request)
+        Ok(instance.spawn_again(self.clone(), communicator.context(), self.tag))
+    }
+}
+
+impl<F, M> Persistent<F, M>
+where
+    F: Future<Output = Result<()>>,
+{
+    fn poll_in(&self, future: &mut Pin<Box<Option<F>>>, context: &mut Context<'_>) -> Poll<Result<Outcome>> {
+        let run = future.as_mut().as_pin_mut().expect("it is under way");
+        let polled = match &self.pool {
+            Some(pool) => pool.during(|| run.poll(context)),
+            None => run.poll(context),
+        };
+        if let Poll::Ready(result) = &polled {
+            future.set(None);
+            if let Some(area) = &self.area {
+                if result.is_err() {
+                    area.spoil();
+                }
+                area.leave();
+            }
+        }
+        polled.map_ok(|()| Outcome::EMPTY)
     }
 }
 
@@ -69,12 +160,6 @@ where
     M: Send + Sync,
 {
     fn poll(&self, context: &mut Context<'_>) -> Poll<Result<Outcome>> {
-        let mut future = self.future.lock();
-        let run = future.as_mut().as_pin_mut().expect("it is under way");
-        let polled = self.pool.during(|| run.poll(context));
-        if polled.is_ready() {
-            future.set(None);
-        }
-        polled.map_ok(|()| Outcome::EMPTY)
+        self.poll_in(&mut self.future.lock(), context)
     }
 }

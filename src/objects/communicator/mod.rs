@@ -37,7 +37,7 @@ use crate::instance::Instance;
 use crate::objects::errhandler::Errhandler;
 use crate::objects::group::{Comparison, Group};
 use crate::objects::topology::Topology;
-use area::Area;
+use area::{Area, Kept};
 pub use hosts::Hosts;
 pub use numbers::Numbers;
 pub use operation::Collective;
@@ -60,6 +60,8 @@ pub struct Communicator {
     area: OnceLock<Option<Arc<Area>>>,
     /// How many of these there were before.
     before_area: AtomicU32,
+    /// Such memory for single operations.
+    kept_areas: Mutex<Kept>,
     /// How its processes are arranged, if they are; set when it is made.
     topology: OnceLock<Arc<Topology>>,
     /// Counts collective operations, those of each kind separately: a part of their messages' tag.
@@ -103,6 +105,7 @@ impl Communicator {
             hosts: OnceLock::new(),
             area: OnceLock::new(),
             before_area: AtomicU32::new(0),
+            kept_areas: Mutex::default(),
             topology: OnceLock::new(),
             begun,
             name: Mutex::default(),
@@ -196,7 +199,12 @@ impl Communicator {
         &self.area
     }
 
-    /// The same, if all of its processes share it.
+    /// The same for operations that have some each.
+    pub(crate) fn kept_areas(&self) -> &Mutex<Kept> {
+        &self.kept_areas
+    }
+
+    /// That of blocking operations, if all of its processes share it.
     #[inline]
     pub(crate) fn whole_area(&self) -> Option<&Area> {
         let area = self.area.get()?.as_deref()?;
@@ -422,6 +430,7 @@ impl Communicator {
             context,
             tag,
             on_area: false,
+            own_area: None,
             kept: None,
         }
     }

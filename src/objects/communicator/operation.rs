@@ -27,8 +27,10 @@ pub struct Collective {
     pub(super) rank: u32,
     pub(super) context: Context,
     pub(super) tag: i32,
-    /// Whether it uses the memory that the processes of the host share.
+    /// Whether it uses the memory that the processes of the host share for blocking operations.
     pub(super) on_area: bool,
+    /// Such memory that only this operation uses.
+    pub(super) own_area: Option<Arc<Area>>,
     /// For one that is started again and again: the processes of `everybody`, `below` or `above`, once they are needed.
     pub(super) kept: Option<Arc<OnceLock<Arc<Group>>>>,
 }
@@ -129,6 +131,7 @@ impl Collective {
             context: self.context,
             tag: self.tag,
             on_area: false,
+            own_area: None,
             kept: self.kept.clone(),
         }
     }
@@ -141,12 +144,31 @@ impl Collective {
         }
     }
 
+    /// The same in such memory that only this operation uses.
+    pub(crate) fn on_own_area(self, area: Option<Arc<Area>>) -> Collective {
+        Collective {
+            own_area: area,
+            ..self
+        }
+    }
+
     /// That memory.
+    pub(crate) fn own_area(&self) -> Option<&Arc<Area>> {
+        self.own_area.as_ref()
+    }
+
+    /// Whether all of its processes share that.
+    pub(crate) fn has_own_area_whole(&self) -> bool {
+        let area = self.own_area.as_ref();
+        area.is_some_and(|area| area.size() == self.size())
+    }
+
+    /// The memory that it uses.
     #[inline]
     pub(crate) fn area(&self) -> Option<&Area> {
         match self.on_area {
             true => self.communicator.area().get()?.as_deref(),
-            false => None,
+            false => self.own_area.as_deref(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Blocking collective operations in memory that the processes of a host share ([`area`](crate::objects::communicator::area)), without
+//! Blocking and persistent collective operations in memory that the processes of a host share ([`area`](crate::objects::communicator::area)), without
 //! messages: inside a communicator that has one host, and inside each host where there are several.
 //!
 //! - here: when a communicator gets such memory, and what operations do with its rounds
@@ -65,6 +65,34 @@ pub async fn prepare_in_simulation(operation: Collective) -> Result<(Collective,
     prepare(operation)
 }
 
+/// Makes a persistent operation one in shared memory of its own, if it can have some. All processes of its communicator take part, as
+/// they may where such an operation is made (MPI 5.0 section 6.13).
+///
+/// # Errors
+/// A process with which it would be shared is lost.
+pub async fn prepare_persistent(operation: Collective) -> Result<Collective> {
+    let kept = operation.communicator().kept_areas();
+    if !kept.lock().is_empty() {
+        let free = kept.lock().free();
+        let mut run = on_this_host(&operation);
+        let free = agree(&mut run, free).await?;
+        run.finish()?;
+        let area = kept.lock().first_of(free);
+        if area.is_some() {
+            return Ok(operation.on_own_area(area));
+        }
+    }
+    if kept.lock().is_refused() {
+        return Ok(operation);
+    }
+    let made = set_up(&operation).await;
+    match &made {
+        Ok(Some(area)) => kept.lock().keep(area),
+        _ => kept.lock().refuse(),
+    }
+    Ok(operation.on_own_area(made?))
+}
+
 #[cold]
 fn settle(operation: &Collective) -> Result<Option<&Arc<Area>>> {
     let communicator = operation.communicator();
@@ -119,10 +147,7 @@ pub async fn set_up(operation: &Collective) -> Result<Option<Arc<Area>>> {
     let Some(ranks) = members(communicator) else {
         return Ok(None);
     };
-    let mut run = match communicator.hosts() {
-        Some(hosts) => Run::inside(Network::Real(operation), hosts),
-        None => Run::new(operation),
-    };
+    let mut run = on_this_host(operation);
     let made = (run.rank == 0).then(|| make(run.size)).flatten();
     let finding = made
         .as_ref()
@@ -131,12 +156,20 @@ pub async fn set_up(operation: &Collective) -> Result<Option<Arc<Area>>> {
     bcast::broadcast(&mut run, 0, finding.all()).await?;
     let area = join(communicator, &run, &finding.to_vec(), &ranks, operation.context());
     // No process opens it after that: the file may be closed.
-    let all = agree(&mut run, area.is_some()).await?;
+    let all = agree(&mut run, area.is_some().into()).await?;
     run.finish()?;
-    Ok(area.filter(|_| all).map(|mut area| {
+    Ok(area.filter(|_| all == 1).map(|mut area| {
         area.meet();
         Arc::new(area)
     }))
+}
+
+/// A run by messages among the processes that share this one's host.
+fn on_this_host(operation: &Collective) -> Run<'_> {
+    match operation.hosts() {
+        Some(hosts) => Run::inside(Network::Real(operation), hosts),
+        None => Run::new(operation),
+    }
 }
 
 fn make(size: u32) -> Option<(std::fs::File, Finding)> {
@@ -177,24 +210,25 @@ fn join(
     ))
 }
 
-/// Whether all processes of a run say yes.
-async fn agree(run: &mut Run<'_>, mine: bool) -> Result<bool> {
+/// The bits that are set on all processes of a run.
+async fn agree(run: &mut Run<'_>, mine: u64) -> Result<u64> {
+    let bits = |said: &Scratch| said.to_vec().try_into().map_or(0, u64::from_le_bytes);
     let mut all = mine;
     if run.rank == 0 {
         for from in 1..run.size {
-            let said = Scratch::bytes(1)?;
+            let said = Scratch::bytes(8)?;
             let receiving = run.receive(from, said.all());
             run.end(receiving).await;
-            all &= said.to_vec() == [1];
+            all &= bits(&said);
         }
     } else {
-        let said = Scratch::of(&[mine.into()])?;
+        let said = Scratch::of(&mine.to_le_bytes())?;
         let sending = run.send(0, said.all());
         run.end(sending).await;
     }
-    let verdict = Scratch::of(&[all.into()])?;
+    let verdict = Scratch::of(&all.to_le_bytes())?;
     bcast::broadcast(run, 0, verdict.all()).await?;
-    Ok(verdict.to_vec() == [1])
+    Ok(bits(&verdict))
 }
 
 /// Where bytes begin.

@@ -6,8 +6,9 @@
 //! has a few places that it uses in turn; before it writes to one again, all others have to be done with what was there. So every
 //! process says which round was the last that it is done with.
 //!
-//! A round is named by its operation's number among the blocking ones of the communicator, and its own number in that. Both are the same
-//! on all processes, and grow.
+//! A round is named by its operation's number among those that use the area, and its own number in that. Both are the same on all
+//! processes, and grow. One operation uses an area at a time: the blocking ones of a communicator have one, and each persistent one has its
+//! own ([`Kept`]).
 //!
 //! Everything that is read is input from another process of the same user, and is checked.
 
@@ -28,9 +29,11 @@ use crate::lane::shm::BellPull;
 use crate::system::shared_memory::Map;
 
 mod bytes;
+mod kept;
 mod sleep;
 
 pub use bytes::Bytes;
+pub use kept::Kept;
 
 const LINE: usize = 64;
 const PAGE: usize = 4096;
@@ -145,6 +148,8 @@ pub struct Area {
     tag: AtomicU32,
     sub: AtomicU64,
     in_use: AtomicBool,
+    /// An operation in it has failed.
+    spoiled: AtomicBool,
     /// By place: the round that this process published there last.
     last: [AtomicU64; PLACES],
     /// All others are done with this round and those before it.
@@ -176,10 +181,7 @@ impl<A: Deref<Target = Area>> Deref for Use<A> {
 impl<A: Deref<Target = Area>> Drop for Use<A> {
     #[inline]
     fn drop(&mut self) {
-        // Whatever was left out: nobody waits for this process to be done with a round of this operation.
-        let id = self.area.operation.load(Relaxed) << SUB_BITS | (ROUNDS_MAX - 1);
-        self.area.done_with(id);
-        self.area.in_use.store(false, Relaxed);
+        self.area.leave();
     }
 }
 
@@ -232,6 +234,7 @@ impl Area {
             tag: AtomicU32::new(0),
             sub: AtomicU64::new(0),
             in_use: AtomicBool::new(false),
+            spoiled: AtomicBool::new(false),
             last: Default::default(),
             all_done: AtomicU64::new(0),
             long: AtomicU32::new(UNKNOWN),
@@ -279,15 +282,44 @@ impl Area {
     /// `MPI_ERR_OTHER`: another thread is in one, which is an error of the program.
     #[inline]
     pub fn begin<A: Deref<Target = Area>>(area: A, tag: i32) -> Result<Use<A>> {
-        if area.in_use.load(Relaxed) {
+        area.enter(tag)?;
+        Ok(Use { area })
+    }
+
+    /// Begins an operation, which ends with [`Area::leave`].
+    ///
+    /// # Errors
+    /// As for [`Area::begin`].
+    #[inline]
+    pub fn enter(&self, tag: i32) -> Result<()> {
+        if self.in_use.load(Relaxed) {
             return Err(busy());
         }
-        area.in_use.store(true, Relaxed);
-        let operation = area.operation.load(Relaxed) + 1;
-        area.operation.store(operation, Relaxed);
-        area.sub.store(0, Relaxed);
-        area.tag.store(tag as u32, Relaxed);
-        Ok(Use { area })
+        self.in_use.store(true, Relaxed);
+        let operation = self.operation.load(Relaxed) + 1;
+        self.operation.store(operation, Relaxed);
+        self.sub.store(0, Relaxed);
+        self.tag.store(tag as u32, Relaxed);
+        Ok(())
+    }
+
+    /// Ends the operation that has begun.
+    #[inline]
+    pub fn leave(&self) {
+        // Whatever was left out: nobody waits for this process to be done with a round of this operation.
+        let id = self.operation.load(Relaxed) << SUB_BITS | (ROUNDS_MAX - 1);
+        self.done_with(id);
+        self.in_use.store(false, Relaxed);
+    }
+
+    /// Notes that an operation in it has failed, so that its processes may not agree any more about what is where.
+    pub fn spoil(&self) {
+        self.spoiled.store(true, Relaxed);
+    }
+
+    /// See [`Area::spoil`].
+    pub fn is_spoiled(&self) -> bool {
+        self.spoiled.load(Relaxed)
     }
 
     fn member(&self, member: u32) -> usize {

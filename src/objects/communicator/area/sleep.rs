@@ -1,7 +1,6 @@
 //! Waiting for words in an area, and waking those that do.
 
 use std::future::poll_fn;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{Ordering, compiler_fence, fence};
 use std::task::Poll;
@@ -10,7 +9,7 @@ use super::{AT_BELL, AT_INODE, AT_PID, AT_WHOM, Area};
 use crate::base::error::Result;
 use crate::engine::matching::Pattern;
 use crate::engine::{Sleeper, WatchId, Watched};
-use crate::instance::{Instance, blocks};
+use crate::instance::{Instance, Poller, poller};
 use crate::lane::shm::BellPull;
 
 impl Area {
@@ -76,21 +75,25 @@ impl Area {
                 return Poll::Ready(Ok(()));
             }
             let instance = &self.instance;
-            if blocks(context) {
-                let is_reached = || self.word(at).load(Acquire) >= least;
-                return Poll::Ready(instance.wait_for_word(is_reached, || self.watched(member, at, least)));
+            if let Some((instance, id)) = watch.0 {
+                let failure = instance.engine().failure_of(id);
+                return failure.map_or(Poll::Pending, |error| Poll::Ready(Err(error)));
             }
-            match &watch.0 {
-                None => {
-                    let id = instance.engine().watch(self.watched(member, at, least));
-                    watch.0 = Some((instance.clone(), id));
-                    Poll::Pending
+            let id = match poller(context) {
+                Poller::Blocks => {
+                    let is_reached = || self.word(at).load(Acquire) >= least;
+                    let watched = || self.watched(member, at, least);
+                    return Poll::Ready(instance.wait_for_word(is_reached, watched));
                 }
-                Some((instance, id)) => {
-                    let failure = instance.engine().failure_of(*id);
-                    failure.map_or(Poll::Pending, |error| Poll::Ready(Err(error)))
+                Poller::Looks => return Poll::Pending,
+                Poller::Task(task) => {
+                    let watched = self.watched(member, at, least);
+                    instance.engine().watch_for(watched, task)
                 }
-            }
+                Poller::Other => instance.engine().watch(self.watched(member, at, least)),
+            };
+            watch.0 = Some((&**instance, id));
+            Poll::Pending
         })
         .await
     }
@@ -117,9 +120,9 @@ impl Area {
 }
 
 /// A word that the engine watches for an operation that is not a blocking one.
-struct Watching(Option<(Arc<Instance>, WatchId)>);
+struct Watching<'a>(Option<(&'a Instance, WatchId)>);
 
-impl Drop for Watching {
+impl Drop for Watching<'_> {
     fn drop(&mut self) {
         if let Some((instance, id)) = self.0.take() {
             instance.engine().unwatch(id);
