@@ -3,6 +3,7 @@
 //! polls ([`Instance::spawn`]), or starts one that it has started before ([`Instance::spawn_again`]); the simulator polls many in virtual time.
 
 use std::future::Future;
+use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
@@ -227,32 +228,32 @@ impl Instance {
 }
 
 /// The end of a request, to be awaited. If it is dropped before, it makes sure that the request touches no memory any
-/// more.
-pub struct Completion {
-    instance: Arc<Instance>,
-    state: TaskState,
-}
+/// more. It keeps its instance, or refers to one that stays.
+pub struct Completion<I: Deref<Target = Instance> = Arc<Instance>>(State<I>);
 
-enum TaskState {
-    UnderWay(RequestId),
+enum State<I> {
+    UnderWay(I, RequestId),
     Ended(Option<Outcome>),
 }
 
-impl Completion {
+impl<I: Deref<Target = Instance>> Unpin for Completion<I> {}
+
+impl<I: Deref<Target = Instance>> Completion<I> {
     /// Awaits a request.
-    pub fn of(instance: &Arc<Instance>, request: RequestId) -> Completion {
-        Completion {
-            instance: instance.clone(),
-            state: TaskState::UnderWay(request),
-        }
+    #[inline]
+    pub fn of(instance: I, request: RequestId) -> Completion<I> {
+        Completion(State::UnderWay(instance, request))
     }
 
     /// The end of something that has ended already, with or without an error.
-    pub fn of_outcome(instance: &Arc<Instance>, outcome: Outcome) -> Completion {
-        Completion {
-            instance: instance.clone(),
-            state: TaskState::Ended(Some(outcome)),
-        }
+    #[inline]
+    pub fn of_outcome(outcome: Outcome) -> Completion<I> {
+        Completion(State::Ended(Some(outcome)))
+    }
+
+    /// The end of something that has ended already.
+    pub fn ended(result: Result<Outcome>) -> Completion<I> {
+        Completion::of_outcome(result.unwrap_or_else(Outcome::failed))
     }
 
     /// How it ended, where the rest of the outcome matters beside an error.
@@ -260,41 +261,35 @@ impl Completion {
         std::future::poll_fn(|context| self.poll_outcome(context)).await
     }
 
-    /// The end of something that has ended already.
-    pub fn ended(instance: &Arc<Instance>, result: Result<Outcome>) -> Completion {
-        Completion {
-            instance: instance.clone(),
-            state: TaskState::Ended(Some(result.unwrap_or_else(Outcome::failed))),
-        }
-    }
-}
-
-impl Completion {
+    #[inline]
     fn poll_outcome(&mut self, context: &Context<'_>) -> Poll<Outcome> {
-        let id = match &mut self.state {
-            TaskState::UnderWay(id) => *id,
-            TaskState::Ended(outcome) => return Poll::Ready(outcome.take().expect("polled after its end")),
+        let outcome = match &mut self.0 {
+            State::UnderWay(instance, id) => {
+                let mut engine = instance.engine();
+                let outcome = engine.take(*id);
+                if outcome.is_none()
+                    && let Some(task) = task_of(context)
+                {
+                    engine.wake_on(*id, task);
+                }
+                outcome
+            }
+            State::Ended(outcome) => return Poll::Ready(outcome.take().expect("polled after its end")),
         };
-        let mut engine = self.instance.engine();
-        match engine.take(id) {
+        match outcome {
             Some(outcome) => {
-                drop(engine);
-                self.state = TaskState::Ended(None);
+                self.0 = State::Ended(None);
                 Poll::Ready(outcome)
             }
-            None => {
-                if let Some(task) = task_of(context) {
-                    engine.wake_on(id, task);
-                }
-                Poll::Pending
-            }
+            None => Poll::Pending,
         }
     }
 }
 
-impl Future for Completion {
+impl<I: Deref<Target = Instance>> Future for Completion<I> {
     type Output = Result<Outcome>;
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Outcome>> {
         self.poll_outcome(context)
             .map(|mut outcome| match outcome.error.take() {
@@ -304,16 +299,21 @@ impl Future for Completion {
     }
 }
 
-impl Drop for Completion {
+impl<I: Deref<Target = Instance>> Drop for Completion<I> {
+    #[inline]
     fn drop(&mut self) {
-        if let TaskState::UnderWay(id) = self.state {
-            let stays = EndsProcess;
-            let instance = self.instance.clone();
-            instance.engine().abandon(id);
-            instance.wait_for(|engine| engine.take(id));
-            std::mem::forget(stays);
+        if let State::UnderWay(instance, id) = &self.0 {
+            give_up(instance, *id);
         }
     }
+}
+
+#[cold]
+fn give_up(instance: &Instance, id: RequestId) {
+    let stays = EndsProcess;
+    instance.engine().abandon(id);
+    instance.wait_for(|engine| engine.take(id));
+    std::mem::forget(stays);
 }
 
 /// Ends the process when it is dropped by a panic: the memory of a request that is still under way would be freed next.

@@ -228,7 +228,7 @@ impl PartitionedSend {
         let instance = self.communicator.instance();
         let all_sent = instance.engine().bare_request();
         self.state.lock().all_sent = Some(all_sent);
-        let all_sent = Completion::of(instance, all_sent);
+        let all_sent = Completion::of(instance.clone(), all_sent);
         let sending = self.clone();
         let request = instance.spawn(Box::pin(async move {
             all_sent.await?;
@@ -291,8 +291,8 @@ impl PartitionedSend {
         let sent = unsafe { instance.engine().send(&send, false) };
         let sent = match sent {
             Ok(None) => None,
-            Ok(Some(id)) => Some(Completion::of(instance, id)),
-            Err(error) => Some(Completion::ended(instance, Err(error))),
+            Ok(Some(id)) => Some(Completion::of(instance.clone(), id)),
+            Err(error) => Some(Completion::ended(Err(error))),
         };
         if let Some(sent) = sent {
             self.state.lock().sent.push(sent);
@@ -388,7 +388,7 @@ impl PartitionedReceive {
         };
         let instance = self.communicator.instance();
         let receiving = self.clone();
-        let meeting = meeting.map(|id| Completion::of(instance, id));
+        let meeting = meeting.map(|id| Completion::of(instance.clone(), id));
         let request = instance.spawn(Box::pin(async move {
             if let Some(meeting) = meeting {
                 meeting.await?;
@@ -425,9 +425,9 @@ impl PartitionedReceive {
             // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
             let received = unsafe { instance.engine().receive(pattern, Some(peer), memory) };
             let (id, end) = match received {
-                Ok(Received::Later(id)) => (Some(id), Completion::of(instance, id)),
-                Ok(Received::Now(outcome)) => (None, Completion::of_outcome(instance, outcome)),
-                Err(error) => (None, Completion::ended(instance, Err(error))),
+                Ok(Received::Later(id)) => (Some(id), Completion::of(instance.clone(), id)),
+                Ok(Received::Now(outcome)) => (None, Completion::of_outcome(outcome)),
+                Err(error) => (None, Completion::ended(Err(error))),
             };
             ids.push(id);
             ends.push(end);

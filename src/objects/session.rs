@@ -357,7 +357,7 @@ impl Session {
         if !communicators.is_empty() || !barriers.is_empty() {
             result = Communicator::disconnect_all(instance, communicators).await;
             for barrier in barriers {
-                let disconnected = Completion::of(instance, barrier).await;
+                let disconnected = Completion::of(instance.clone(), barrier).await;
                 result = result.and(disconnected.map(drop));
             }
             instance.left().await;

@@ -4,8 +4,10 @@ use weft::Class;
 use weft::data::datatype::Datatype;
 use weft::data::op::Op;
 use weft::engine::request::Outcome;
+use weft::objects::collective::shared::prepare_in_simulation;
 use weft::objects::collective::{self, Buffer, Operands};
 use weft::sim::{Options, Simulation, check};
+use weft::system::locality::Layout;
 
 use crate::SIZES;
 
@@ -63,6 +65,44 @@ fn too_long() {
             assert_eq!(error.class, Class::Truncate, "call {at}: {error}");
         }
     });
+}
+
+/// Processes that share memory reduce different numbers of elements: all of their calls end, with an error, and so do later ones,
+/// without.
+#[test]
+fn uneven_reductions_in_shared_memory() {
+    for (size, count, other) in [
+        (9, 3, 2),
+        (65, 3, 4),
+        (70, 8, 9),
+        (3, 100_000, 50_000),
+        (4, 50_000, 100_000),
+    ] {
+        for odd in [0, 1, size / 2, size - 1] {
+            let mut options = Options::random(1);
+            options.layout = Layout::parse("(vector,(0,1,1))").expect("a layout");
+            options.processors = None;
+            Simulation::new(u64::from(size + odd), size, options).run(|rank| async move {
+                let me = rank.me().number();
+                for is_even in [false, true] {
+                    let number = if is_even || me != odd { count } else { other };
+                    let mut elements = vec![me as u8; number as usize];
+                    let messages = rank.world().collective();
+                    let (messages, used) = prepare_in_simulation(messages).await.expect("no process is lost");
+                    assert!(used.is_some(), "all share memory");
+                    let given = exclusive_or(&mut elements, number, number);
+                    let result = collective::allreduce(&messages, given).await;
+                    let call = format!("{number} bytes at {me} of {size}, {odd} is odd");
+                    match is_even {
+                        true => result.expect(&call),
+                        false => drop(result.expect_err(&call)),
+                    }
+                    let sum = (0..size).fold(0, |sum, each| sum ^ each as u8);
+                    assert!(!is_even || elements.iter().all(|&byte| byte == sum), "{call}");
+                }
+            });
+        }
+    }
 }
 
 /// What does not fit into the memory that an operation was handed is an error before anything is sent.

@@ -137,7 +137,7 @@ impl Exchange {
         let sent = unsafe { self.sending.start(false) }.inspect_err(|_| {
             if let Received::Later(id) = received {
                 // If it is dropped, it abandons the receive and waits until the buffer is not used any more.
-                drop(Completion::of(comm.instance(), id));
+                drop(Completion::of(comm.instance().clone(), id));
             }
         })?;
         // SAFETY: the caller's pointers are null, MPI_STATUS_IGNORE or valid for writing.
@@ -160,14 +160,14 @@ impl Exchange {
         let instance = comm.instance();
         // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
         let (received, receiving) = match unsafe { self.receiving.start() }? {
-            Received::Later(id) => (Some(id), Completion::of(instance, id)),
-            Received::Now(outcome) => (None, Completion::of_outcome(instance, outcome)),
+            Received::Later(id) => (Some(id), Completion::of(instance.clone(), id)),
+            Received::Now(outcome) => (None, Completion::of_outcome(outcome)),
         };
         // SAFETY: the caller keeps the user's buffers valid until the operation ends; a copy lives in it, behind the completion.
         let sent = unsafe { self.sending.start(false) }?;
         let sending = match sent {
-            Some(id) => Completion::of(instance, id),
-            None => Completion::of_outcome(instance, Outcome::EMPTY),
+            Some(id) => Completion::of(instance.clone(), id),
+            None => Completion::of_outcome(Outcome::EMPTY),
         };
         let copy = self.copy;
         let id = instance.spawn(Box::pin(async move {

@@ -239,11 +239,15 @@ impl Step {
 pub struct Begun([AtomicU32; Kind::ALL.len()]);
 
 impl Begun {
-    /// Begins the next one.
+    /// Begins the next one. Threads that begin operations of a communicator have to do so one after the other (MPI 5.0 section 6.14), so
+    /// this needs no locked instruction; if they don't, two operations have the same number, as they might on different processes anyway.
     #[inline]
     pub fn next(&self, operation: Operation, kind: Kind) -> Step {
+        let count = &self.0[kind as usize];
+        let number = count.load(Ordering::Relaxed);
+        count.store(number.wrapping_add(1), Ordering::Relaxed);
         Step {
-            number: self.0[kind as usize].fetch_add(1, Ordering::Relaxed),
+            number,
             operation,
             kind,
         }

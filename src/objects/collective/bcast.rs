@@ -123,8 +123,8 @@ async fn chain(run: &mut Run<'_>, choice: Choice, root: u32, chunk: &Chunk) -> R
 const PIECES_MAX: u64 = 1 << 20;
 
 /// Receives pieces from the parent (the root has none), and passes each on to the children while the next ones come.
-pub(super) async fn pipeline(
-    run: &mut Run<'_>,
+pub(super) async fn pipeline<'a>(
+    run: &mut Run<'a>,
     chunk: &Chunk,
     pieces: u32,
     parent: Option<u32>,
@@ -134,7 +134,7 @@ pub(super) async fn pipeline(
     if parent.is_none() {
         run.note(cut.pack(chunk));
     }
-    let post = |run: &Run<'_>, piece: u32| {
+    let post = |run: &Run<'a>, piece: u32| {
         let from = parent.filter(|_| piece < pieces)?;
         Some(run.receive(from, cut.range(piece, piece + 1)))
     };

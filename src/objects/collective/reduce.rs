@@ -116,8 +116,8 @@ pub(super) async fn whole(
 
 /// Up a k-nomial tree. Only the root passes `receive`. Where the order of operands matters, the tree's root is
 /// rank 0, which sends the result on.
-async fn tree(
-    run: &mut Run<'_>,
+async fn tree<'a>(
+    run: &mut Run<'a>,
     radix: u32,
     root: u32,
     send: Option<Address>,
@@ -144,7 +144,7 @@ async fn tree(
         _ => scratch.slot(at % 3),
     };
     let mut sum = own;
-    let post = |run: &Run<'_>, at: usize| {
+    let post = |run: &Run<'a>, at: usize| {
         let chunk = reducer.chunk(place(at), 0..count);
         run.receive(run.above(children[at] - relative), chunk)
     };
@@ -177,8 +177,8 @@ async fn tree(
 
 /// Piece after piece along a chain that ends at the root, where the order of operands allows it (see [`choose::reducing`]); for whom the
 /// idea is, see the chain of a broadcast. Only the root passes `receive`.
-async fn chain(
-    run: &mut Run<'_>,
+async fn chain<'a>(
+    run: &mut Run<'a>,
     piece: u64,
     root: u32,
     send: Option<Address>,
@@ -202,7 +202,7 @@ async fn chain(
         _ => scratch.slot(piece as usize % SLOTS),
     };
     let mut sends = VecDeque::new();
-    let post = |run: &Run<'_>, piece: u64| {
+    let post = |run: &Run<'a>, piece: u64| {
         let length = range(piece).end - range(piece).start;
         (!is_last && piece < pieces).then(|| run.receive(from, reducer.chunk(place(piece), 0..length)))
     };

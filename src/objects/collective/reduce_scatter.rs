@@ -154,7 +154,7 @@ impl<S: Fn(u32) -> u64 + Send + Sync> Task<S> {
     /// Every block directly to its owner, which combines them as they come: first those of the ranks below it, from the
     /// nearest on, then those of the ranks above, from the farthest on. So each operand is put before what has been
     /// combined of its side.
-    async fn pairwise(&self, run: &mut Run<'_>) -> Result<()> {
+    async fn pairwise<'a>(&self, run: &mut Run<'a>) -> Result<()> {
         let reducer = &self.reducer;
         let mine = self.block(run.rank);
         let count = mine.end - mine.start;
@@ -171,7 +171,7 @@ impl<S: Fn(u32) -> u64 + Send + Sync> Task<S> {
         let mut any_high = false;
         let mut sends = VecDeque::new();
         let mut receives = VecDeque::new();
-        let post = |run: &Run<'_>, distance: u32| {
+        let post = |run: &Run<'a>, distance: u32| {
             let slot = scratch.slot(distance as usize % OPERANDS);
             run.receive(run.below(distance), reducer.chunk(slot, 0..count))
         };

@@ -13,7 +13,7 @@ use super::choose;
 #[cfg(feature = "sim")]
 use super::model;
 use crate::base::error::{Error, Result};
-use crate::instance::Completion;
+use crate::instance::{Completion, Instance};
 use crate::instance::selection::{Choice, Operation, Question};
 use crate::objects::communicator::area::Area;
 use crate::objects::communicator::{Collective, Hosts};
@@ -93,13 +93,13 @@ impl<'a> Network<'a> {
 }
 
 /// A message under way.
-pub(super) enum Message {
-    Real(Completion),
+pub(super) enum Message<'a> {
+    Real(Completion<&'a Instance>),
     #[cfg(feature = "sim")]
     Model(model::Message),
 }
 
-impl Future for Message {
+impl Future for Message<'_> {
     type Output = Result<()>;
 
     #[inline]
@@ -269,7 +269,7 @@ impl<'a> Run<'a> {
     }
 
     /// Starts a send.
-    pub fn send(&self, to: u32, chunk: Chunk) -> Message {
+    pub fn send(&self, to: u32, chunk: Chunk) -> Message<'a> {
         let to = self.team.rank_of(to);
         match self.network {
             // SAFETY: a user's buffer is valid until the operation ends (see `Buffer`), which is not before its
@@ -282,7 +282,7 @@ impl<'a> Run<'a> {
     }
 
     /// Starts a receive.
-    pub fn receive(&self, from: u32, chunk: Chunk) -> Message {
+    pub fn receive(&self, from: u32, chunk: Chunk) -> Message<'a> {
         let from = self.team.rank_of(from);
         match self.network {
             Network::Real(operation) => {
@@ -295,20 +295,20 @@ impl<'a> Run<'a> {
     }
 
     /// Waits for the end of a message.
-    pub async fn end(&mut self, message: Message) {
+    pub async fn end(&mut self, message: Message<'a>) {
         let result = message.await;
         self.note(result);
     }
 
     /// Waits for the end of all of them.
-    pub async fn end_all(&mut self, messages: Vec<Message>) {
+    pub async fn end_all(&mut self, messages: Vec<Message<'a>>) {
         for message in messages {
             self.end(message).await;
         }
     }
 
     /// Puts a message that has not ended yet on a list. Most short sends end at once, and lists stay empty.
-    pub fn keep(&mut self, list: &mut Vec<Message>, mut message: Message) {
+    pub fn keep(&mut self, list: &mut Vec<Message<'a>>, mut message: Message<'a>) {
         #[cfg(feature = "sim")]
         if let Message::Model(message) = &message
             && !message.has_ended()

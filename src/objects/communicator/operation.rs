@@ -11,7 +11,7 @@ use crate::engine::matching::{Envelope, Pattern};
 use crate::engine::request::Outcome;
 use crate::engine::{Received, Send};
 use crate::identity::{Context, PeerIndex};
-use crate::instance::Completion;
+use crate::instance::{Completion, Instance};
 use crate::objects::group::Group;
 
 /// One collective operation: messages among the members of a communicator that only this operation sees. On an
@@ -196,8 +196,8 @@ impl Collective {
     ///
     /// # Safety
     /// The memory is valid and unchanged until the result is ready or dropped.
-    pub(crate) unsafe fn send(&self, to: u32, memory: Memory) -> Completion {
-        let instance = &self.communicator.instance;
+    pub(crate) unsafe fn send(&self, to: u32, memory: Memory) -> Completion<&Instance> {
+        let instance: &Instance = &self.communicator.instance;
         let send = Send {
             peer: self.process(to),
             envelope: Envelope {
@@ -211,8 +211,8 @@ impl Collective {
         // SAFETY: the caller keeps the memory valid, and lets nobody write to it, until the send has ended.
         match unsafe { instance.engine().send(&send, false) } {
             Ok(Some(request)) => Completion::of(instance, request),
-            Ok(None) => Completion::ended(instance, Ok(Outcome::EMPTY)),
-            Err(error) => Completion::ended(instance, Err(error)),
+            Ok(None) => Completion::ended(Ok(Outcome::EMPTY)),
+            Err(error) => Completion::ended(Err(error)),
         }
     }
 
@@ -220,8 +220,8 @@ impl Collective {
     ///
     /// # Safety
     /// The memory is valid and left alone until the result is ready or dropped.
-    pub(crate) unsafe fn receive(&self, from: u32, memory: Memory) -> Completion {
-        let instance = &self.communicator.instance;
+    pub(crate) unsafe fn receive(&self, from: u32, memory: Memory) -> Completion<&Instance> {
+        let instance: &Instance = &self.communicator.instance;
         let pattern = Pattern {
             context: self.context,
             source: Some(from),
@@ -234,11 +234,8 @@ impl Collective {
                 .receive(pattern, Some(self.process(from)), memory)
         } {
             Ok(Received::Later(request)) => Completion::of(instance, request),
-            Ok(Received::Now(mut outcome)) => {
-                let result = outcome.error.take().map_or(Ok(outcome), |error| Err(*error));
-                Completion::ended(instance, result)
-            }
-            Err(error) => Completion::ended(instance, Err(error)),
+            Ok(Received::Now(outcome)) => Completion::of_outcome(outcome),
+            Err(error) => Completion::ended(Err(error)),
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use super::short::uneven;
 use super::{
     Area, Bytes, LONG, Room, Run, SHORT, all_have_long, chunk_of, get, put, rounds, short, start_of,
 };
@@ -249,6 +250,7 @@ async fn long(
     };
     let mut operands = vec![own; run.size as usize];
     let mut before: Option<super::Round> = None;
+    let mut all_alike = true;
     for nth in 0..=segments {
         let round = area.next();
         let claimed = area.claim(round).await;
@@ -287,8 +289,12 @@ async fn long(
         }
         for distance in 0..run.size {
             let member = run.above(distance);
-            if member != run.rank {
-                get(run, area, member, round).await;
+            if member != run.rank
+                && let Some(found) = get(run, area, member, round).await
+                && found.total != count * bytes
+            {
+                run.note::<()>(Err(uneven(member, found.total, count * bytes)));
+                all_alike = false;
             }
             if let Some(receive) = takes {
                 let range = slice(nth - 1, member);
@@ -302,6 +308,10 @@ async fn long(
             }
         }
         area.all_in(round);
+        if !all_alike {
+            // Nor do the others go on, as they see the same.
+            break;
+        }
         before = Some(round);
     }
     true

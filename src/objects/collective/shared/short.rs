@@ -18,10 +18,34 @@ pub async fn publish(area: &Area, own: Bytes) -> Result<Round> {
 #[inline(always)]
 async fn publish_in(area: &Area, round: Round, own: Bytes) -> Result<()> {
     assert!(own.number() <= SHORT, "as many as a short place has room for");
-    area.claim(round).await?;
+    let claimed = area.claim(round).await;
     own.copy_to(area.own(round, own.number(), Room::Short));
     area.publish(round, own.number(), Room::Short, own.number() as u64);
-    Ok(())
+    claimed
+}
+
+/// What the total says in a tree where a process has failed, and so has nothing to publish.
+const FAILED: u64 = u64::MAX;
+
+/// Tells those that wait for this process in a round that it has failed.
+#[cold]
+async fn publish_failure(area: &Area, round: Round) -> Result<()> {
+    let claimed = area.claim(round).await;
+    area.publish(round, 0, Room::Short, FAILED);
+    claimed
+}
+
+/// The bytes that a process publishes in a round of a tree: so many.
+async fn hear(area: &Area, member: u32, round: Round, len: usize) -> Result<Bytes> {
+    let found = area.published(member, round).await?;
+    match found.bytes.number() == len {
+        _ if found.total == FAILED => Err(err!(
+            Other,
+            "the operation has failed on process {member} of this host, or on one that it waits for"
+        )),
+        true => Ok(found.bytes),
+        false => Err(uneven(member, found.bytes.number() as u64, len as u64)),
+    }
 }
 
 /// Operands of up to this many bytes from all processes together are combined by every process that needs the result; of longer ones
@@ -42,8 +66,9 @@ pub async fn barrier(area: &Area) -> Result<()> {
         return unsafe { through_tree(area, Bytes::none(), Bytes::none(), |_, _| {}).await };
     }
     let round = area.next();
-    area.claim(round).await?;
+    let claimed = area.claim(round).await;
     area.publish(round, 0, Room::Short, 0);
+    claimed?;
     for member in area.others() {
         area.published(member, round).await?;
     }
@@ -54,13 +79,7 @@ pub async fn barrier(area: &Area) -> Result<()> {
 /// Receives what the root [`publish`]es.
 #[inline(always)]
 pub async fn fetch(area: &Area, root: u32, into: Bytes) -> Result<()> {
-    let round = area.next();
-    fetch_in(area, round, root, into).await
-}
-
-#[inline(always)]
-async fn fetch_in(area: &Area, round: Round, root: u32, into: Bytes) -> Result<()> {
-    let found = area.published(root, round).await?;
+    let found = area.published(root, area.next()).await?;
     found.bytes.copy_to(into);
     match found.total > into.number() as u64 {
         true => Err(truncated(root, found.total, into.number() as u64)),
@@ -85,7 +104,7 @@ pub async fn operands(
             None => area.published(member, round).await?.bytes,
         };
         if operand.number() != len {
-            return Err(uneven(member, operand.number(), len));
+            return Err(uneven(member, operand.number() as u64, len as u64));
         }
         combine(operand, member + 1 == end);
     }
@@ -96,7 +115,7 @@ pub async fn operands(
 const CHILDREN: u32 = 7;
 
 /// Combines all operands for process 0, in the order of a tree: of a group of processes the first one combines the operands of the
-/// others with its own, then of a group of such first ones, and so on.
+/// others with its own, then of a group of such first ones, and so on. A failure is passed on, so that all of them end.
 ///
 /// # Safety
 /// As for [`allreduce`].
@@ -108,6 +127,7 @@ async unsafe fn up_tree(
 ) -> Result<()> {
     let (mine, size) = (area.mine(), area.size());
     let mut has = own;
+    let mut failure = None;
     let mut step = 1;
     while step < size {
         let (round, group) = (area.next(), step * (CHILDREN + 1));
@@ -116,25 +136,32 @@ async unsafe fn up_tree(
                 .map(|nth| mine + nth * step)
                 .filter(|&child| child < size)
             {
-                let found = area.published(child, round).await?.bytes;
-                if found.number() != own.number() {
-                    return Err(uneven(child, found.number(), own.number()));
+                match hear(area, child, round, own.number()).await {
+                    Ok(found) => {
+                        if !has.is(result) {
+                            has.copy_to(result);
+                            has = result;
+                        }
+                        combine(found, result);
+                    }
+                    Err(error) => {
+                        failure.get_or_insert(error);
+                    }
                 }
-                if !has.is(result) {
-                    has.copy_to(result);
-                    has = result;
-                }
-                combine(found, result);
             }
         } else if mine.is_multiple_of(step) {
-            publish_in(area, round, has).await?;
+            let published = match failure {
+                None => publish_in(area, round, has).await,
+                Some(_) => publish_failure(area, round).await,
+            };
+            failure = failure.or(published.err());
         }
         step = group;
     }
     if mine == 0 && !has.is(result) {
         has.copy_to(result);
     }
-    Ok(())
+    failure.map_or(Ok(()), Err)
 }
 
 /// Up the tree, and from process 0 to all.
@@ -149,18 +176,22 @@ async unsafe fn through_tree(
     combine: impl Fn(Bytes, Bytes) + Send + Sync,
 ) -> Result<()> {
     // SAFETY: the caller's promise.
-    unsafe { up_tree(area, own, result, &combine).await? };
+    let combined = unsafe { up_tree(area, own, result, &combine).await };
     let round = area.next();
-    match area.mine() {
-        0 => publish_in(area, round, result).await?,
-        _ => fetch_in(area, round, 0, result).await?,
-    }
+    let shared = match area.mine() {
+        0 if combined.is_ok() => publish_in(area, round, result).await,
+        0 => publish_failure(area, round).await,
+        _ => hear(area, 0, round, result.number())
+            .await
+            .map(|found| found.copy_to(result)),
+    };
+    combined.and(shared)?;
     area.all_begun();
     Ok(())
 }
 
 #[cold]
-fn uneven(from: u32, theirs: usize, mine: usize) -> Error {
+pub(super) fn uneven(from: u32, theirs: u64, mine: u64) -> Error {
     err!(
         Truncate,
         "process {from} of this host reduces {theirs} bytes, and this one {mine}"

@@ -381,7 +381,8 @@ impl Area {
         }
     }
 
-    /// Waits until this process may write to its place of a round.
+    /// Waits until this process may write to its place of a round. After an error, too: then all others are done with what was there, and
+    /// those that wait for this process need what it publishes.
     ///
     /// # Errors
     /// A process that has still to be done with what was there is lost.
@@ -397,13 +398,22 @@ impl Area {
     }
 
     async fn claim_from_all(&self, last: u64) -> Result<()> {
+        let mut failure = None;
         for member in self.others() {
             let seen = &self.seen[member as usize];
             if seen.load(Relaxed) < last {
                 let at = self.member(member) + AT_DONE;
-                self.wait(member, at, last).await?;
-                seen.store(self.word(at).load(Acquire), Relaxed);
+                match self.wait(member, at, last).await {
+                    Ok(()) => seen.store(self.word(at).load(Acquire), Relaxed),
+                    // The others may still be reading what is there.
+                    Err(error) => {
+                        failure.get_or_insert(error);
+                    }
+                }
             }
+        }
+        if let Some(error) = failure {
+            return Err(error);
         }
         self.all_done.store(last, Relaxed);
         Ok(())
@@ -482,13 +492,14 @@ impl Area {
         let peer = self.peers[member as usize];
         let steps = Step::of_tag(mine).zip(Step::of_tag(theirs));
         match steps {
-            Some((mine, theirs)) if mine != theirs => {
+            Some((mine, theirs)) if mine.operation != theirs.operation => {
                 let mut engine = self.instance.engine();
                 engine.contradict((self.context, mine), (self.context, theirs), peer)
             }
+            // Then it has ended the operation in fewer rounds.
             _ => err!(
                 Other,
-                "rank {} is in another collective operation",
+                "rank {} has passed another count to the operation than this process, and is in a later one",
                 self.ranks[member as usize]
             ),
         }
