@@ -15,7 +15,7 @@
 //! the user's windows share (`objects::window`), and libfabric's `shm` provider (`lane::ofi`).
 
 mod address;
-pub mod cma;
+pub(crate) mod cma;
 mod doorbell;
 mod flag;
 mod registered;
