@@ -3,13 +3,14 @@
 //!
 //! - here: when a communicator gets such memory, and what operations do with its rounds
 //! - [`short`]: what fits into one round
-//! - `direct`: memory of other processes that is read where it is
 //! - `moving`: operations that move data; `reducing`: reductions
+//! - `direct`, `reading`: the same of long blocks that are read where they are
 //!
 //! A function here returns `false` where it has done nothing, and messages are to be used: for reasons that all processes see alike.
 
 mod direct;
 mod moving;
+mod reading;
 mod reducing;
 pub mod short;
 
@@ -22,7 +23,7 @@ use super::scratch::{Scratch, copy};
 use crate::base::error::Result;
 use crate::instance::Instance;
 use crate::objects::communicator::area::{
-    Area, Bytes, LONG, MEMBERS_MAX, Published, ROUNDS_MAX, Room, Round, SHORT, Use,
+    ALL_LONG, Area, Bytes, LONG, MEMBERS_MAX, Published, ROUNDS_MAX, Room, Round, SHORT, Use,
 };
 use crate::objects::communicator::{Collective, Communicator};
 use crate::system::shared_memory::{self, Finding};

@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::{AT_DONE, AT_READER, AT_SAMPLE, AT_VALUE, Area, Bytes, Room, Round};
+use super::{AT_DONE, AT_READER, AT_SAMPLE, AT_VALUE, Area, Bytes, Room, Round, SHORT};
 use crate::base::error::{Error, Result};
 use crate::data::kind::MemoryKind;
 use crate::data::pieces::{Cursor, Piece, total};
@@ -14,8 +14,10 @@ use crate::err;
 use crate::lane::Sample;
 use crate::lane::shm::cma;
 
-/// What is published: address and number.
-const WORDS: usize = 2 * size_of::<u64>();
+/// What is published of each loan: address and number.
+const ENTRY: usize = 2 * size_of::<u64>();
+/// The most loans of a round.
+pub const LOANS_MAX: u32 = (SHORT / ENTRY) as u32;
 
 /// Bytes of another process, until this one is done with the round.
 #[derive(Clone, Copy, Debug)]
@@ -70,38 +72,49 @@ impl Area {
         !self.readable.is_empty()
     }
 
-    /// Lends bytes in a round. They stay as they are until [`Area::returned`] has returned. `total`: see
+    /// Lends bytes in a round: `number` times, of which others may read, or each another one. They stay as they are until
+    /// [`Area::returned`] has returned, or it is known otherwise that no other process reads them any more. `total`: see
     /// [`Published`](super::Published).
     ///
     /// # Errors
     /// As for [`Area::claim`].
-    #[inline]
-    pub async fn lend(&self, round: Round, bytes: Bytes, total: u64) -> Result<()> {
+    ///
+    /// # Panics
+    /// If `number` is more than [`LOANS_MAX`].
+    pub async fn lend(
+        &self,
+        round: Round,
+        number: u32,
+        bytes: impl Fn(u32) -> Bytes + Send,
+        total: u64,
+    ) -> Result<()> {
         debug_assert!(self.reads(), "others can read them");
         self.claim(round).await?;
-        let words = self.own(round, WORDS, Room::Short);
-        let address = bytes.address().expose_provenance() as u64;
-        for (nth, word) in [address, bytes.number() as u64].into_iter().enumerate() {
-            // SAFETY: two words of the claimed place, which lie in its flag and are aligned.
-            unsafe { words.address().cast::<u64>().add(nth).write(word) };
+        let len = number as usize * ENTRY;
+        let entries = self.own(round, len, Room::Short);
+        for nth in 0..number {
+            let bytes = bytes(nth);
+            let entry = entries.part(nth as usize * ENTRY, ENTRY).address();
+            let words = [bytes.address().expose_provenance() as u64, bytes.number() as u64];
+            // SAFETY: two words of the claimed place, in which all entries are aligned.
+            unsafe { entry.cast::<[u64; 2]>().write(words) };
         }
-        self.publish(round, WORDS, Room::Short, total);
+        self.publish(round, len, Room::Short, total);
         Ok(())
     }
 
-    /// Waits for what a process lends in a round.
+    /// Waits for what a process lends in a round, the `nth` of it.
     ///
     /// # Errors
     /// The process is lost, in another operation, or lends nothing there.
-    #[inline]
-    pub async fn lent(&self, member: u32, round: Round) -> Result<Lent> {
+    pub async fn lent(&self, member: u32, round: Round, nth: u32) -> Result<Lent> {
         let found = self.published(member, round).await?;
-        if found.bytes.number() != WORDS {
+        let at = nth as usize * ENTRY;
+        if found.bytes.number() < at + ENTRY {
             return Err(self.nonsense(member));
         }
-        let words = found.bytes.address().cast::<u64>();
-        // SAFETY: two words in the other's flag, which are aligned, and any bytes are numbers.
-        let (address, number) = unsafe { (words.read(), words.add(1).read()) };
+        // SAFETY: two words in the other's place, which are aligned there, and any bytes are numbers.
+        let [address, number] = unsafe { found.bytes.part(at, ENTRY).address().cast::<[u64; 2]>().read() };
         Ok(Lent {
             member,
             address,

@@ -32,7 +32,7 @@ mod lending;
 mod sleep;
 
 pub use bytes::Bytes;
-pub use lending::Lent;
+pub use lending::{LOANS_MAX, Lent};
 
 const LINE: usize = 64;
 const PAGE: usize = 4096;
@@ -44,6 +44,8 @@ const LONGS: usize = 4;
 pub const SHORT: usize = 4 << 10;
 /// The bytes of a long place.
 pub const LONG: usize = 32 << 10;
+/// The bytes of all long places of a process together.
+pub const ALL_LONG: usize = LONGS * LONG;
 /// So many bytes of data are beside the flag.
 const INLINE: usize = LINE - AT_DATA;
 /// Among more processes than this, flags are collected in a tree, unless they share processors.
@@ -72,6 +74,8 @@ const AT_WHERE: usize = 12;
 const AT_LEN: usize = 16;
 const AT_DATA: usize = 24;
 
+/// The bits that say in which kind of place bytes are.
+const ROOM_BITS: u32 = 2;
 /// The bits of a round's number in its operation.
 const SUB_BITS: u32 = 20;
 /// The most rounds of an operation.
@@ -108,6 +112,8 @@ pub enum Room {
     Short,
     /// Up to [`LONG`] bytes.
     Long,
+    /// Up to [`ALL_LONG`] bytes: all long places of the process as one.
+    AllLong,
 }
 
 /// A round of an operation.
@@ -155,6 +161,8 @@ pub struct Area {
     in_use: AtomicBool,
     /// By place: the round that this process published there last.
     last: [AtomicU64; PLACES],
+    /// The round that this process published last in a long place.
+    last_long: AtomicU64,
     /// All others are done with this round and those before it.
     all_done: AtomicU64,
     /// Whether the long places can be used, once that is known.
@@ -242,6 +250,7 @@ impl Area {
             sub: AtomicU64::new(0),
             in_use: AtomicBool::new(false),
             last: Default::default(),
+            last_long: AtomicU64::new(0),
             all_done: AtomicU64::new(0),
             long: AtomicU32::new(UNKNOWN),
             own_long: AtomicU32::new(UNKNOWN),
@@ -328,6 +337,7 @@ impl Area {
         match room {
             Room::Short => self.layout.short + (member * PLACES + place) * SHORT,
             Room::Long => self.layout.long + (member * LONGS + place % LONGS) * LONG,
+            Room::AllLong => self.layout.long + member * ALL_LONG,
         }
     }
 
@@ -374,6 +384,19 @@ impl Area {
         self.claim_from_all(last).await
     }
 
+    /// The same for all its long places, which are to be published as one in that round.
+    ///
+    /// # Errors
+    /// As for [`Area::claim`].
+    pub async fn claim_all_long(&self, round: Round) -> Result<()> {
+        let last = self.last[round.place].load(Relaxed);
+        let last = last.max(self.last_long.load(Relaxed));
+        match last <= self.all_done.load(Relaxed) {
+            true => Ok(()),
+            false => self.claim_from_all(last).await,
+        }
+    }
+
     async fn claim_from_all(&self, last: u64) -> Result<()> {
         for member in self.others() {
             let seen = &self.seen[member as usize];
@@ -393,6 +416,7 @@ impl Area {
         let most = match room {
             Room::Short => SHORT,
             Room::Long => LONG,
+            Room::AllLong => ALL_LONG,
         };
         assert!(len <= most, "more bytes than a place has");
         match len <= INLINE && room == Room::Short {
@@ -406,8 +430,11 @@ impl Area {
     pub fn publish(&self, round: Round, len: usize, room: Room, total: u64) {
         let at = self.flag(self.mine, round.place);
         self.half(at + AT_STEP).store(self.tag.load(Relaxed), Relaxed);
-        let (len, long) = (len as u32, u32::from(room == Room::Long));
-        self.half(at + AT_WHERE).store(len << 1 | long, Relaxed);
+        if room != Room::Short {
+            self.last_long.store(round.id, Relaxed);
+        }
+        self.half(at + AT_WHERE)
+            .store((len as u32) << ROOM_BITS | room as u32, Relaxed);
         self.word(at + AT_LEN).store(total, Relaxed);
         self.last[round.place].store(round.id, Relaxed);
         // Release: pairs with the acquire in `wait`; the bytes come before.
@@ -432,14 +459,15 @@ impl Area {
         self.seen[member as usize].store(round.id - 1, Relaxed);
         let total = self.word(at + AT_LEN).load(Relaxed);
         let length = self.half(at + AT_WHERE).load(Relaxed);
-        let (len, room) = match length & 1 {
-            0 => ((length >> 1) as usize, Room::Short),
-            _ => ((length >> 1) as usize, Room::Long),
-        };
-        let at = match room {
-            Room::Short if len <= INLINE => at + AT_DATA,
-            Room::Short if len <= SHORT => self.room(member, round.place, room),
-            Room::Long if len <= LONG => self.room(member, round.place, room),
+        const SHORT_ROOM: u32 = Room::Short as u32;
+        const LONG_ROOM: u32 = Room::Long as u32;
+        const ALL_LONG_ROOM: u32 = Room::AllLong as u32;
+        let len = (length >> ROOM_BITS) as usize;
+        let at = match length & ((1 << ROOM_BITS) - 1) {
+            SHORT_ROOM if len <= INLINE => at + AT_DATA,
+            SHORT_ROOM if len <= SHORT => self.room(member, round.place, Room::Short),
+            LONG_ROOM if len <= LONG => self.room(member, round.place, Room::Long),
+            ALL_LONG_ROOM if len <= ALL_LONG => self.room(member, round.place, Room::AllLong),
             _ => return Err(self.nonsense(member)),
         };
         Ok(Published {
