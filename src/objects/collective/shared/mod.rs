@@ -227,7 +227,7 @@ fn room_for(len: u64) -> Room {
 
 /// Publishes a chunk that a place has room for.
 async fn put(run: &mut Run<'_>, area: &Area, round: Round, chunk: &Chunk, room: Room, total: u64) {
-    let claimed = area.claim(round).await;
+    let claimed = area.claim(round, room).await;
     run.note(claimed);
     let len = chunk.len() as usize;
     if len != 0 {
@@ -254,7 +254,7 @@ async fn all_have_long(run: &mut Run<'_>, area: &Area) -> bool {
     }
     let round = area.next();
     let mine = area.allocate_long();
-    let claimed = area.claim(round).await;
+    let claimed = area.claim(round, Room::Short).await;
     run.note(claimed);
     area.publish(round, 0, Room::Short, mine.into());
     let mut all = mine;

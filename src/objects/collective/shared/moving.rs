@@ -192,7 +192,7 @@ async fn put_all(
     (room, start, len): (Room, u64, u64),
     blocks: &impl Blocks,
 ) {
-    let claimed = area.claim(round).await;
+    let claimed = area.claim(round, room).await;
     run.note(claimed);
     let all = len * u64::from(run.size);
     let place = area.own(round, all as usize, room);

@@ -134,7 +134,7 @@ pub async fn reduce(
     };
     for nth in 0..segments {
         let round = area.next();
-        let claimed = area.claim_all_long(round).await;
+        let claimed = area.claim(round, Room::AllLong).await;
         run.note(claimed);
         let range = slice(nth, run.rank);
         let number = range.end - range.start;

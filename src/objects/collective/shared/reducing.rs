@@ -273,7 +273,7 @@ async fn long(
     let mut before: Option<super::Round> = None;
     for nth in 0..=segments {
         let round = area.next();
-        let claimed = area.claim(round).await;
+        let claimed = area.claim(round, Room::Long).await;
         run.note(claimed);
         let place = start_of(area.own(round, LONG, Room::Long));
         let result = place.at(inputs as i64 - shift);

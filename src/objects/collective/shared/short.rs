@@ -18,7 +18,7 @@ pub async fn publish(area: &Area, own: Bytes) -> Result<Round> {
 #[inline(always)]
 async fn publish_in(area: &Area, round: Round, own: Bytes) -> Result<()> {
     assert!(own.number() <= SHORT, "as many as a short place has room for");
-    area.claim(round).await?;
+    area.claim(round, Room::Short).await?;
     own.copy_to(area.own(round, own.number(), Room::Short));
     area.publish(round, own.number(), Room::Short, own.number() as u64);
     Ok(())
@@ -42,7 +42,7 @@ pub async fn barrier(area: &Area) -> Result<()> {
         return unsafe { through_tree(area, Bytes::none(), Bytes::none(), |_, _| {}).await };
     }
     let round = area.next();
-    area.claim(round).await?;
+    area.claim(round, Room::Short).await?;
     area.publish(round, 0, Room::Short, 0);
     for member in area.others() {
         area.published(member, round).await?;

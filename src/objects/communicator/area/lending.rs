@@ -89,7 +89,7 @@ impl Area {
         total: u64,
     ) -> Result<()> {
         debug_assert!(self.reads(), "others can read them");
-        self.claim(round).await?;
+        self.claim(round, Room::Short).await?;
         let len = number as usize * ENTRY;
         let entries = self.own(round, len, Room::Short);
         for nth in 0..number {

@@ -161,8 +161,10 @@ pub struct Area {
     in_use: AtomicBool,
     /// By place: the round that this process published there last.
     last: [AtomicU64; PLACES],
-    /// The round that this process published last in a long place.
+    /// The round that this process published last in a long place, or in all.
     last_long: AtomicU64,
+    /// The round that it published last in all.
+    last_all_long: AtomicU64,
     /// All others are done with this round and those before it.
     all_done: AtomicU64,
     /// Whether the long places can be used, once that is known.
@@ -251,6 +253,7 @@ impl Area {
             in_use: AtomicBool::new(false),
             last: Default::default(),
             last_long: AtomicU64::new(0),
+            last_all_long: AtomicU64::new(0),
             all_done: AtomicU64::new(0),
             long: AtomicU32::new(UNKNOWN),
             own_long: AtomicU32::new(UNKNOWN),
@@ -374,27 +377,21 @@ impl Area {
     /// # Errors
     /// A process that has still to be done with what was there is lost.
     #[inline(always)]
-    pub async fn claim(&self, round: Round) -> Result<()> {
-        // Its long place is also that of another flag.
-        let other = self.last[(round.place + LONGS) % PLACES].load(Relaxed);
-        let last = self.last[round.place].load(Relaxed).max(other);
+    pub async fn claim(&self, round: Round, room: Room) -> Result<()> {
+        let at = |place: usize| self.last[place % PLACES].load(Relaxed);
+        let flag = at(round.place);
+        let last = match room {
+            Room::Short => flag,
+            // It is also that of another flag, and a part of all.
+            Room::Long => flag
+                .max(at(round.place + LONGS))
+                .max(self.last_all_long.load(Relaxed)),
+            Room::AllLong => flag.max(self.last_long.load(Relaxed)),
+        };
         if last <= self.all_done.load(Relaxed) {
             return Ok(());
         }
         self.claim_from_all(last).await
-    }
-
-    /// The same for all its long places, which are to be published as one in that round.
-    ///
-    /// # Errors
-    /// As for [`Area::claim`].
-    pub async fn claim_all_long(&self, round: Round) -> Result<()> {
-        let last = self.last[round.place].load(Relaxed);
-        let last = last.max(self.last_long.load(Relaxed));
-        match last <= self.all_done.load(Relaxed) {
-            true => Ok(()),
-            false => self.claim_from_all(last).await,
-        }
     }
 
     async fn claim_from_all(&self, last: u64) -> Result<()> {
@@ -432,6 +429,9 @@ impl Area {
         self.half(at + AT_STEP).store(self.tag.load(Relaxed), Relaxed);
         if room != Room::Short {
             self.last_long.store(round.id, Relaxed);
+        }
+        if room == Room::AllLong {
+            self.last_all_long.store(round.id, Relaxed);
         }
         self.half(at + AT_WHERE)
             .store((len as u32) << ROOM_BITS | room as u32, Relaxed);
