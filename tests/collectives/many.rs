@@ -158,7 +158,11 @@ fn sums_of_many_numbers() {
 #[test]
 fn sums_of_numbers_in_segments() {
     // Where they are read from other processes: in one segment of the long places of all, or in more; and through places in between.
-    long_cases("many::sums_of_numbers_in_segments", &[300_001, 57_345, 270_000], all_reductions);
+    long_cases(
+        "many::sums_of_numbers_in_segments",
+        &[300_001, 57_345, 270_000],
+        all_reductions,
+    );
 }
 
 #[test]
