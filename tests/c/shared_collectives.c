@@ -16,7 +16,10 @@ static unsigned drawn(unsigned below)
     return (unsigned)(state >> 33) % below;
 }
 
-static int counts[] = {0, 1, 2, 5, 11, 100, 511, 1030, 2000, 9000};
+/* The last one is for few ranks. */
+#define LONG 40000
+#define LONGEST 300000
+static int counts[] = {0, 1, 2, 5, 11, 100, 511, 1030, 2000, 9000, LONG, LONGEST};
 static int *own, *got, *expected;
 
 /* The element `at` of a rank of the communicator in an operation. */
@@ -39,6 +42,8 @@ static void operate(MPI_Comm comm, int operation)
     MPI_Comm_size(comm, &size);
     unsigned kind = drawn(11), count = (unsigned)counts[drawn(sizeof counts / sizeof *counts)];
     int root = (int)drawn((unsigned)size), in_place = drawn(3) == 0, late = (int)drawn(40);
+    if (size > 3 && count > LONG)
+        count = LONG / 2;
     int n = (int)count;
     if (late < size && late == rank)
         usleep(1000 * (1 + (unsigned)operation % 7));
@@ -161,9 +166,10 @@ int main(int argc, char **argv)
     state = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     int operations = argc > 2 ? atoi(argv[2]) : 300;
     CHECK(ranks <= 64, "for up to 64 ranks");
-    own = malloc(sizeof *own * (size_t)(9000 * ranks + MOST));
-    got = malloc(sizeof *got * (size_t)(9000 * ranks + MOST));
-    expected = malloc(sizeof *expected * (size_t)(9000 * ranks + MOST));
+    size_t elements = (size_t)LONG * (size_t)ranks + 3 * LONGEST + MOST;
+    own = malloc(sizeof *own * elements);
+    got = malloc(sizeof *got * elements);
+    expected = malloc(sizeof *expected * elements);
 
     MPI_Comm duplicate, half, reverse;
     MPI_Comm_dup(MPI_COMM_WORLD, &duplicate);

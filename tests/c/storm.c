@@ -133,6 +133,25 @@ static void exchange(int round, unsigned char *out[WINDOW], unsigned char *in[WI
     MPI_Waitall(count, sends, MPI_STATUSES_IGNORE);
 }
 
+/* Blocks that are read from the memory of whoever sends them, where that is possible. */
+static void read_each_other(int round)
+{
+    enum { NUMBERS = 20000 };
+    static int numbers[64 * NUMBERS], got[64 * NUMBERS];
+    for (int at = 0; at < ranks * NUMBERS; at++)
+        numbers[at] = me * 1000003 + at + round;
+    MPI_Alltoall(numbers, NUMBERS, MPI_INT, got, NUMBERS, MPI_INT, MPI_COMM_WORLD);
+    for (int from = 0; from < ranks; from++)
+        for (int at = 0; at < NUMBERS; at++)
+            if (got[from * NUMBERS + at] != from * 1000003 + me * NUMBERS + at + round) {
+                wrong("round %d: element %d from rank %d is %d", round, at, from, got[from * NUMBERS + at]);
+                return;
+            }
+    MPI_Allreduce(numbers, got, 3 * NUMBERS, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    if (got[NUMBERS] != (ranks - 1) * 1000003 + NUMBERS + round)
+        wrong("round %d: the greatest is %d", round, got[NUMBERS]);
+}
+
 /* Whatever had a name could be left behind. */
 static void nothing_is_mapped_that_has_a_name(void)
 {
@@ -177,6 +196,8 @@ int main(int argc, char **argv)
             if (sum != ranks * round + ranks * (ranks - 1) / 2)
                 wrong("round %d: the sum is %d", round, sum);
         }
+        if (round % 4 == 1)
+            read_each_other(round);
     }
     if (doomed && last == ROUNDS)
         die_after(delay);

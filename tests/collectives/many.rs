@@ -156,6 +156,16 @@ fn sums_of_many_numbers() {
 }
 
 #[test]
+fn sums_of_numbers_in_segments() {
+    // Where they are read from other processes: in one segment of the long places of all, or in more; and through places in between.
+    long_cases(
+        "many::sums_of_numbers_in_segments",
+        &[300_001, 57_345, 270_000],
+        all_reductions,
+    );
+}
+
+#[test]
 fn trees_in_shared_memory() {
     for size in [9, 65, 70] {
         let mut options = Options::random(1);

@@ -257,7 +257,7 @@ fn allgather() {
 
 #[test]
 fn allgather_long() {
-    long_cases("allgather_long", &[1024, 4200], allgather_case);
+    long_cases("allgather_long", &[1024, 4200, 9000], allgather_case);
 }
 
 pub async fn allgatherv_case(rank: Rank, case: Case) {
@@ -444,7 +444,7 @@ fn alltoallw() {
 
 #[test]
 fn alltoall_long() {
-    long_cases("alltoall_long", &[900], alltoall_case);
+    long_cases("alltoall_long", &[900, 5000], alltoall_case);
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! `MPI_Allgather`, `MPI_Allgatherv` (MPI 5.0 section 6.7).
 
-use super::buffer::{Blocks, Buffer, Packed, VBuffer};
+use super::buffer::{Blocks, Buffer, Chunk, Packed, VBuffer};
 use super::choose;
 use super::inter;
 use super::run::{Network, Run};
 use super::scratch::{Scratch, copy};
 use super::shared;
 use crate::base::error::Result;
-use crate::instance::selection::Algorithm;
+use crate::instance::selection::{Algorithm, Operation};
 use crate::objects::communicator::Collective;
 
 /// Every process's elements for every process, by rank; on an intercommunicator, those of each group for the other.
@@ -25,12 +25,13 @@ pub async fn allgather(operation: &Collective, send: Option<Buffer>, receive: Bu
 /// The same, wherever its messages go.
 pub(super) async fn among(network: Network<'_>, send: Option<Buffer>, receive: Buffer) -> Result<()> {
     let mut run = Run::on(network);
-    place_own(&mut run, send, &receive);
-    if let Some(area) = run.area_for(receive.block(0).len())
-        && shared::allgather(&mut run, area, &receive).await
+    let own = send.map(|send| send.chunk());
+    if let Some(area) = run.area_for(Operation::Allgather, receive.block(0).len())
+        && shared::allgather(&mut run, area, own.as_ref(), &receive).await
     {
         return run.finish();
     }
+    place_own(&mut run, own, &receive);
     let block = receive.block(0).len();
     even(&mut run, &receive, block).await?;
     run.finish()
@@ -45,17 +46,18 @@ pub async fn allgatherv(operation: &Collective, send: Option<Buffer>, receive: V
         return inter::allgatherv(operation, send, receive).await;
     }
     let mut run = Run::new(operation);
-    place_own(&mut run, send, &receive);
+    let own = send.map(|send| send.chunk());
     let longest = receive
         .counts
         .iter()
         .max()
         .map_or(0, |count| count * receive.datatype.size());
-    if let Some(area) = run.area_for(longest)
-        && shared::allgather(&mut run, area, &receive).await
+    if let Some(area) = run.area_for(Operation::Allgather, longest)
+        && shared::allgather(&mut run, area, own.as_ref(), &receive).await
     {
         return run.finish();
     }
+    place_own(&mut run, own, &receive);
     let elements: u64 = receive.counts.iter().sum();
     uneven(&mut run, &receive, elements * receive.datatype.size()).await?;
     run.finish()
@@ -95,9 +97,9 @@ pub(super) async fn uneven(run: &mut Run<'_>, blocks: &impl Blocks, total: u64) 
     Ok(())
 }
 
-fn place_own(run: &mut Run<'_>, send: Option<Buffer>, blocks: &impl Blocks) {
-    if let Some(send) = send {
-        run.note(copy(&send.chunk(), &blocks.block(run.rank)));
+fn place_own(run: &mut Run<'_>, own: Option<Chunk>, blocks: &impl Blocks) {
+    if let Some(own) = own {
+        run.note(copy(&own, &blocks.block(run.rank)));
     }
 }
 

@@ -65,7 +65,7 @@ pub(super) async fn within(
     count: u64,
 ) -> Result<()> {
     let bytes = count * reducer.datatype.size();
-    if let Some(area) = run.area_for(bytes)
+    if let Some(area) = run.area_for(Operation::Allreduce, bytes)
         && count != 0
         && shared::allreduce(run, area, send, receive, reducer, count).await?
     {

@@ -28,12 +28,17 @@ pub async fn alltoall(operation: &Collective, send: Option<Buffer>, receive: Buf
 pub(super) async fn among(network: Network<'_>, send: Option<Buffer>, receive: Buffer) -> Result<()> {
     let mut run = Run::on(network);
     let block = receive.block(0).len();
-    if let Some(area) = run.area_for(block)
-        && shared::alltoall(&mut run, area, send.as_ref().unwrap_or(&receive), &receive, block).await
+    if let Some(area) = run.area_for(Operation::Alltoall, block)
+        && shared::alltoall(
+            &mut run,
+            area,
+            send.as_ref().unwrap_or(&receive),
+            &receive,
+            block,
+            send.is_none(),
+        )
+        .await
     {
-        if let Some(send) = send {
-            run.note(copy(&send.block(run.rank), &receive.block(run.rank)));
-        }
         return run.finish();
     }
     within(&mut run, send, receive).await?;

@@ -53,7 +53,7 @@ pub async fn bcast_bytes(operation: &Collective, root: u32, bytes: Vec<u8>) -> R
 
 /// Among the processes of a run.
 pub(super) async fn broadcast(run: &mut Run<'_>, root: u32, chunk: Chunk) -> Result<()> {
-    if let Some(area) = run.area_for(chunk.len())
+    if let Some(area) = run.area_for(Operation::Bcast, chunk.len())
         && shared::broadcast(run, area, root, &chunk).await
     {
         return Ok(());

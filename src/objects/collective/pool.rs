@@ -12,6 +12,8 @@ use parking_lot::Mutex;
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<Pool>>> = const { RefCell::new(None) };
+    /// Of this thread's blocking operations.
+    static KEPT: Arc<Pool> = Arc::default();
 }
 
 /// See the module.
@@ -36,6 +38,11 @@ impl Pool {
     /// The pool of the operation that this thread polls.
     pub fn current() -> Option<Arc<Pool>> {
         CURRENT.with(|current| current.borrow().clone())
+    }
+
+    /// One of this thread, which it keeps until it ends.
+    pub fn of_thread() -> Arc<Pool> {
+        KEPT.with(Arc::clone)
     }
 
     /// A block of this layout that was given back.

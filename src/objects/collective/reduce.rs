@@ -74,7 +74,7 @@ pub(super) async fn within(
     count: u64,
 ) -> Result<()> {
     let bytes = count * reducer.datatype.size();
-    if let Some(area) = run.area_for(bytes)
+    if let Some(area) = run.area_for(Operation::Reduce, bytes)
         && count != 0
         && shared::reduce(run, area, send, receive, reducer, count).await?
     {

@@ -225,8 +225,8 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// The memory that its processes share, if blocks of so many bytes are to go through that.
-    pub fn area_for(&self, bytes: u64) -> Option<&'a Area> {
+    /// The memory that its processes share, if blocks of so many bytes are to go through that, or by reads of each other's memory.
+    pub fn area_for(&self, operation: Operation, bytes: u64) -> Option<&'a Area> {
         let shared = || match self.network {
             Network::Real(operation) => operation
                 .communicator()
@@ -237,8 +237,14 @@ impl<'a> Run<'a> {
             #[cfg(feature = "sim")]
             Network::Model { .. } => false,
         };
-        self.area
-            .filter(|_| self.size > 1 && choose::in_shared_memory(bytes, self.size, shared))
+        self.area.filter(|_| self.size > 1).filter(|area| {
+            choose::in_shared_memory(bytes, self.size, shared) || self.reads(area, operation, bytes)
+        })
+    }
+
+    /// Whether an operation on blocks of so many bytes is by reads of each other's memory.
+    pub fn reads(&self, area: &Area, operation: Operation, bytes: u64) -> bool {
+        area.reads() && choose::by_reads(operation, bytes, self.size)
     }
 
     /// Where its messages go.

@@ -44,7 +44,7 @@ pub(super) async fn among(
             (Some(send), _) => send.block(0).len(),
             (None, own) => own.as_ref().ok_or_else(no_receive)?.len(),
         };
-        if run.area_for(block).is_some()
+        if run.area_for(Operation::Scatter, block).is_some()
             && shared::scatter(&mut run, area, root, send, own.as_ref(), block).await
         {
             if let (Some(send), Some(own)) = (send, own) {

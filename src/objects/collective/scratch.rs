@@ -15,6 +15,9 @@ use crate::err;
 
 /// Scratch up to this many bytes is stored in the operation itself.
 const INLINE: usize = 128;
+/// See [`Scratch::kept`].
+pub(super) const KEPT: usize = 256 << 10;
+const PAGE: usize = 4096;
 /// The strictest alignment of a basic type.
 const ALIGN: usize = 16;
 
@@ -69,6 +72,27 @@ impl Scratch {
             inline: UnsafeCell::new([0; INLINE / 16]),
             heap,
             pool,
+            len,
+            stride: 0,
+            shift: 0,
+        })
+    }
+
+    /// `len` bytes, of which up to [`KEPT`] are those that an earlier operation of this thread has left: so that no time is spent on
+    /// pages that are new, and on zeroes.
+    pub fn kept(len: usize) -> Result<Scratch> {
+        if len > KEPT {
+            return Scratch::bytes(len);
+        }
+        let layout = Layout::from_size_align(KEPT, PAGE).map_err(|_| too_much(len))?;
+        let pool = Pool::of_thread();
+        let Some(block) = pool.take(layout).or_else(|| Block::zeroed(layout)) else {
+            return Err(too_much(len));
+        };
+        Ok(Scratch {
+            inline: UnsafeCell::new([0; INLINE / 16]),
+            heap: Some(block),
+            pool: Some(pool),
             len,
             stride: 0,
             shift: 0,

@@ -4,10 +4,13 @@
 //! - here: when a communicator gets such memory, and what operations do with its rounds
 //! - [`short`]: what fits into one round
 //! - `moving`: operations that move data; `reducing`: reductions
+//! - `direct`, `reading`: the same of long blocks that are read where they are
 //!
 //! A function here returns `false` where it has done nothing, and messages are to be used: for reasons that all processes see alike.
 
+mod direct;
 mod moving;
+mod reading;
 mod reducing;
 pub mod short;
 
@@ -20,7 +23,7 @@ use super::scratch::{Scratch, copy};
 use crate::base::error::Result;
 use crate::instance::Instance;
 use crate::objects::communicator::area::{
-    Area, Bytes, LONG, MEMBERS_MAX, Published, ROUNDS_MAX, Room, Round, SHORT, Use,
+    ALL_LONG, Area, Bytes, LONG, MEMBERS_MAX, Published, ROUNDS_MAX, Room, Round, SHORT, Use,
 };
 use crate::objects::communicator::{Collective, Communicator};
 use crate::system::shared_memory::{self, Finding};
@@ -156,12 +159,15 @@ pub async fn set_up(operation: &Collective) -> Result<Option<Arc<Area>>> {
     bcast::broadcast(&mut run, 0, finding.all()).await?;
     let area = join(communicator, &run, &finding.to_vec(), &ranks, operation.context());
     // No process opens it after that: the file may be closed.
-    let all = agree(&mut run, area.is_some().into()).await?;
+    let all = agree(&mut run, area.is_some().into()).await? == 1;
+    let mut area = area.filter(|_| all);
+    if let Some(area) = &mut area {
+        let readable = area.try_reads();
+        let all_read = agree(&mut run, readable.is_some().into()).await? == 1;
+        area.meet(readable.filter(|_| all_read));
+    }
     run.finish()?;
-    Ok(area.filter(|_| all == 1).map(|mut area| {
-        area.meet();
-        Arc::new(area)
-    }))
+    Ok(area.map(Arc::new))
 }
 
 /// A run by messages among the processes that share this one's host.
@@ -199,15 +205,10 @@ fn join(
         .iter()
         .map(|&rank| communicator.group().member(rank))
         .collect();
-    Some(Area::new(
-        map,
-        instance,
-        run.rank,
-        peers,
-        ranks.into(),
-        context,
-        doorbell,
-    ))
+    let area = Area::new(map, instance, run.rank, peers, ranks.into(), context, doorbell);
+    let sample = instance.engine().sample();
+    area.offer_sample(sample.filter(|_| instance.settings().cma));
+    Some(area)
 }
 
 /// The bits that are set on all processes of a run.
@@ -260,7 +261,7 @@ fn room_for(len: u64) -> Room {
 
 /// Publishes a chunk that a place has room for.
 async fn put(run: &mut Run<'_>, area: &Area, round: Round, chunk: &Chunk, room: Room, total: u64) {
-    let claimed = area.claim(round).await;
+    let claimed = area.claim(round, room).await;
     run.note(claimed);
     let len = chunk.len() as usize;
     if len != 0 {
@@ -287,7 +288,7 @@ async fn all_have_long(run: &mut Run<'_>, area: &Area) -> bool {
     }
     let round = area.next();
     let mine = area.allocate_long();
-    let claimed = area.claim(round).await;
+    let claimed = area.claim(round, Room::Short).await;
     run.note(claimed);
     area.publish(round, 0, Room::Short, mine.into());
     let mut all = mine;

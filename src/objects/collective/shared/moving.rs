@@ -1,10 +1,12 @@
 //! Operations that move data, in shared memory.
 
 use super::{
-    Area, Bytes, LONG, Room, Run, SHORT, all_have_long, chunk_of, get, part, put, room_for, rounds, short,
+    ALL_LONG, Area, Bytes, LONG, Room, Run, SHORT, all_have_long, chunk_of, direct, get, part, put, room_for,
+    rounds, short,
 };
-use crate::base::error::Error;
+use crate::base::error::{Error, Result};
 use crate::err;
+use crate::instance::selection::Operation;
 use crate::objects::collective::buffer::{Blocks, Chunk};
 use crate::objects::collective::scratch::copy;
 
@@ -59,6 +61,17 @@ pub async fn offer(run: &mut Run<'_>, area: &Area, chunk: &Chunk) -> bool {
     true
 }
 
+/// Whether an operation has been done in this way, or has failed in the attempt, which is noted.
+pub(super) fn done_or_noted(run: &mut Run<'_>, done: Result<bool>) -> bool {
+    match done {
+        Ok(done) => done,
+        Err(error) => {
+            run.note::<()>(Err(error));
+            true
+        }
+    }
+}
+
 /// The bytes that a process offers, into a chunk.
 async fn fetch(run: &mut Run<'_>, area: &Area, from: u32, chunk: &Chunk) -> bool {
     let mut done = 0;
@@ -98,10 +111,17 @@ pub async fn broadcast(run: &mut Run<'_>, area: &Area, root: u32, chunk: &Chunk)
     }
 }
 
-/// Every process's block for every process, where each has its own in place. All know the lengths of all.
-pub async fn allgather(run: &mut Run<'_>, area: &Area, blocks: &impl Blocks) -> bool {
+/// Every process's block for every process. All know the lengths of all. `own`: where this process's is, if it is not in place yet.
+pub async fn allgather(run: &mut Run<'_>, area: &Area, own: Option<&Chunk>, blocks: &impl Blocks) -> bool {
+    let place = blocks.block(run.rank);
     let longest = (0..run.size).map(|rank| blocks.block(rank).len()).max();
     let longest = longest.unwrap_or(0);
+    if run.reads(area, Operation::Allgather, longest) {
+        let done = direct::allgather(run, area, own, blocks, longest).await;
+        if done_or_noted(run, done) {
+            return true;
+        }
+    }
     let room = match room_for(longest) {
         Room::Long if all_have_long(run, area).await => Room::Long,
         _ => Room::Short,
@@ -110,7 +130,10 @@ pub async fn allgather(run: &mut Run<'_>, area: &Area, blocks: &impl Blocks) -> 
     let Some(rounds) = rounds(longest, piece) else {
         return false;
     };
-    let own = blocks.block(run.rank);
+    if let Some(own) = own {
+        run.note(copy(own, &place));
+    }
+    let own = place;
     for nth in 0..rounds {
         let (round, start) = (area.next(), nth * piece);
         let mine = match start < own.len() || nth == 0 {
@@ -139,6 +162,7 @@ fn bytes_in(room: Room) -> u64 {
     match room {
         Room::Short => SHORT as u64,
         Room::Long => LONG as u64,
+        Room::AllLong => ALL_LONG as u64,
     }
 }
 
@@ -168,7 +192,7 @@ async fn put_all(
     (room, start, len): (Room, u64, u64),
     blocks: &impl Blocks,
 ) {
-    let claimed = area.claim(round).await;
+    let claimed = area.claim(round, room).await;
     run.note(claimed);
     let all = len * u64::from(run.size);
     let place = area.own(round, all as usize, room);
@@ -188,14 +212,21 @@ fn block_of(run: &Run<'_>, blocks: Bytes, theirs: u64, len: u64) -> Bytes {
     blocks.part(run.rank as usize * theirs as usize, theirs.min(len) as usize)
 }
 
-/// Every process's block for every process, but for its own; all blocks have this many bytes. `send` and `receive` may be the same.
+/// Every process's block for every process; all blocks have this many bytes. `in_place`: `send` and `receive` are the same.
 pub async fn alltoall(
     run: &mut Run<'_>,
     area: &Area,
     send: &impl Blocks,
     receive: &impl Blocks,
     block: u64,
+    in_place: bool,
 ) -> bool {
+    if run.reads(area, Operation::Alltoall, block) {
+        let done = direct::alltoall(run, area, send, receive, block, in_place).await;
+        if done_or_noted(run, done) {
+            return true;
+        }
+    }
     let Some((room, piece)) = divided(run, area, block).await else {
         return false;
     };
@@ -220,6 +251,9 @@ pub async fn alltoall(
         }
         area.all_in(round);
         area.done(round);
+    }
+    if !in_place {
+        run.note(copy(&send.block(run.rank), &receive.block(run.rank)));
     }
     true
 }

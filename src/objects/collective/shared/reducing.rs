@@ -3,17 +3,19 @@
 
 use std::ops::Range;
 
+use super::moving::done_or_noted;
 use super::short::uneven;
 use super::{
-    Area, Bytes, LONG, Room, Run, SHORT, all_have_long, chunk_of, get, put, rounds, short, start_of,
+    Area, Bytes, LONG, Room, Run, SHORT, all_have_long, chunk_of, get, put, reading, rounds, short, start_of,
 };
 use crate::base::error::Result;
+use crate::instance::selection::Operation;
 use crate::objects::collective::buffer::{Address, Chunk};
 use crate::objects::collective::reduction::Reducer;
 use crate::objects::collective::scratch::{Scratch, apply_many, copy};
 
 /// Whether these elements lie in a place as they lie in a user's buffer: how far their first byte is behind their address.
-fn shift(reducer: &Reducer, address: Address, count: u64) -> Option<i64> {
+pub(super) fn shift(reducer: &Reducer, address: Address, count: u64) -> Option<i64> {
     let (first, _) = reducer.chunk(address, 0..count).run()?;
     Some(first.get() as i64 - address.get() as i64)
 }
@@ -107,7 +109,16 @@ pub async fn allreduce(
     // SAFETY: asked for its length only.
     let whole = unsafe { Bytes::new(receive.get(), bytes as usize) };
     if !short::all_combine(whole, run.size) {
-        return Ok(long(run, area, send.unwrap_or(receive), Some(receive), reducer, count).await);
+        return Ok(long(
+            run,
+            area,
+            send.unwrap_or(receive),
+            Some(receive),
+            reducer,
+            count,
+            false,
+        )
+        .await);
     }
     let operands = Operands::new(reducer, receive, count)?;
     if !area.is_flat() {
@@ -150,7 +161,7 @@ pub async fn reduce(
         return Err(crate::objects::collective::gather::no_send());
     };
     if bytes > SHORT as u64 {
-        return Ok(long(run, area, own, receive, reducer, count).await);
+        return Ok(long(run, area, own, receive, reducer, count, true).await);
     }
     let Some(receive) = receive else {
         publish(run, area, &reducer.chunk(own, 0..count)).await;
@@ -210,7 +221,7 @@ pub async fn reduce_scatter(
 
 /// Segment after segment: each process puts its elements of a segment into a place, combines a slice of all processes' elements, and
 /// puts that into its place of the next round, from where those take it that need the result: who passes
-/// `receive`.
+/// `receive`; with `to_root` that is only the root.
 async fn long(
     run: &mut Run<'_>,
     area: &Area,
@@ -218,7 +229,18 @@ async fn long(
     receive: Option<Address>,
     reducer: &Reducer,
     count: u64,
+    to_root: bool,
 ) -> bool {
+    let operation = match to_root {
+        true => Operation::Reduce,
+        false => Operation::Allreduce,
+    };
+    if run.reads(area, operation, count * reducer.datatype.size()) {
+        let done = reading::reduce(run, area, own, receive, reducer, count, to_root).await;
+        if done_or_noted(run, done) {
+            return true;
+        }
+    }
     // All pass the same operation, and with a predefined one the same datatype.
     if !reducer.operation.is_predefined() {
         return false;
@@ -253,7 +275,7 @@ async fn long(
     let mut all_alike = true;
     for nth in 0..=segments {
         let round = area.next();
-        let claimed = area.claim(round).await;
+        let claimed = area.claim(round, Room::Long).await;
         run.note(claimed);
         let place = start_of(area.own(round, LONG, Room::Long));
         let result = place.at(inputs as i64 - shift);

@@ -18,7 +18,7 @@ pub async fn publish(area: &Area, own: Bytes) -> Result<Round> {
 #[inline(always)]
 async fn publish_in(area: &Area, round: Round, own: Bytes) -> Result<()> {
     assert!(own.number() <= SHORT, "as many as a short place has room for");
-    let claimed = area.claim(round).await;
+    let claimed = area.claim(round, Room::Short).await;
     own.copy_to(area.own(round, own.number(), Room::Short));
     area.publish(round, own.number(), Room::Short, own.number() as u64);
     claimed
@@ -30,7 +30,7 @@ const FAILED: u64 = u64::MAX;
 /// Tells those that wait for this process in a round that it has failed.
 #[cold]
 async fn publish_failure(area: &Area, round: Round) -> Result<()> {
-    let claimed = area.claim(round).await;
+    let claimed = area.claim(round, Room::Short).await;
     area.publish(round, 0, Room::Short, FAILED);
     claimed
 }
@@ -66,7 +66,7 @@ pub async fn barrier(area: &Area) -> Result<()> {
         return unsafe { through_tree(area, Bytes::none(), Bytes::none(), |_, _| {}).await };
     }
     let round = area.next();
-    let claimed = area.claim(round).await;
+    let claimed = area.claim(round, Room::Short).await;
     area.publish(round, 0, Room::Short, 0);
     claimed?;
     for member in area.others() {

@@ -30,10 +30,12 @@ use crate::system::shared_memory::Map;
 
 mod bytes;
 mod kept;
+mod lending;
 mod sleep;
 
 pub use bytes::Bytes;
 pub use kept::Kept;
+pub use lending::{LOANS_MAX, Lent};
 
 const LINE: usize = 64;
 const PAGE: usize = 4096;
@@ -45,6 +47,8 @@ const LONGS: usize = 4;
 pub const SHORT: usize = 4 << 10;
 /// The bytes of a long place.
 pub const LONG: usize = 32 << 10;
+/// The bytes of all long places of a process together.
+pub const ALL_LONG: usize = LONGS * LONG;
 /// So many bytes of data are beside the flag.
 const INLINE: usize = LINE - AT_DATA;
 /// Among more processes than this, flags are collected in a tree, unless they share processors.
@@ -61,6 +65,10 @@ const AT_BELL: usize = 4;
 const AT_INODE: usize = 8;
 const AT_FENCES: usize = 16;
 const AT_WHOM: usize = 20;
+// By what others try whether they can read the process's memory.
+const AT_READER: usize = 24;
+const AT_SAMPLE: usize = 32;
+const AT_VALUE: usize = 40;
 const AT_DONE: usize = LINE;
 // Offsets in a flag's line.
 const AT_ROUND: usize = 0;
@@ -69,6 +77,8 @@ const AT_WHERE: usize = 12;
 const AT_LEN: usize = 16;
 const AT_DATA: usize = 24;
 
+/// The bits that say in which kind of place bytes are.
+const ROOM_BITS: u32 = 2;
 /// The bits of a round's number in its operation.
 const SUB_BITS: u32 = 20;
 /// The most rounds of an operation.
@@ -105,6 +115,8 @@ pub enum Room {
     Short,
     /// Up to [`LONG`] bytes.
     Long,
+    /// Up to [`ALL_LONG`] bytes: all long places of the process as one.
+    AllLong,
 }
 
 /// A round of an operation.
@@ -139,6 +151,8 @@ pub struct Area {
     flat: bool,
     /// Whether whoever publishes executes a fence.
     fences: bool,
+    /// The process ids of its processes, if they can read each other's memory.
+    readable: Box<[u32]>,
     /// By process: it is done with this round and those before it, as far as is known here.
     seen: Box<[AtomicU64]>,
     /// The pipes of those that were once found asleep.
@@ -152,6 +166,10 @@ pub struct Area {
     spoiled: AtomicBool,
     /// By place: the round that this process published there last.
     last: [AtomicU64; PLACES],
+    /// The round that this process published last in a long place, or in all.
+    last_long: AtomicU64,
+    /// The round that it published last in all.
+    last_all_long: AtomicU64,
     /// All others are done with this round and those before it.
     all_done: AtomicU64,
     /// Whether the long places can be used, once that is known.
@@ -228,6 +246,7 @@ impl Area {
             // Where processes share processors, no process's next step begins before all have had their turn.
             flat: size <= FLAT_MAX || instance.job().shared_processors().is_some(),
             fences: doorbell.wants_fences,
+            readable: Box::default(),
             seen: (0..size).map(|_| AtomicU64::new(0)).collect(),
             bells: Mutex::new((0..size).map(|_| None).collect()),
             operation: AtomicU64::new(0),
@@ -236,6 +255,8 @@ impl Area {
             in_use: AtomicBool::new(false),
             spoiled: AtomicBool::new(false),
             last: Default::default(),
+            last_long: AtomicU64::new(0),
+            last_all_long: AtomicU64::new(0),
             all_done: AtomicU64::new(0),
             long: AtomicU32::new(UNKNOWN),
             own_long: AtomicU32::new(UNKNOWN),
@@ -251,8 +272,9 @@ impl Area {
         area
     }
 
-    /// Called when all processes have mapped it.
-    pub fn meet(&mut self) {
+    /// Called when all processes have mapped it. `readable`: what [`Area::try_reads`] has returned, if it did so on all of them.
+    pub fn meet(&mut self, readable: Option<Box<[u32]>>) {
+        self.readable = readable.unwrap_or_default();
         let wants = |member| self.map.u32(self.member(member) + AT_FENCES).load(Acquire) != 0;
         self.fences |= (0..self.size).any(wants);
     }
@@ -350,6 +372,7 @@ impl Area {
         match room {
             Room::Short => self.layout.short + (member * PLACES + place) * SHORT,
             Room::Long => self.layout.long + (member * LONGS + place % LONGS) * LONG,
+            Room::AllLong => self.layout.long + member * ALL_LONG,
         }
     }
 
@@ -387,10 +410,17 @@ impl Area {
     /// # Errors
     /// A process that has still to be done with what was there is lost.
     #[inline(always)]
-    pub async fn claim(&self, round: Round) -> Result<()> {
-        // Its long place is also that of another flag.
-        let other = self.last[(round.place + LONGS) % PLACES].load(Relaxed);
-        let last = self.last[round.place].load(Relaxed).max(other);
+    pub async fn claim(&self, round: Round, room: Room) -> Result<()> {
+        let at = |place: usize| self.last[place % PLACES].load(Relaxed);
+        let flag = at(round.place);
+        let last = match room {
+            Room::Short => flag,
+            // It is also that of another flag, and a part of all.
+            Room::Long => flag
+                .max(at(round.place + LONGS))
+                .max(self.last_all_long.load(Relaxed)),
+            Room::AllLong => flag.max(self.last_long.load(Relaxed)),
+        };
         if last <= self.all_done.load(Relaxed) {
             return Ok(());
         }
@@ -425,6 +455,7 @@ impl Area {
         let most = match room {
             Room::Short => SHORT,
             Room::Long => LONG,
+            Room::AllLong => ALL_LONG,
         };
         assert!(len <= most, "more bytes than a place has");
         match len <= INLINE && room == Room::Short {
@@ -438,8 +469,14 @@ impl Area {
     pub fn publish(&self, round: Round, len: usize, room: Room, total: u64) {
         let at = self.flag(self.mine, round.place);
         self.half(at + AT_STEP).store(self.tag.load(Relaxed), Relaxed);
-        let (len, long) = (len as u32, u32::from(room == Room::Long));
-        self.half(at + AT_WHERE).store(len << 1 | long, Relaxed);
+        if room != Room::Short {
+            self.last_long.store(round.id, Relaxed);
+        }
+        if room == Room::AllLong {
+            self.last_all_long.store(round.id, Relaxed);
+        }
+        self.half(at + AT_WHERE)
+            .store((len as u32) << ROOM_BITS | room as u32, Relaxed);
         self.word(at + AT_LEN).store(total, Relaxed);
         self.last[round.place].store(round.id, Relaxed);
         // Release: pairs with the acquire in `wait`; the bytes come before.
@@ -464,26 +501,30 @@ impl Area {
         self.seen[member as usize].store(round.id - 1, Relaxed);
         let total = self.word(at + AT_LEN).load(Relaxed);
         let length = self.half(at + AT_WHERE).load(Relaxed);
-        let (len, room) = match length & 1 {
-            0 => ((length >> 1) as usize, Room::Short),
-            _ => ((length >> 1) as usize, Room::Long),
-        };
-        let at = match room {
-            Room::Short if len <= INLINE => at + AT_DATA,
-            Room::Short if len <= SHORT => self.room(member, round.place, room),
-            Room::Long if len <= LONG => self.room(member, round.place, room),
-            _ => {
-                return Err(err!(
-                    Intern,
-                    "what rank {} wrote into shared memory makes no sense",
-                    self.ranks[member as usize]
-                ));
-            }
+        const SHORT_ROOM: u32 = Room::Short as u32;
+        const LONG_ROOM: u32 = Room::Long as u32;
+        const ALL_LONG_ROOM: u32 = Room::AllLong as u32;
+        let len = (length >> ROOM_BITS) as usize;
+        let at = match length & ((1 << ROOM_BITS) - 1) {
+            SHORT_ROOM if len <= INLINE => at + AT_DATA,
+            SHORT_ROOM if len <= SHORT => self.room(member, round.place, Room::Short),
+            LONG_ROOM if len <= LONG => self.room(member, round.place, Room::Long),
+            ALL_LONG_ROOM if len <= ALL_LONG => self.room(member, round.place, Room::AllLong),
+            _ => return Err(self.nonsense(member)),
         };
         Ok(Published {
             bytes: self.at(at, len),
             total,
         })
+    }
+
+    #[cold]
+    fn nonsense(&self, member: u32) -> Error {
+        err!(
+            Intern,
+            "what rank {} wrote into shared memory makes no sense",
+            self.ranks[member as usize]
+        )
     }
 
     #[cold]
