@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::reducing::shift;
-use super::{Area, Bytes, Room, Run, all_have_long, get, rounds, start_of};
+use super::{Area, Bytes, LONG, Room, Run, all_have_long, get, rounds, start_of};
 use crate::base::error::{Error, Result};
 use crate::err;
 use crate::objects::collective::buffer::Address;
@@ -132,19 +132,26 @@ pub async fn reduce(
         let of = |member: u64| end.min(first + member * each);
         of(u64::from(member))..of(u64::from(member) + 1)
     };
+    // A place that is one of several has left the other cores' caches when its turn comes again: with two processes that have a core each,
+    // 64 KiB take 8 µs, and 13 µs in what is always the same place.
+    let room = match !alone && count.min(segment).div_ceil(size) * bytes <= LONG as u64 {
+        true => Room::Long,
+        false => Room::AllLong,
+    };
     for nth in 0..segments {
         let round = area.next();
-        let claimed = area.claim(round, Room::AllLong).await;
+        let claimed = area.claim(round, room).await;
         run.note(claimed);
         let range = slice(nth, run.rank);
         let number = range.end - range.start;
         let len = (number * bytes) as usize;
-        let place = start_of(area.own(round, len, Room::AllLong)).at(-shift);
+        let published = if alone { 0 } else { len };
+        let place = start_of(area.own(round, len, room)).at(-shift);
         let result = receive.map(|receive| receive.element(range.start, &reducer.datatype));
         // Where nobody else needs it, it goes where it belongs at once, unless the operand is there.
         let direct = result.filter(|_| alone && receive != Some(own));
         operands.combine(run, area, range, direct.unwrap_or(place)).await;
-        area.publish(round, if alone { 0 } else { len }, Room::AllLong, count * bytes);
+        area.publish(round, published, room, count * bytes);
         if let (Some(result), None) = (result, direct) {
             reducer.copy(place, result, 0..number);
         }
