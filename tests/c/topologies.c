@@ -158,6 +158,20 @@ static void grids(void)
     SAME(kind(MPI_COMM_WORLD), MPI_UNDEFINED, "of the world");
 }
 
+/* A grid of no place. rsmpi's example of MPI_Cart_map asks for 2 x 0 places where there are fewer than 4 processes. */
+static void grids_of_nobody(void)
+{
+    for (int which = 0; which < 3; which++)
+        for (int reorder = 0; reorder < 2; reorder++) {
+            int dims[3] = {2, ranks + 1, 3}, periods[3] = {1, 0, 1}, place = -1;
+            dims[which] = 0;
+            MPI_Comm comm = grid(MPI_COMM_WORLD, 3, dims, periods, reorder);
+            CHECK(comm == MPI_COMM_NULL, "nobody has a place");
+            OK(MPI_Cart_map(MPI_COMM_WORLD, 3, dims, periods, &place));
+            SAME(place, MPI_UNDEFINED, "no place");
+        }
+}
+
 /* Grids with fewer places than processes, and without dimensions. */
 static void small_grids(void)
 {
@@ -242,9 +256,9 @@ static void grid_errors(void)
     ERROR(MPI_ERR_ARG, MPI_Cart_create(comm, 2, dims, NULL, 0, &none), "periods");
     dims[1] = 1;
     ERROR(MPI_ERR_ARG, MPI_Cart_create(comm, 2, dims, periods, 0, NULL), "comm_cart");
-    dims[1] = 0;
-    ERROR(MPI_ERR_DIMS, MPI_Cart_create(comm, 2, dims, periods, 0, &none), "dims[1]", "0");
-    ERROR(MPI_ERR_DIMS, MPI_Cart_map(comm, 2, dims, periods, &number), "dims[1]", "0");
+    dims[1] = -1;
+    ERROR(MPI_ERR_DIMS, MPI_Cart_create(comm, 2, dims, periods, 0, &none), "dims[1]", "-1");
+    ERROR(MPI_ERR_DIMS, MPI_Cart_map(comm, 2, dims, periods, &number), "dims[1]", "-1");
     ERROR(MPI_ERR_TOPOLOGY, MPI_Cartdim_get(comm, &number), "no topology");
     ERROR(MPI_ERR_TOPOLOGY, MPI_Cart_sub(comm, dims, &none), "no topology");
     /* Errors that one process makes. */
@@ -335,6 +349,7 @@ int main(int argc, char **argv)
     sizes();
     errors();
     grids();
+    grids_of_nobody();
     small_grids();
     parts();
     grid_errors();

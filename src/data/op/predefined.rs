@@ -94,7 +94,8 @@ impl PredefinedKind {
         ]
     };
 
-    /// What section 6.9.2 defines it on, or programs expect: `MPI_CHAR` counts as a C integer. A bit for each category.
+    /// What section 6.9.2 defines it on, or programs expect: `MPI_CHAR` counts as a C integer, and the logical operations take
+    /// `MPI_AINT`, `MPI_COUNT` and `MPI_OFFSET`, as MPICH's and Open MPI's do. A bit for each category.
     const fn categories(self) -> u16 {
         use Category::*;
         const INTEGERS: u16 =
@@ -105,7 +106,7 @@ impl PredefinedKind {
                 INTEGERS | 1 << Floating as u16 | 1 << Complex as u16
             }
             PredefinedKind::Land | PredefinedKind::Lor | PredefinedKind::Lxor => {
-                1 << CInteger as u16 | 1 << Char as u16 | 1 << Logical as u16
+                1 << CInteger as u16 | 1 << Char as u16 | 1 << Logical as u16 | 1 << MultiLanguage as u16
             }
             PredefinedKind::Band | PredefinedKind::Bor | PredefinedKind::Bxor => INTEGERS | 1 << Byte as u16,
             PredefinedKind::Minloc

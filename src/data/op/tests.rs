@@ -98,13 +98,13 @@ fn expected(op: &str, basic: Basic, (a, ai): (i64, i64), (b, bi): (i64, i64)) ->
     }
 }
 
-/// The table of section 6.9.2, by name, with C's `char` among the integers.
+/// The table of section 6.9.2, by name, with C's `char` among the integers, and logical operations on addresses and counts.
 fn defined(op: &str, category: Category) -> bool {
     use Category::*;
     let categories: &[Category] = match op {
         "MPI_MAX" | "MPI_MIN" => &[CInteger, Char, FortranInteger, Floating, MultiLanguage],
         "MPI_SUM" | "MPI_PROD" => &[CInteger, Char, FortranInteger, Floating, Complex, MultiLanguage],
-        "MPI_LAND" | "MPI_LOR" | "MPI_LXOR" => &[CInteger, Char, Logical],
+        "MPI_LAND" | "MPI_LOR" | "MPI_LXOR" => &[CInteger, Char, Logical, MultiLanguage],
         "MPI_BAND" | "MPI_BOR" | "MPI_BXOR" => &[CInteger, Char, FortranInteger, Byte, MultiLanguage],
         "MPI_REPLACE" | "MPI_NO_OP" => return true,
         _ => &[],

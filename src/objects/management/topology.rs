@@ -146,7 +146,7 @@ impl Communicator {
     }
 
     /// Which of the first processes share a host, as the launcher says it to all; `None` where no mapping is better than another: one
-    /// host, hosts of one process each, or processes of other jobs, of whose hosts nothing is known.
+    /// host, hosts of one process each, no process at all, or processes of other jobs, of whose hosts nothing is known.
     fn hosts_of_first(&self, number: u32) -> Option<Hosts> {
         let instance = self.instance();
         let node = |process: crate::identity::PeerIndex| {

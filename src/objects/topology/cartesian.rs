@@ -4,7 +4,7 @@ use crate::base::error::Result;
 use crate::err;
 use crate::objects::group::processes;
 
-/// A grid. Without dimensions it has one place.
+/// A grid. Without dimensions it has one place; with a size of 0 it has none, and no process is in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Grid {
     dims: Vec<u32>,
@@ -15,14 +15,11 @@ impl Grid {
     /// Sizes by dimension, and which dimensions are periodic.
     ///
     /// # Errors
-    /// `MPI_ERR_DIMS`: a size is less than 1, or there are more places than ranks can number.
+    /// `MPI_ERR_DIMS`: a size is negative, or there are more places than ranks can number.
     pub fn new(dims: &[i32], periods: Vec<bool>) -> Result<Grid> {
         assert_eq!(dims.len(), periods.len());
         let size = |(at, &size): (usize, &i32)| {
-            u32::try_from(size)
-                .ok()
-                .filter(|size| *size > 0)
-                .ok_or_else(|| err!(Dims, "dims[{at}] is {size}, but a size is at least 1"))
+            u32::try_from(size).map_err(|_| err!(Dims, "dims[{at}] is {size}, but a size is not negative"))
         };
         let dims: Vec<u32> = dims.iter().enumerate().map(size).collect::<Result<_>>()?;
         let mut places = 1u32;
@@ -216,7 +213,7 @@ mod tests {
     #[test]
     fn a_grid_needs_sizes_and_processes() {
         for (dims, word) in [
-            (&[2, 0][..], "dims[1] is 0"),
+            (&[2, -1][..], "dims[1] is -1"),
             (&[-3], "dims[0] is -3"),
             (&[65536, 65536], "dims[0] to dims[1]"),
         ] {
@@ -228,5 +225,6 @@ mod tests {
         assert_eq!(error.class, Class::Dims);
         assert!(grid(&[2, 2], &[false; 2]).fitting(4).is_ok());
         assert_eq!(grid(&[], &[]).size(), 1);
+        assert_eq!(grid(&[0, 3], &[false, true]).size(), 0);
     }
 }
