@@ -3,11 +3,12 @@
 //!
 //! - here: when a communicator gets such memory, and what operations do with its rounds
 //! - [`short`]: what fits into one round
-//! - `moving`: operations that move data; `reducing`: reductions
+//! - `moving`: operations that move data; `reducing`: reductions; `neighbour`: operations among neighbours
 //!
 //! A function here returns `false` where it has done nothing, and messages are to be used: for reasons that all processes see alike.
 
 mod moving;
+mod neighbour;
 mod reducing;
 pub mod short;
 
@@ -26,6 +27,8 @@ use crate::objects::communicator::{Collective, Communicator};
 use crate::system::shared_memory::{self, Finding};
 
 pub(super) use moving::{allgather, alltoall, arrive, barrier, broadcast, gather, offer, scatter};
+pub(super) use neighbour::exchange;
+pub use neighbour::rest as rest_among_neighbours;
 pub(super) use reducing::{allreduce, reduce, reduce_scatter, scan};
 
 const PAGE: usize = 4096;
@@ -195,6 +198,14 @@ async fn agree(run: &mut Run<'_>, mine: bool) -> Result<bool> {
     let verdict = Scratch::of(&[all.into()])?;
     bcast::broadcast(run, 0, verdict.all()).await?;
     Ok(verdict.to_vec() == [1])
+}
+
+/// Copies bytes to where they belong in a chunk, as far as there is room.
+fn take(run: &mut Run<'_>, from: &Chunk, chunk: &Chunk, start: u64) {
+    let len = from.len().min(chunk.len().saturating_sub(start));
+    if len != 0 {
+        run.note(copy(&part(from, 0, len), &part(chunk, start, len)));
+    }
 }
 
 /// Where bytes begin.

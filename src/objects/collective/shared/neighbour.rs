@@ -1,0 +1,325 @@
+//! Operations among the neighbours in a topology, in shared memory: one round, in which each process publishes all of its blocks at once,
+//! and reads from the place of each source the block that is for it. So a process waits for its sources alone. Neighbours on other hosts
+//! get messages meanwhile.
+//!
+//! A source says with its blocks in which form they are, so nothing has to be agreed on ([`Form`]). Which of a source's blocks is whose is
+//! found out by messages, in the first of these operations of an area.
+
+use super::moving::truncated;
+use super::{Area, Bytes, LONG, Published, Room, Round, Run, SHORT, chunk_of, get, take};
+use crate::base::error::{Error, Result};
+use crate::err;
+use crate::objects::collective::buffer::{Blocks, Buffer, Chunk, Packed};
+use crate::objects::collective::neighbour::{UnderWay, start};
+use crate::objects::collective::run::Network;
+use crate::objects::collective::scratch::{Scratch, copy};
+use crate::objects::communicator::Collective;
+use crate::objects::communicator::area::{Destination, Edges, PAIR, Source};
+use crate::objects::topology::Neighbours;
+
+/// How a process has published its blocks, which is what `total` says ([`Published`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// They follow each other, and all have so many bytes.
+    Even(u64),
+    /// Behind a table of where each begins, and of its length.
+    Table,
+    /// They come as messages.
+    Messages,
+}
+
+const TABLE: u64 = u64::MAX - 1;
+const MESSAGES: u64 = u64::MAX;
+
+impl Form {
+    fn total(self) -> u64 {
+        match self {
+            Form::Even(len) => len,
+            Form::Table => TABLE,
+            Form::Messages => MESSAGES,
+        }
+    }
+
+    fn of(found: &Published) -> Form {
+        match found.total {
+            TABLE => Form::Table,
+            MESSAGES => Form::Messages,
+            len => Form::Even(len),
+        }
+    }
+}
+
+/// Blocks to and from neighbours. `outgoing` is the block for a destination; with `same` it is one for all.
+///
+/// # Errors
+/// It could not be found out which block is whose; other failures are noted.
+pub async fn exchange(
+    run: &mut Run<'_>,
+    area: &Area,
+    neighbours: &Neighbours,
+    same: bool,
+    outgoing: &(impl Fn(u32) -> Chunk + Send + Sync),
+    receive: &impl Blocks,
+) -> Result<()> {
+    let edges = edges(run, area, neighbours).await?;
+    let under_way = match edges.all_here {
+        true => UnderWay::new(),
+        false => {
+            let away = |rank| area.place_of_rank(rank).is_none();
+            start(run, neighbours, away, outgoing, receive)
+        }
+    };
+    let round = area.next();
+    let mut sends = UnderWay::new();
+    if edges.lead_here() {
+        let form = publish(run, area, round, edges, same, outgoing).await;
+        if form == Form::Messages {
+            let beside = beside(run);
+            let messages = Run::new(&beside);
+            for at in blocks(edges, false) {
+                let block = outgoing(at);
+                if let Some(to) = neighbours.destinations[at as usize].filter(|_| !block.is_empty()) {
+                    let sending = messages.send(to, block);
+                    run.keep(&mut sends, sending);
+                }
+            }
+        }
+    }
+    for (place, source) in (0..).zip(&edges.sources) {
+        if let Source::Own(block) = *source {
+            run.note(copy(&outgoing(block), &receive.block(place)));
+        }
+    }
+    fetch(run, area, round, neighbours, same, receive).await;
+    run.end_all(under_way).await;
+    run.end_all(sends).await;
+    Ok(())
+}
+
+/// The rest of an operation on a communicator that has a topology and such memory, in which this process has published its blocks, and which
+/// [`short::neighbours`](super::short::neighbours) could not end.
+///
+/// # Errors
+/// As for the operation.
+pub async fn rest(operation: Collective, round: Round, same: bool, receive: Buffer) -> Result<()> {
+    let mut run = Run::new(&operation);
+    let communicator = operation.communicator();
+    if let (Some(area), Some(topology)) = (run.area_of_host(), communicator.topology()) {
+        fetch(&mut run, area, round, topology.neighbours()?, same, &receive).await;
+    }
+    run.finish()
+}
+
+/// Where this process's neighbours are, and which blocks of theirs are its own.
+async fn edges<'a>(run: &mut Run<'_>, area: &'a Area, neighbours: &Neighbours) -> Result<&'a Edges> {
+    if let Some(edges) = area.edges().get() {
+        return Ok(edges);
+    }
+    let found = find_edges(run, area, neighbours).await?;
+    Ok(area.edges().get_or_init(|| found))
+}
+
+/// Each process tells its destinations which of its blocks is theirs, by the messages that the blocks could be.
+async fn find_edges(run: &mut Run<'_>, area: &Area, neighbours: &Neighbours) -> Result<Edges> {
+    const NUMBER: usize = size_of::<u32>();
+    let me = run.rank;
+    let here = |rank| rank != me && area.place_of_rank(rank).is_some();
+    let numbers: Vec<u8> = (0..neighbours.destinations.len() as u32)
+        .flat_map(u32::to_ne_bytes)
+        .collect();
+    let theirs = Scratch::bytes(neighbours.sources.len() * NUMBER)?;
+    let mine = Scratch::of(&numbers)?;
+    let receive = Packed::new(theirs.address(), neighbours.sources.iter().map(|_| NUMBER as u64));
+    let outgoing = |at: u32| mine.part(at as usize * NUMBER, NUMBER);
+    let messages = start(run, neighbours, here, &outgoing, &receive);
+    for message in messages {
+        message.await?;
+    }
+    let theirs = theirs.to_vec();
+    let number = |place: usize| {
+        let bytes = theirs[place * NUMBER..][..NUMBER].try_into();
+        u32::from_ne_bytes(bytes.expect("as many"))
+    };
+    let source = |(place, rank): (usize, &Option<u32>)| match *rank {
+        None => Source::Nobody,
+        Some(rank) => area
+            .place_of_rank(rank)
+            .map_or(Source::Away, |member| Source::Here {
+                member,
+                block: number(place),
+            }),
+    };
+    let mut sources: Box<[Source]> = neighbours.sources.iter().enumerate().map(source).collect();
+    for (place, block) in neighbours.own(me) {
+        sources[place] = Source::Own(block);
+    }
+    let destination = |rank: &Option<u32>| match *rank {
+        Some(rank) if rank != me => area
+            .place_of_rank(rank)
+            .map_or(Destination::Away, Destination::Here),
+        _ => Destination::Nobody,
+    };
+    let destinations = neighbours.destinations.iter().map(destination).collect();
+    Ok(Edges::new(sources, destinations))
+}
+
+/// Publishes this process's blocks.
+async fn publish(
+    run: &mut Run<'_>,
+    area: &Area,
+    round: Round,
+    edges: &Edges,
+    same: bool,
+    outgoing: &(impl Fn(u32) -> Chunk + Send + Sync),
+) -> Form {
+    let claimed = area.claim(round).await;
+    run.note(claimed);
+    let (form, size) = form_of(edges, same, outgoing);
+    let room = match size {
+        Some(size) if size <= SHORT => Some((size, Room::Short)),
+        Some(size) if size <= LONG && area.allocate_long() => Some((size, Room::Long)),
+        _ => None,
+    };
+    let Some((size, room)) = room else {
+        area.publish(round, 0, Room::Short, MESSAGES);
+        return Form::Messages;
+    };
+    let place = area.own(round, size, room);
+    match form {
+        Form::Even(len) => {
+            let len = len as usize;
+            for at in blocks(edges, same) {
+                let to = place.part(at as usize * len, len);
+                run.note(copy(&outgoing(at), &chunk_of(to)));
+            }
+        }
+        _ => {
+            let mut end = edges.destinations.len() * PAIR;
+            for at in blocks(edges, same) {
+                let block = outgoing(at);
+                let len = block.len() as usize;
+                place.set_pair(at as usize, [end as u64, len as u64]);
+                run.note(copy(&block, &chunk_of(place.part(end, len))));
+                end += len;
+            }
+        }
+    }
+    area.publish(round, size, room, form.total());
+    form
+}
+
+/// The blocks that go to others in the area.
+fn blocks(edges: &Edges, same: bool) -> impl Iterator<Item = u32> + Send {
+    let destinations = (0..).zip(&edges.destinations);
+    let here = destinations.filter(|(_, to)| matches!(to, Destination::Here(_)));
+    here.map(|(at, _)| at)
+        .take(if same { 1 } else { usize::MAX })
+        .map(move |at| if same { 0 } else { at })
+}
+
+/// In which form they need so many bytes; `None`: more than can be counted.
+fn form_of(edges: &Edges, same: bool, outgoing: &impl Fn(u32) -> Chunk) -> (Form, Option<usize>) {
+    let mut lengths = blocks(edges, same).map(|at| outgoing(at).len());
+    let first = lengths.next().unwrap_or(0);
+    let (mut sum, mut even) = (Some(first), first < TABLE);
+    for len in lengths {
+        sum = sum.and_then(|sum| sum.checked_add(len));
+        even &= len == first;
+    }
+    let number = if same { 1 } else { edges.destinations.len() as u64 };
+    let (form, size) = match even {
+        true => (Form::Even(first), first.checked_mul(number)),
+        false => (
+            Form::Table,
+            sum.and_then(|sum| sum.checked_add(number * PAIR as u64)),
+        ),
+    };
+    (form, size.and_then(|size| usize::try_from(size).ok()))
+}
+
+/// The operation for messages inside the area. While a process waits for a flag, it has posted a receive that would take another one
+/// ([`engine::watched`](crate::engine)).
+#[cold]
+fn beside(run: &Run<'_>) -> Collective {
+    match run.network() {
+        Network::Real(operation) => operation.inside(),
+        #[cfg(feature = "sim")]
+        Network::Model { .. } => unreachable!("a model has no area"),
+    }
+}
+
+/// Reads the blocks of the sources in the area, which they have published in a round or send as messages then. Reading a block again does
+/// no harm.
+async fn fetch(
+    run: &mut Run<'_>,
+    area: &Area,
+    round: Round,
+    neighbours: &Neighbours,
+    same: bool,
+    receive: &impl Blocks,
+) {
+    let Some(edges) = area.edges().get() else {
+        return;
+    };
+    let mut under_way = UnderWay::new();
+    for place in neighbours.order() {
+        let Source::Here { member, block } = edges.sources[place] else {
+            continue;
+        };
+        let incoming = receive.block(place as u32);
+        if incoming.is_empty() {
+            continue;
+        }
+        let Some(found) = get(run, area, member, round).await else {
+            continue;
+        };
+        let block = if same { 0 } else { block as usize };
+        let bytes = match Form::of(&found) {
+            Form::Even(len) => even_block(found.bytes, block, len),
+            Form::Table => table_block(found.bytes, block),
+            Form::Messages => {
+                if let Some(from) = neighbours.sources[place] {
+                    let beside = beside(run);
+                    let receiving = Run::new(&beside).receive(from, incoming);
+                    run.keep(&mut under_way, receiving);
+                }
+                continue;
+            }
+        };
+        match bytes {
+            None => run.note::<()>(Err(nonsense(member))),
+            Some(bytes) => {
+                let (theirs, mine) = (bytes.number() as u64, incoming.len());
+                if theirs > mine {
+                    run.note::<()>(Err(truncated(member, theirs, mine)));
+                }
+                take(run, &chunk_of(bytes), &incoming, 0);
+            }
+        }
+    }
+    area.done(round);
+    run.end_all(under_way).await;
+}
+
+/// A block among blocks that all have `len` bytes, if it is there.
+#[inline(always)]
+pub fn even_block(all: Bytes, block: usize, len: u64) -> Option<Bytes> {
+    let len = usize::try_from(len).ok()?;
+    let end = block.checked_add(1)?.checked_mul(len)?;
+    (end <= all.number()).then(|| all.part(end - len, len))
+}
+
+/// A block of those behind a table, if it is there.
+fn table_block(all: Bytes, block: usize) -> Option<Bytes> {
+    let [start, len] = all.pair(block)?;
+    let (start, len) = (usize::try_from(start).ok()?, usize::try_from(len).ok()?);
+    (start.checked_add(len)? <= all.number()).then(|| all.part(start, len))
+}
+
+#[cold]
+fn nonsense(member: u32) -> Error {
+    err!(
+        Intern,
+        "what process {member} of this host wrote into shared memory for its neighbours makes no sense"
+    )
+}
