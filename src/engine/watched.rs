@@ -13,7 +13,7 @@ use super::{Engine, EngineState, Received};
 use crate::base::error::Error;
 use crate::data::memory::Memory;
 use crate::identity::PeerIndex;
-use crate::lane::Doorbell;
+use crate::lane::{Doorbell, Sample};
 use crate::system::shared_memory::Map;
 
 /// A word that only grows.
@@ -77,6 +77,11 @@ impl Engine {
     /// How processes that share memory with this one wake it.
     pub fn doorbell(&self) -> Option<Doorbell> {
         self.lanes.iter().find_map(|lane| lane.doorbell())
+    }
+
+    /// By what processes that share memory with this one try whether they can read its own.
+    pub fn sample(&self) -> Option<Sample> {
+        self.lanes.iter().find_map(|lane| lane.sample())
     }
 
     /// Watches a word until [`Engine::unwatch`]: a sleep ends when it is reached.

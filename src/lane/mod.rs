@@ -122,6 +122,17 @@ pub struct Doorbell {
     pub wants_fences: bool,
 }
 
+/// A word of a process's memory. Whoever reads it there, and finds the value, can read that memory ([`shm::cma`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sample {
+    /// The process's id.
+    pub pid: u32,
+    /// Where the word is.
+    pub address: u64,
+    /// What it is: random.
+    pub value: u64,
+}
+
 /// A way to carry messages.
 pub trait Lane: Send {
     /// The name for reports: `ofi/tcp;ofi_rxm`, `loopback`, …
@@ -221,6 +232,12 @@ pub trait Lane: Send {
     /// How processes that share memory with this one wake it, if they can. [`Lane::arm`] then makes their processors execute a fence, or
     /// they do so themselves.
     fn doorbell(&self) -> Option<Doorbell> {
+        None
+    }
+
+    /// By what other processes of the machine try whether they can read this one's memory. `None`: they are not to, or it is known that
+    /// they can't.
+    fn sample(&self) -> Option<Sample> {
         None
     }
 

@@ -68,6 +68,8 @@ pub struct Options {
     pub layout: Layout,
     /// The setting `two_level`.
     pub two_level: bool,
+    /// The setting `cma`: whether collective operations in shared memory may read the memory of others.
+    pub cma: bool,
     /// Lines before Weft's own of the table of collective algorithms.
     pub collectives: String,
     /// The setting `unexpected_max`; `None`: by the seed.
@@ -115,6 +117,7 @@ impl Options {
             steps_max: 20_000_000,
             unexpected_max: None,
             two_level: true,
+            cma: seed % 4 != 1,
             collectives: String::new(),
             layout: random_layout(rng),
         }
@@ -204,6 +207,7 @@ impl Simulation {
                 );
                 let mut settings = Settings::read(|_| None).expect("the defaults are valid");
                 settings.two_level = options.two_level;
+                settings.cma = options.cma;
                 // Nothing waits in a simulation.
                 let policy = Policy {
                     spin: Duration::ZERO,

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use crate::data::kind::MemoryKind;
 use crate::data::pieces::{Cursor, Piece, total};
+use crate::lane::Sample;
 
 /// The longest read; the kernel shortens longer ones.
 const PART: usize = 1 << 30;
@@ -22,20 +23,17 @@ pub fn allow() {
     unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
 }
 
-/// Whether a word of process `pid` can be read, and is `expected`.
-pub fn works(pid: u32, address: u64, expected: u64) -> bool {
+/// Whether this word of a process can be read, and is what it is to be.
+pub fn works(sample: Sample) -> bool {
     let mut word = [0u8; 8];
-    let into = Piece::of_mut(&mut word);
     // SAFETY: `word` is ours.
-    let read = unsafe {
-        read(
-            pid,
-            &[remote(address, word.len())],
-            &[into],
-            &mut Cursor::default(),
-        )
-    };
-    read.is_ok() && u64::from_ne_bytes(word) == expected
+    let read = unsafe { read_run(sample.pid, sample.address, Piece::of_mut(&mut word)) };
+    read.is_ok() && u64::from_ne_bytes(word) == sample.value
+}
+
+/// Whether a read failed since the process is gone.
+pub fn is_gone(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ESRCH)
 }
 
 /// A run of another process's memory.
@@ -49,14 +47,61 @@ pub fn remote(address: u64, len: usize) -> Piece {
 
 /// Pieces as the kernel takes them.
 fn iovecs(pieces: &[Piece]) -> SmallVec<[libc::iovec; 4]> {
-    let iovec = |piece: &Piece| {
-        let MemoryKind::System = piece.kind;
-        libc::iovec {
-            iov_base: piece.address.cast(),
-            iov_len: piece.len,
-        }
-    };
     pieces.iter().map(iovec).collect()
+}
+
+fn iovec(piece: &Piece) -> libc::iovec {
+    let MemoryKind::System = piece.kind;
+    libc::iovec {
+        iov_base: piece.address.cast(),
+        iov_len: piece.len,
+    }
+}
+
+/// Reads what is there of `remote` into `local`; returns how many bytes, at least one.
+///
+/// # Safety
+/// `local` is valid for writes.
+unsafe fn attach(pid: u32, local: &[libc::iovec], remote: &[libc::iovec]) -> io::Result<usize> {
+    loop {
+        // SAFETY: `local` is the caller's; the kernel checks `remote`, and both lists have the lengths given.
+        let count = unsafe {
+            libc::process_vm_readv(
+                pid as libc::pid_t,
+                local.as_ptr(),
+                local.len() as libc::c_ulong,
+                remote.as_ptr(),
+                remote.len() as libc::c_ulong,
+                0,
+            )
+        };
+        match usize::try_from(count) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => return Ok(count),
+            Err(_) => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+/// Reads from one run of memory of process `pid` into another one as long.
+///
+/// # Safety
+/// `into` is valid for writes. (`address` need not be valid: that is an error.)
+pub unsafe fn read_run(pid: u32, address: u64, into: Piece) -> io::Result<()> {
+    let mut done = 0;
+    while done < into.len {
+        let len = (into.len - done).min(PART);
+        let local = iovec(&into.part(done, len));
+        let remote = iovec(&remote(address.wrapping_add(done as u64), len));
+        // SAFETY: the caller says that `into` is valid for writes.
+        done += unsafe { attach(pid, &[local], &[remote]) }?;
+    }
+    Ok(())
 }
 
 /// Reads all of `from`, memory of process `pid`, into the pieces `into` from `at` on, which have room for it, and advances `at`.
@@ -74,31 +119,11 @@ pub unsafe fn read(pid: u32, from: &[Piece], into: &[Piece], at: &mut Cursor) ->
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let (local, remote) = (iovecs(&local[..locals]), iovecs(&remote[..remotes]));
-        // SAFETY: `local` is the caller's; the kernel checks `remote`, and both lists have the lengths given.
-        let count = unsafe {
-            libc::process_vm_readv(
-                pid as libc::pid_t,
-                local.as_ptr(),
-                local.len() as libc::c_ulong,
-                remote.as_ptr(),
-                remote.len() as libc::c_ulong,
-                0,
-            )
-        };
-        match usize::try_from(count) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(count) => {
-                at.advance(into, count);
-                taken.advance(from, count);
-                left -= count;
-            }
-            Err(_) => {
-                let error = io::Error::last_os_error();
-                if error.kind() != io::ErrorKind::Interrupted {
-                    return Err(error);
-                }
-            }
-        }
+        // SAFETY: the caller says that `into` is valid for writes.
+        let count = unsafe { attach(pid, &local, &remote) }?;
+        at.advance(into, count);
+        taken.advance(from, count);
+        left -= count;
     }
     Ok(())
 }

@@ -15,7 +15,7 @@
 //! the user's windows share (`objects::window`), and libfabric's `shm` provider (`lane::ofi`).
 
 mod address;
-mod cma;
+pub(crate) mod cma;
 mod doorbell;
 mod flag;
 mod registered;
@@ -32,7 +32,7 @@ use crate::base::error::Result;
 use crate::data::pieces::{Piece, total};
 use crate::err;
 use crate::identity::{PeerIndex, ProcessName};
-use crate::lane::{Doorbell, HEADER_BYTES, Lane, Limits, Region, RemoteKey, Sent, Sink};
+use crate::lane::{Doorbell, HEADER_BYTES, Lane, Limits, Region, RemoteKey, Sample, Sent, Sink};
 
 use address::{Address, MemoryDomain};
 use doorbell::{Bell, Shared};
@@ -162,7 +162,12 @@ impl ShmLane {
             .map_err(|error| failed(format!("a pipe has no number: {error}")))?;
         let pid = std::process::id();
         let token_at = segment.head().token_address();
-        let cma = options.cma && cma::works(pid, token_at, options.token);
+        let own = Sample {
+            pid,
+            address: token_at,
+            value: options.token,
+        };
+        let cma = options.cma && cma::works(own);
         if cma {
             cma::allow();
         }
@@ -337,7 +342,12 @@ impl Lane for ShmLane {
         } else {
             self.fences
         };
-        let cma = self.cma && cma::works(theirs.pid, theirs.token_at, theirs.token);
+        let sample = Sample {
+            pid: theirs.pid,
+            address: theirs.token_at,
+            value: theirs.token,
+        };
+        let cma = self.cma && cma::works(sample);
         let index = peer.index();
         if self.peers.len() <= index {
             self.peers.resize_with(index + 1, || None);
@@ -489,6 +499,14 @@ impl Lane for ShmLane {
             descriptor: self.address.bell,
             inode: self.address.bell_inode,
             wants_fences: self.fences == Fences::BySenders,
+        })
+    }
+
+    fn sample(&self) -> Option<Sample> {
+        self.cma.then_some(Sample {
+            pid: self.address.pid,
+            address: self.address.token_at,
+            value: self.address.token,
         })
     }
 

@@ -107,10 +107,11 @@ fn a_segment_says_whether_its_senders_need_fences() {
 fn a_word_counts_only_if_it_was_read_and_is_the_right_one() {
     let (word, pid) = (0x1234_5678_9abc_def0u64, std::process::id());
     let address = &raw const word as u64;
-    assert!(cma::works(pid, address, word));
-    assert!(!cma::works(pid, address, word + 1));
+    let sample = |address, value| Sample { pid, address, value };
+    assert!(cma::works(sample(address, word)));
+    assert!(!cma::works(sample(address, word + 1)));
     // There is no message, and none is expected.
-    assert!(!cma::works(pid, 8, 0));
+    assert!(!cma::works(sample(8, 0)));
 }
 
 #[test]

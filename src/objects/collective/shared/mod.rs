@@ -3,10 +3,12 @@
 //!
 //! - here: when a communicator gets such memory, and what operations do with its rounds
 //! - [`short`]: what fits into one round
+//! - `direct`: memory of other processes that is read where it is
 //! - `moving`: operations that move data; `reducing`: reductions; `neighbour`: operations among neighbours
 //!
 //! A function here returns `false` where it has done nothing, and messages are to be used: for reasons that all processes see alike.
 
+mod direct;
 mod moving;
 mod neighbour;
 mod reducing;
@@ -135,11 +137,14 @@ pub async fn set_up(operation: &Collective) -> Result<Option<Arc<Area>>> {
     let area = join(communicator, &run, &finding.to_vec(), &ranks, operation.context());
     // No process opens it after that: the file may be closed.
     let all = agree(&mut run, area.is_some()).await?;
+    let mut area = area.filter(|_| all);
+    if let Some(area) = &mut area {
+        let readable = area.try_reads();
+        let all_read = agree(&mut run, readable.is_some()).await?;
+        area.meet(readable.filter(|_| all_read));
+    }
     run.finish()?;
-    Ok(area.filter(|_| all).map(|mut area| {
-        area.meet();
-        Arc::new(area)
-    }))
+    Ok(area.map(Arc::new))
 }
 
 fn make(size: u32) -> Option<(std::fs::File, Finding)> {
@@ -169,15 +174,10 @@ fn join(
         .iter()
         .map(|&rank| communicator.group().member(rank))
         .collect();
-    Some(Area::new(
-        map,
-        instance,
-        run.rank,
-        peers,
-        ranks.into(),
-        context,
-        doorbell,
-    ))
+    let area = Area::new(map, instance, run.rank, peers, ranks.into(), context, doorbell);
+    let sample = instance.engine().sample();
+    area.offer_sample(sample.filter(|_| instance.settings().cma));
+    Some(area)
 }
 
 /// Whether all processes of a run say yes.

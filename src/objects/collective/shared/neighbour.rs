@@ -6,7 +6,7 @@
 //! found out by messages, in the first of these operations of an area.
 
 use super::moving::truncated;
-use super::{Area, Bytes, LONG, Published, Room, Round, Run, SHORT, chunk_of, get, take};
+use super::{Area, Bytes, LONG, Published, Room, Round, Run, SHORT, chunk_of, direct, get, part, take};
 use crate::base::error::{Error, Result};
 use crate::err;
 use crate::objects::collective::buffer::{Blocks, Buffer, Chunk, Packed};
@@ -24,10 +24,14 @@ pub enum Form {
     Even(u64),
     /// Behind a table of where each begins, and of its length.
     Table,
+    /// A table of their addresses and lengths is there, and they can be read until this process is done with the round.
+    Lent,
     /// They come as messages.
     Messages,
 }
 
+/// Above all lengths.
+const LENT: u64 = u64::MAX - 2;
 const TABLE: u64 = u64::MAX - 1;
 const MESSAGES: u64 = u64::MAX;
 
@@ -36,6 +40,7 @@ impl Form {
         match self {
             Form::Even(len) => len,
             Form::Table => TABLE,
+            Form::Lent => LENT,
             Form::Messages => MESSAGES,
         }
     }
@@ -43,6 +48,7 @@ impl Form {
     fn of(found: &Published) -> Form {
         match found.total {
             TABLE => Form::Table,
+            LENT => Form::Lent,
             MESSAGES => Form::Messages,
             len => Form::Even(len),
         }
@@ -70,18 +76,21 @@ pub async fn exchange(
         }
     };
     let round = area.next();
+    // Declared first: it is dropped after what reads it.
+    let mut packed = None;
+    let mut form = None;
     let mut sends = UnderWay::new();
     if edges.lead_here() {
-        let form = publish(run, area, round, edges, same, outgoing).await;
-        if form == Form::Messages {
-            let beside = beside(run);
-            let messages = Run::new(&beside);
-            for at in blocks(edges, false) {
-                let block = outgoing(at);
-                if let Some(to) = neighbours.destinations[at as usize].filter(|_| !block.is_empty()) {
-                    let sending = messages.send(to, block);
-                    run.keep(&mut sends, sending);
-                }
+        form = Some(publish(run, area, round, edges, same, outgoing, &mut packed).await?);
+    }
+    if form == Some(Form::Messages) {
+        let beside = beside(run);
+        let messages = Run::new(&beside);
+        for at in blocks(edges, false) {
+            let block = outgoing(at);
+            if let Some(to) = neighbours.destinations[at as usize].filter(|_| !block.is_empty()) {
+                let sending = messages.send(to, block);
+                run.keep(&mut sends, sending);
             }
         }
     }
@@ -91,6 +100,14 @@ pub async fn exchange(
         }
     }
     fetch(run, area, round, neighbours, same, receive).await;
+    if form == Some(Form::Lent) {
+        for to in &edges.destinations {
+            if let Destination::Here(member) = *to {
+                let done = area.done_by(member, round).await;
+                run.note(done);
+            }
+        }
+    }
     run.end_all(under_way).await;
     run.end_all(sends).await;
     Ok(())
@@ -163,7 +180,70 @@ async fn find_edges(run: &mut Run<'_>, area: &Area, neighbours: &Neighbours) -> 
     Ok(Edges::new(sources, destinations))
 }
 
-/// Publishes this process's blocks.
+/// From so many bytes on, blocks are read where they are, if they can be.
+const READ_MIN: u64 = 4 << 10;
+
+/// What a process has for others in the area.
+struct Outgoing {
+    /// Number of blocks, and how long they are together; `None`: longer than can be counted.
+    blocks: u64,
+    bytes: Option<u64>,
+    /// The length of all of them, if they are equally long.
+    even: Option<u64>,
+    /// Number of places in a table of them.
+    places: u64,
+}
+
+impl Outgoing {
+    fn of(edges: &Edges, same: bool, outgoing: &impl Fn(u32) -> Chunk) -> Outgoing {
+        let mut lengths = blocks(edges, same).map(|at| outgoing(at).len());
+        let first = lengths.next().unwrap_or(0);
+        let (mut blocks, mut bytes, mut even) = (1, Some(first), first < LENT);
+        for len in lengths {
+            blocks += 1;
+            bytes = bytes.and_then(|bytes: u64| bytes.checked_add(len));
+            even &= len == first;
+        }
+        Outgoing {
+            blocks,
+            bytes,
+            even: even.then_some(first),
+            places: if same { 1 } else { edges.destinations.len() as u64 },
+        }
+    }
+
+    fn table(&self) -> u64 {
+        self.places * PAIR as u64
+    }
+
+    /// In which form they are to be published, how many bytes of a place that takes, and of which place.
+    fn form(&self, area: &Area) -> (Form, u64, Room) {
+        let (form, size) = match self.even {
+            Some(len) => (Form::Even(len), len.checked_mul(self.places)),
+            None => (
+                Form::Table,
+                self.bytes.and_then(|bytes| bytes.checked_add(self.table())),
+            ),
+        };
+        let size = size.unwrap_or(u64::MAX);
+        let long = self.bytes.is_none_or(|bytes| bytes / self.blocks >= READ_MIN);
+        let fits = size <= LONG as u64;
+        if size <= SHORT as u64 {
+            (form, size, Room::Short)
+        } else if area.reads() && self.table() <= SHORT as u64 && (long || !fits) {
+            (Form::Lent, self.table(), Room::Short)
+        } else if fits && area.allocate_long() {
+            (form, size, Room::Long)
+        } else {
+            (Form::Messages, 0, Room::Short)
+        }
+    }
+}
+
+/// Publishes this process's blocks. What is lent and not one run of bytes is `packed`: to be kept until all have read it.
+///
+/// # Errors
+/// There is no memory for that; nothing has been published.
 async fn publish(
     run: &mut Run<'_>,
     area: &Area,
@@ -171,19 +251,12 @@ async fn publish(
     edges: &Edges,
     same: bool,
     outgoing: &(impl Fn(u32) -> Chunk + Send + Sync),
-) -> Form {
+    packed: &mut Option<Scratch>,
+) -> Result<Form> {
     let claimed = area.claim(round).await;
     run.note(claimed);
-    let (form, size) = form_of(edges, same, outgoing);
-    let room = match size {
-        Some(size) if size <= SHORT => Some((size, Room::Short)),
-        Some(size) if size <= LONG && area.allocate_long() => Some((size, Room::Long)),
-        _ => None,
-    };
-    let Some((size, room)) = room else {
-        area.publish(round, 0, Room::Short, MESSAGES);
-        return Form::Messages;
-    };
+    let (form, size, room) = Outgoing::of(edges, same, outgoing).form(area);
+    let size = size as usize;
     let place = area.own(round, size, room);
     match form {
         Form::Even(len) => {
@@ -193,8 +266,8 @@ async fn publish(
                 run.note(copy(&outgoing(at), &chunk_of(to)));
             }
         }
-        _ => {
-            let mut end = edges.destinations.len() * PAIR;
+        Form::Table => {
+            let mut end = if same { 1 } else { edges.destinations.len() } * PAIR;
             for at in blocks(edges, same) {
                 let block = outgoing(at);
                 let len = block.len() as usize;
@@ -203,9 +276,34 @@ async fn publish(
                 end += len;
             }
         }
+        Form::Lent => {
+            let scattered = |at: &u32| outgoing(*at).run().is_none();
+            let bytes = blocks(edges, same)
+                .filter(scattered)
+                .map(|at| outgoing(at).len() as usize)
+                .sum();
+            if bytes > 0 {
+                *packed = Some(direct::room_for(bytes)?);
+            }
+            let mut end = 0;
+            for at in blocks(edges, same) {
+                let mut block = outgoing(at);
+                if let (None, Some(packed)) = (block.run(), &*packed) {
+                    let to = packed.part(end, block.len() as usize);
+                    run.note(copy(&block, &to));
+                    end += block.len() as usize;
+                    block = to;
+                }
+                if let Some((address, len)) = block.run() {
+                    let address = address.get().expose_provenance();
+                    place.set_pair(at as usize, [address as u64, len as u64]);
+                }
+            }
+        }
+        Form::Messages => {}
     }
     area.publish(round, size, room, form.total());
-    form
+    Ok(form)
 }
 
 /// The blocks that go to others in the area.
@@ -215,26 +313,6 @@ fn blocks(edges: &Edges, same: bool) -> impl Iterator<Item = u32> + Send {
     here.map(|(at, _)| at)
         .take(if same { 1 } else { usize::MAX })
         .map(move |at| if same { 0 } else { at })
-}
-
-/// In which form they need so many bytes; `None`: more than can be counted.
-fn form_of(edges: &Edges, same: bool, outgoing: &impl Fn(u32) -> Chunk) -> (Form, Option<usize>) {
-    let mut lengths = blocks(edges, same).map(|at| outgoing(at).len());
-    let first = lengths.next().unwrap_or(0);
-    let (mut sum, mut even) = (Some(first), first < TABLE);
-    for len in lengths {
-        sum = sum.and_then(|sum| sum.checked_add(len));
-        even &= len == first;
-    }
-    let number = if same { 1 } else { edges.destinations.len() as u64 };
-    let (form, size) = match even {
-        true => (Form::Even(first), first.checked_mul(number)),
-        false => (
-            Form::Table,
-            sum.and_then(|sum| sum.checked_add(number * PAIR as u64)),
-        ),
-    };
-    (form, size.and_then(|size| usize::try_from(size).ok()))
 }
 
 /// The operation for messages inside the area. While a process waits for a flag, it has posted a receive that would take another one
@@ -277,6 +355,16 @@ async fn fetch(
         let bytes = match Form::of(&found) {
             Form::Even(len) => even_block(found.bytes, block, len),
             Form::Table => table_block(found.bytes, block),
+            Form::Lent => match found.bytes.pair(block) {
+                None => None,
+                Some(entry) => {
+                    let lent = area.lent_at(member, entry);
+                    let len = fitting(run, member, lent.number(), &incoming);
+                    let read = direct::read(area, &lent, 0, &part(&incoming, 0, len)).await;
+                    run.note(read);
+                    continue;
+                }
+            },
             Form::Messages => {
                 if let Some(from) = neighbours.sources[place] {
                     let beside = beside(run);
@@ -289,16 +377,22 @@ async fn fetch(
         match bytes {
             None => run.note::<()>(Err(nonsense(member))),
             Some(bytes) => {
-                let (theirs, mine) = (bytes.number() as u64, incoming.len());
-                if theirs > mine {
-                    run.note::<()>(Err(truncated(member, theirs, mine)));
-                }
+                fitting(run, member, bytes.number() as u64, &incoming);
                 take(run, &chunk_of(bytes), &incoming, 0);
             }
         }
     }
     area.done(round);
     run.end_all(under_way).await;
+}
+
+/// How many bytes of a block there is room for; it is an error if these are not all.
+fn fitting(run: &mut Run<'_>, member: u32, theirs: u64, incoming: &Chunk) -> u64 {
+    let mine = incoming.len();
+    if theirs > mine {
+        run.note::<()>(Err(truncated(member, theirs, mine)));
+    }
+    theirs.min(mine)
 }
 
 /// A block among blocks that all have `len` bytes, if it is there.

@@ -29,10 +29,12 @@ use crate::system::shared_memory::Map;
 
 mod bytes;
 mod edges;
+mod lending;
 mod sleep;
 
 pub use bytes::{Bytes, PAIR};
 pub use edges::{Destination, Edges, Source};
+pub use lending::Lent;
 
 const LINE: usize = 64;
 const PAGE: usize = 4096;
@@ -60,6 +62,10 @@ const AT_BELL: usize = 4;
 const AT_INODE: usize = 8;
 const AT_FENCES: usize = 16;
 const AT_WHOM: usize = 20;
+// By what others try whether they can read the process's memory.
+const AT_READER: usize = 24;
+const AT_SAMPLE: usize = 32;
+const AT_VALUE: usize = 40;
 const AT_DONE: usize = LINE;
 // Offsets in a flag's line.
 const AT_ROUND: usize = 0;
@@ -138,6 +144,8 @@ pub struct Area {
     flat: bool,
     /// Whether whoever publishes executes a fence.
     fences: bool,
+    /// The process ids of its processes, if they can read each other's memory.
+    readable: Box<[u32]>,
     /// By process: it is done with this round and those before it, as far as is known here.
     seen: Box<[AtomicU64]>,
     /// The pipes of those that were once found asleep.
@@ -230,6 +238,7 @@ impl Area {
             // Where processes share processors, no process's next step begins before all have had their turn.
             flat: size <= FLAT_MAX || instance.job().shared_processors().is_some(),
             fences: doorbell.wants_fences,
+            readable: Box::default(),
             seen: (0..size).map(|_| AtomicU64::new(0)).collect(),
             bells: Mutex::new((0..size).map(|_| None).collect()),
             operation: AtomicU64::new(0),
@@ -253,8 +262,9 @@ impl Area {
         area
     }
 
-    /// Called when all processes have mapped it.
-    pub fn meet(&mut self) {
+    /// Called when all processes have mapped it. `readable`: what [`Area::try_reads`] has returned, if it did so on all of them.
+    pub fn meet(&mut self, readable: Option<Box<[u32]>>) {
+        self.readable = readable.unwrap_or_default();
         let wants = |member| self.map.u32(self.member(member) + AT_FENCES).load(Acquire) != 0;
         self.fences |= (0..self.size).any(wants);
     }
@@ -456,18 +466,21 @@ impl Area {
             Room::Short if len <= INLINE => at + AT_DATA,
             Room::Short if len <= SHORT => self.room(member, round.place, room),
             Room::Long if len <= LONG => self.room(member, round.place, room),
-            _ => {
-                return Err(err!(
-                    Intern,
-                    "what rank {} wrote into shared memory makes no sense",
-                    self.ranks[member as usize]
-                ));
-            }
+            _ => return Err(self.nonsense(member)),
         };
         Ok(Published {
             bytes: self.at(at, len),
             total,
         })
+    }
+
+    #[cold]
+    fn nonsense(&self, member: u32) -> Error {
+        err!(
+            Intern,
+            "what rank {} wrote into shared memory makes no sense",
+            self.ranks[member as usize]
+        )
     }
 
     #[cold]
