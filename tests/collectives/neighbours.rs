@@ -434,7 +434,7 @@ async fn sequence_case(rank: Rank, case: Case) {
     let arranged = arranged(&rank, &case).await;
     let (mut common, mut own) = (case.common(), case.own(rank.me().number() + 100));
     let slow = own.u64(..3);
-    for step in 0..40 {
+    for step in 0..15 {
         if own.u32(..4) == 0 {
             rank.pause(slow * own.u64(..20_000)).await;
         }
