@@ -199,11 +199,16 @@ fn layout(rng: &mut Rng) -> Layout {
 
 /// What each process sends to all of its destinations, with and without displacements at the receiver.
 async fn allgather_case(rank: Rank, case: Case) {
+    let arranged = arranged(&rank, &case).await;
+    allgather_on(&arranged, rank, case).await;
+}
+
+async fn allgather_on(arranged: &Arranged, rank: Rank, case: Case) {
     let Arranged {
         communicator,
         incoming,
         ..
-    } = arranged(&rank, &case).await;
+    } = arranged;
     let (me, with_counts) = (communicator.rank(), case.in_place);
     let mut rng = case.own(rank.me().number());
     let length = |from: u32| {
@@ -236,7 +241,7 @@ async fn allgather_case(rank: Rank, case: Case) {
         }
     }
     let send = own.buffer(length(me));
-    let messages = messages(&case, &communicator);
+    let messages = messages(&case, communicator);
     let room = [all.room()];
     let result = match with_counts {
         true => {
@@ -271,11 +276,16 @@ fn neighbour_allgather_long() {
 
 /// A block for each destination, with and without displacements.
 async fn alltoall_case(rank: Rank, case: Case) {
+    let arranged = arranged(&rank, &case).await;
+    alltoall_on(&arranged, rank, case).await;
+}
+
+async fn alltoall_on(arranged: &Arranged, rank: Rank, case: Case) {
     let Arranged {
         communicator,
         incoming,
         outgoing,
-    } = arranged(&rank, &case).await;
+    } = arranged;
     let (me, with_counts) = (communicator.rank(), case.in_place);
     let mut rng = case.own(rank.me().number());
     let length = |from: u32, block: usize| {
@@ -311,7 +321,7 @@ async fn alltoall_case(rank: Rank, case: Case) {
             (0..count).for_each(|index| expected.put(displ + index as i64, of(from, block, index)));
         }
     }
-    let messages = messages(&case, &communicator);
+    let messages = messages(&case, communicator);
     let room = [receive.room()];
     let result = match with_counts {
         true => {
@@ -350,11 +360,16 @@ fn neighbour_alltoall_long() {
 
 /// Every block is an area of its own with its own layout, addressed in bytes from the first one.
 async fn alltoallw_case(rank: Rank, case: Case) {
+    let arranged = arranged(&rank, &case).await;
+    alltoallw_on(&arranged, rank, case).await;
+}
+
+async fn alltoallw_on(arranged: &Arranged, rank: Rank, case: Case) {
     let Arranged {
         communicator,
         incoming,
         outgoing,
-    } = arranged(&rank, &case).await;
+    } = arranged;
     let me = communicator.rank();
     let mut rng = case.own(rank.me().number());
     let mut area = |number: u64| {
@@ -395,7 +410,7 @@ async fn alltoallw_case(rank: Rank, case: Case) {
     };
     let (to, from) = (argument(&mut send), argument(&mut receive));
     let rooms: Vec<Room> = receive.iter_mut().map(|(area, ..)| area.room()).collect();
-    let messages = messages(&case, &communicator);
+    let messages = messages(&case, communicator);
     call_on(&rank, &case, messages, &rooms, move |operation| async move {
         collective::neighbour_alltoallw(&operation, to, from).await
     })
@@ -411,6 +426,48 @@ async fn alltoallw_case(rank: Rank, case: Case) {
 #[test]
 fn neighbour_alltoallw() {
     cases("neighbour_alltoallw", alltoallw_case);
+}
+
+/// Many operations on one communicator, others between them, and processes of different speeds: some are far ahead of those that are not
+/// their neighbours.
+async fn sequence_case(rank: Rank, case: Case) {
+    let arranged = arranged(&rank, &case).await;
+    let (mut common, mut own) = (case.common(), case.own(rank.me().number() + 100));
+    let slow = own.u64(..3);
+    for step in 0..15 {
+        if own.u32(..4) == 0 {
+            rank.pause(slow * own.u64(..20_000)).await;
+        }
+        let case = Case {
+            count: [0, 1, 2, 40, case.count][common.usize(..5)],
+            in_place: common.bool(),
+            seed: case.seed << 8 ^ step << 50,
+            ..case.clone()
+        };
+        match common.u32(..8) {
+            0..2 => allgather_on(&arranged, rank.clone(), case).await,
+            2..5 => alltoall_on(&arranged, rank.clone(), case).await,
+            5..7 => alltoallw_on(&arranged, rank.clone(), case).await,
+            _ => {
+                let messages = messages(&case, &arranged.communicator);
+                call_on(&rank, &case, messages, &[], |operation| async move {
+                    collective::barrier(&operation).await
+                })
+                .await
+                .expect("nobody dies");
+            }
+        }
+    }
+}
+
+#[test]
+fn neighbour_sequences() {
+    cases("neighbour_sequences", sequence_case);
+}
+
+#[test]
+fn neighbour_sequences_long() {
+    long_cases("neighbour_sequences_long", &[300, 9000], sequence_case);
 }
 
 /// Without a topology, and on a graph with an edge that has none back, all processes get an error.

@@ -105,6 +105,7 @@ const PROGRAMS: &[Program] = &[
     program("graphs", &[], RANKS),
     program("reorder", &[], RANKS),
     slow_over_sockets("neighbourhood").transport(),
+    program("neighbour_forms", &[], &[1, 2, 3, 5, 8]),
     program("removed", &[], &[1]),
     program("idup", &[], &[1, 2, 5]),
     program("mixed", &[], &[1, 2, 3, 5]),

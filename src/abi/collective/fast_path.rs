@@ -20,7 +20,8 @@ use crate::data::datatype::Datatype;
 use crate::data::op::Op;
 use crate::engine::mismatch::Operation;
 use crate::instance::run_in_place;
-use crate::objects::collective::shared::short;
+use crate::objects::collective::Buffer;
+use crate::objects::collective::shared::{rest_among_neighbours, short};
 use crate::objects::communicator::Communicator;
 use crate::objects::communicator::area::{Area, Bytes, SHORT};
 
@@ -256,4 +257,53 @@ pub unsafe fn alltoall(
     let (own, all) = unsafe { blocks(send, receive, comm.size(), comm.size()) }?;
     let make = |area| short::alltoall(area, own, all);
     Some(on(&comm, comm.whole_area()?, operation, make))
+}
+
+/// `MPI_Neighbor_alltoall` or, where `same` says that one block is for all, `MPI_Neighbor_allgather`.
+///
+/// # Safety
+/// See `bcast`.
+#[inline(always)]
+pub unsafe fn neighbours(
+    (sendbuf, sendcount, sendtype): (*const c_void, i64, MPI_Datatype),
+    (recvbuf, recvcount, recvtype): (*const c_void, i64, MPI_Datatype),
+    same: bool,
+    comm: MPI_Comm,
+    operation: Operation,
+) -> Option<Result<()>> {
+    let comm = COMMUNICATORS.get(comm)?;
+    let area = comm.area().get()?.as_deref()?;
+    let edges = area.edges().get().filter(|edges| edges.all_here)?;
+    let sources = edges.sources.len();
+    let blocks = if same { 1 } else { edges.destinations.len() };
+    let count = |count: i64, blocks: usize| count.checked_mul(blocks as i64);
+    // SAFETY: the caller's buffers.
+    let (receive, send) = unsafe {
+        (
+            bytes(recvbuf, count(recvcount, sources)?, recvtype, usize::MAX)?,
+            bytes(sendbuf, count(sendcount, blocks)?, sendtype, SHORT)?,
+        )
+    };
+    let len = send.number() / blocks;
+    if len != receive.number() / sources || !send.is_apart(receive) {
+        return None;
+    }
+    let tag = comm.next_tag(operation);
+    let _used = match Area::begin(area, tag) {
+        Ok(used) => used,
+        Err(error) => return Some(Err(error)),
+    };
+    let done = run_in_place(short::neighbours(area, edges, same, (send, receive), len));
+    Some(match done {
+        Ok(None) => Ok(()),
+        Ok(Some(round)) => {
+            let address = receive.address();
+            // SAFETY: the caller's buffer.
+            let receive =
+                unsafe { Buffer::new(address, len as u64, sources as u32, Datatype::byte().clone()) };
+            let rest = rest_among_neighbours(comm.begun_with(tag).on_area(), round, same, receive);
+            comm.instance().block_on(rest)
+        }
+        Err(error) => Err(error),
+    })
 }

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use super::{How, Names, RECEIVE, SEND, buffer, collectives, vbuffer, wbuffer};
+use super::{How, Names, RECEIVE, SEND, buffer, collectives, fast_path, vbuffer, wbuffer};
 use crate::abi::common::arguments::Integer;
 use crate::abi::common::objects::intracommunicator;
 use crate::abi::common::procedure::mpi;
@@ -60,12 +60,27 @@ fn arranged(comm: MPI_Comm) -> Result<(Arc<Communicator>, u32, u32)> {
     Ok((comm, numbers.0, numbers.1))
 }
 
+/// Runs an operation in some way. It is of the caller's buffers, which are as the standard asks for until the operation has ended.
+macro_rules! run {
+    ($operation:ident($send:ident, $receive:ident), $how:ident, $comm:ident) => {{
+        let run = move |operation| async move {
+            // SAFETY: the caller's buffers are as the standard asks for while this runs, and it keeps the copy.
+            let (send, refused) = unsafe { collective::apart($send, &$receive) }?;
+            let result = collective::$operation(&operation, send, $receive).await;
+            collective::refuse(refused, result)
+        };
+        // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
+        unsafe { $how.run(&$comm, run) }
+    }};
+}
+
 /// The names of the receive buffer's arguments where only this side has displacements.
 const GATHERED: Names = RECEIVE.with_displs();
 
 /// # Safety
 /// The arguments are as the standard asks for, as in all that follow.
-unsafe fn allgather(
+#[inline(always)]
+unsafe fn allgather<H: How>(
     sendbuf: *const c_void,
     sendcount: impl Integer,
     sendtype: MPI_Datatype,
@@ -73,8 +88,19 @@ unsafe fn allgather(
     recvcount: impl Integer,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
-    how: impl How,
+    mut how: H,
 ) -> Result<()> {
+    if H::BLOCKS {
+        let (send, receive) = (
+            (sendbuf, sendcount.wide(), sendtype),
+            (recvbuf.cast_const(), recvcount.wide(), recvtype),
+        );
+        // SAFETY: the caller's buffers are as the standard asks for.
+        let done = unsafe { fast_path::neighbours(send, receive, true, comm, *how.operation()) };
+        if let Some(result) = done {
+            return result;
+        }
+    }
     let (comm, sources, _) = arranged(comm)?;
     // SAFETY: the caller's buffers are as the standard asks for.
     let (send, receive) = unsafe {
@@ -83,14 +109,7 @@ unsafe fn allgather(
             buffer(recvbuf, recvcount.wide(), recvtype, sources, RECEIVE)?,
         )
     };
-    let run = move |operation| async move {
-        // SAFETY: the caller's buffers are as the standard asks for while this runs, and it keeps the copy.
-        let (send, refused) = unsafe { collective::apart(send, &receive) }?;
-        let result = collective::neighbour_allgather(&operation, send, receive).await;
-        collective::refuse(refused, result)
-    };
-    // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
-    unsafe { how.run(&comm, run) }
+    run!(neighbour_allgather(send, receive), how, comm)
 }
 
 /// # Safety
@@ -114,19 +133,13 @@ unsafe fn allgatherv<C: Integer>(
             vbuffer(recvbuf, recvcounts, displs, recvtype, sources, GATHERED)?,
         )
     };
-    let run = move |operation| async move {
-        // SAFETY: the caller's buffers are as the standard asks for while this runs, and it keeps the copy.
-        let (send, refused) = unsafe { collective::apart(send, &receive) }?;
-        let result = collective::neighbour_allgatherv(&operation, send, receive).await;
-        collective::refuse(refused, result)
-    };
-    // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
-    unsafe { how.run(&comm, run) }
+    run!(neighbour_allgatherv(send, receive), how, comm)
 }
 
 /// # Safety
 /// See `allgather`.
-unsafe fn alltoall(
+#[inline(always)]
+unsafe fn alltoall<H: How>(
     sendbuf: *const c_void,
     sendcount: impl Integer,
     sendtype: MPI_Datatype,
@@ -134,8 +147,19 @@ unsafe fn alltoall(
     recvcount: impl Integer,
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
-    how: impl How,
+    mut how: H,
 ) -> Result<()> {
+    if H::BLOCKS {
+        let (send, receive) = (
+            (sendbuf, sendcount.wide(), sendtype),
+            (recvbuf.cast_const(), recvcount.wide(), recvtype),
+        );
+        // SAFETY: the caller's buffers are as the standard asks for.
+        let done = unsafe { fast_path::neighbours(send, receive, false, comm, *how.operation()) };
+        if let Some(result) = done {
+            return result;
+        }
+    }
     let (comm, sources, destinations) = arranged(comm)?;
     // SAFETY: the caller's buffers are as the standard asks for.
     let (send, receive) = unsafe {
@@ -144,14 +168,7 @@ unsafe fn alltoall(
             buffer(recvbuf, recvcount.wide(), recvtype, sources, RECEIVE)?,
         )
     };
-    let run = move |operation| async move {
-        // SAFETY: the caller's buffers are as the standard asks for while this runs, and it keeps the copy.
-        let (send, refused) = unsafe { collective::apart(send, &receive) }?;
-        let result = collective::neighbour_alltoall(&operation, send, receive).await;
-        collective::refuse(refused, result)
-    };
-    // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
-    unsafe { how.run(&comm, run) }
+    run!(neighbour_alltoall(send, receive), how, comm)
 }
 
 /// # Safety
@@ -176,14 +193,7 @@ unsafe fn alltoallv<C: Integer, D: Integer>(
             vbuffer(recvbuf, recvcounts, rdispls, recvtype, sources, RECEIVE)?,
         )
     };
-    let run = move |operation| async move {
-        // SAFETY: the caller's buffers are as the standard asks for while this runs, and it keeps the copy.
-        let (send, refused) = unsafe { collective::apart(send, &receive) }?;
-        let result = collective::neighbour_alltoallv(&operation, send, receive).await;
-        collective::refuse(refused, result)
-    };
-    // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
-    unsafe { how.run(&comm, run) }
+    run!(neighbour_alltoallv(send, receive), how, comm)
 }
 
 /// # Safety
@@ -208,12 +218,5 @@ unsafe fn alltoallw<C: Integer>(
             wbuffer(recvbuf, recvcounts, rdispls, recvtypes, sources, RECEIVE)?,
         )
     };
-    let run = move |operation| async move {
-        // SAFETY: the caller's buffers are as the standard asks for while this runs, and it keeps the copy.
-        let (send, refused) = unsafe { collective::apart(send, &receive) }?;
-        let result = collective::neighbour_alltoallw(&operation, send, receive).await;
-        collective::refuse(refused, result)
-    };
-    // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
-    unsafe { how.run(&comm, run) }
+    run!(neighbour_alltoallw(send, receive), how, comm)
 }

@@ -239,7 +239,7 @@ async fn chain<'a>(
             _ => sends.push_back(run.send(to, reducer.chunk(place(piece), 0..length))),
         }
     }
-    run.end_all(sends.into()).await;
+    run.end_all(sends).await;
     Ok(())
 }
 

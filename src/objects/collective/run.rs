@@ -247,6 +247,11 @@ impl<'a> Run<'a> {
         area.reads() && choose::by_reads(operation, bytes, self.size)
     }
 
+    /// The memory that its processes on this host share, which may be some of them.
+    pub fn area_of_host(&self) -> Option<&'a Area> {
+        self.network.area()
+    }
+
     /// Where its messages go.
     pub fn network(&self) -> Network<'a> {
         self.network
@@ -307,23 +312,23 @@ impl<'a> Run<'a> {
     }
 
     /// Waits for the end of all of them.
-    pub async fn end_all(&mut self, messages: Vec<Message<'a>>) {
+    pub async fn end_all(&mut self, messages: impl IntoIterator<Item = Message<'a>, IntoIter: Send>) {
         for message in messages {
             self.end(message).await;
         }
     }
 
     /// Puts a message that has not ended yet on a list. Most short sends end at once, and lists stay empty.
-    pub fn keep(&mut self, list: &mut Vec<Message<'a>>, mut message: Message<'a>) {
+    pub fn keep(&mut self, list: &mut impl Extend<Message<'a>>, mut message: Message<'a>) {
         #[cfg(feature = "sim")]
         if let Message::Model(message) = &message
             && !message.has_ended()
         {
-            return list.push(Message::Model(*message));
+            return list.extend([Message::Model(*message)]);
         }
         match Pin::new(&mut message).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(result) => self.note(result),
-            Poll::Pending => list.push(message),
+            Poll::Pending => list.extend([message]),
         }
     }
 

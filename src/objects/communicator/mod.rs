@@ -407,14 +407,18 @@ impl Communicator {
     }
 
     fn step_of_kind(self: &Arc<Self>, operation: Operation, kind: Kind) -> Collective {
-        let step = self.begun.next(operation, kind);
-        self.operation(self.context().collective(), step.tag())
+        self.begun_with(self.begun.next(operation, kind).tag())
     }
 
     /// Begins a blocking collective operation as [`Communicator::step`] does, and returns the tag of its messages.
     #[inline]
     pub(crate) fn next_tag(&self, operation: Operation) -> i32 {
         self.begun.next(operation, Kind::Blocking).tag()
+    }
+
+    /// The operation that [`Communicator::next_tag`] has begun.
+    pub(crate) fn begun_with(self: &Arc<Self>, tag: i32) -> Collective {
+        self.operation(self.context().collective(), tag)
     }
 
     /// Begins an operation of some of the members, which find each other by a tag of the user's.

@@ -55,6 +55,22 @@ pub struct Neighbours {
     pub crosswise: bool,
 }
 
+impl Neighbours {
+    /// The places of the sources, in the order in which the blocks of one that is there several times come.
+    pub fn order(&self) -> impl Iterator<Item = usize> + use<> {
+        let crosswise = usize::from(self.crosswise);
+        (0..self.sources.len()).map(move |place| place ^ crosswise)
+    }
+
+    /// The blocks of the process of this rank that it sends to itself: the place among its sources, and the one among its destinations.
+    pub fn own(&self, rank: u32) -> impl Iterator<Item = (usize, u32)> {
+        let sources = self.order().filter(move |&at| self.sources[at] == Some(rank));
+        let destinations = (0..).zip(&self.destinations);
+        let to_itself = destinations.filter(move |(_, to)| **to == Some(rank));
+        sources.zip(to_itself.map(|(at, _)| at))
+    }
+}
+
 impl Topology {
     /// Of this kind, at the process of a rank.
     pub fn new(kind: Kind, rank: u32) -> Topology {

@@ -3,13 +3,14 @@
 //!
 //! - here: when a communicator gets such memory, and what operations do with its rounds
 //! - [`short`]: what fits into one round
-//! - `moving`: operations that move data; `reducing`: reductions
+//! - `moving`: operations that move data; `reducing`: reductions; `neighbour`: operations among neighbours
 //! - `direct`, `reading`: the same of long blocks that are read where they are
 //!
 //! A function here returns `false` where it has done nothing, and messages are to be used: for reasons that all processes see alike.
 
 mod direct;
 mod moving;
+mod neighbour;
 mod reading;
 mod reducing;
 pub mod short;
@@ -29,6 +30,8 @@ use crate::objects::communicator::{Collective, Communicator};
 use crate::system::shared_memory::{self, Finding};
 
 pub(super) use moving::{allgather, alltoall, arrive, barrier, broadcast, gather, offer, scatter};
+pub(super) use neighbour::exchange;
+pub use neighbour::rest as rest_among_neighbours;
 pub(super) use reducing::{allreduce, reduce, reduce_scatter, scan};
 
 const PAGE: usize = 4096;
@@ -230,6 +233,14 @@ async fn agree(run: &mut Run<'_>, mine: u64) -> Result<u64> {
     let verdict = Scratch::of(&all.to_le_bytes())?;
     bcast::broadcast(run, 0, verdict.all()).await?;
     Ok(bits(&verdict))
+}
+
+/// Copies bytes to where they belong in a chunk, as far as there is room.
+fn take(run: &mut Run<'_>, from: &Chunk, chunk: &Chunk, start: u64) {
+    let len = from.len().min(chunk.len().saturating_sub(start));
+    if len != 0 {
+        run.note(copy(&part(from, 0, len), &part(chunk, start, len)));
+    }
 }
 
 /// Where bytes begin.

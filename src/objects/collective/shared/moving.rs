@@ -2,7 +2,7 @@
 
 use super::{
     ALL_LONG, Area, Bytes, LONG, Room, Run, SHORT, all_have_long, chunk_of, direct, get, part, put, room_for,
-    rounds, short,
+    rounds, short, take,
 };
 use crate::base::error::{Error, Result};
 use crate::err;
@@ -92,14 +92,6 @@ async fn fetch(run: &mut Run<'_>, area: &Area, from: u32, chunk: &Chunk) -> bool
             return true;
         }
         area.done(round);
-    }
-}
-
-/// Copies bytes to where they belong in a chunk, as far as there is room.
-fn take(run: &mut Run<'_>, from: &Chunk, chunk: &Chunk, start: u64) {
-    let len = from.len().min(chunk.len().saturating_sub(start));
-    if len != 0 {
-        run.note(copy(&part(from, 0, len), &part(chunk, start, len)));
     }
 }
 

@@ -2,9 +2,11 @@
 //! the bindings calls.
 
 use super::moving::truncated;
+use super::neighbour::even_block;
 use super::{Area, Bytes, Room, Round, SHORT};
 use crate::base::error::{Error, Result};
 use crate::err;
+use crate::objects::communicator::area::{Destination, Edges, Source};
 
 /// Publishes bytes that a short place has room for.
 #[inline(always)]
@@ -298,4 +300,55 @@ pub async fn alltoall(area: &Area, send: Bytes, receive: Bytes) -> Result<()> {
     }
     area.all_in(round);
     Ok(())
+}
+
+/// Blocks of this process are copied one by one where they are longer: some may be for nobody.
+const BLOCK: usize = 64;
+
+/// A block for each destination, or with `same` one for all, and one from each source, all of `len` bytes and inside the area. `None`: all
+/// have come; otherwise what has been published in this round has to be looked at more closely.
+#[inline(always)]
+pub async fn neighbours(
+    area: &Area,
+    edges: &Edges,
+    same: bool,
+    (send, receive): (Bytes, Bytes),
+    len: usize,
+) -> Result<Option<Round>> {
+    let round = area.next();
+    area.claim(round, Room::Short).await?;
+    let place = area.own(round, send.number(), Room::Short);
+    if same || len <= BLOCK {
+        send.copy_to(place);
+    } else {
+        for (at, to) in edges.destinations.iter().enumerate() {
+            if matches!(to, Destination::Here(_)) {
+                send.part(at * len, len).copy_to(place.part(at * len, len));
+            }
+        }
+    }
+    area.publish(round, send.number(), Room::Short, len as u64);
+    let mut rest = None;
+    for (place, source) in edges.sources.iter().enumerate() {
+        let into = receive.part(place * len, len);
+        let block = |block: u32| if same { 0 } else { block as usize };
+        let from = match *source {
+            Source::Own(own) => even_block(send, block(own), len as u64),
+            Source::Here {
+                member,
+                block: theirs,
+            } => {
+                let found = area.published(member, round).await?;
+                let has = found.total == len as u64;
+                has.then(|| even_block(found.bytes, block(theirs), len as u64))
+                    .flatten()
+            }
+            Source::Nobody | Source::Away => continue,
+        };
+        match from {
+            Some(from) => from.copy_to(into),
+            None => rest = Some(round),
+        }
+    }
+    Ok(rest)
 }

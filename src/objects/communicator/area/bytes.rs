@@ -2,6 +2,9 @@
 
 use crate::base::bytes;
 
+/// The bytes of a pair of numbers.
+pub const PAIR: usize = size_of::<[u64; 2]>();
+
 /// See the module.
 #[derive(Clone, Copy)]
 pub struct Bytes {
@@ -72,6 +75,26 @@ impl Bytes {
     pub fn is_apart(self, other: Bytes) -> bool {
         let (mine, theirs) = (self.address as usize, other.address as usize);
         mine + self.number <= theirs || theirs + other.number <= mine
+    }
+
+    /// The entry of a table of pairs of numbers that they begin with; `None`: they are too few for that.
+    pub fn pair(self, at: usize) -> Option<[u64; 2]> {
+        let end = at.checked_add(1)?.checked_mul(PAIR)?;
+        let mut pair = [0; 2];
+        let from = (end <= self.number).then(|| self.part(at * PAIR, PAIR))?;
+        // SAFETY: both have so many bytes (`Bytes::new`); any bytes are numbers.
+        unsafe { bytes::copy(from.address, pair.as_mut_ptr().cast(), PAIR) };
+        Some(pair)
+    }
+
+    /// Sets such an entry.
+    ///
+    /// # Panics
+    /// If they are too few for that.
+    pub fn set_pair(self, at: usize, pair: [u64; 2]) {
+        let to = self.part(at * PAIR, PAIR);
+        // SAFETY: as in `pair`.
+        unsafe { bytes::copy(pair.as_ptr().cast(), to.address, PAIR) };
     }
 
     /// Copies the first of them, as many as there are in both.

@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::{AT_DONE, AT_READER, AT_SAMPLE, AT_VALUE, Area, Bytes, Room, Round, SHORT};
+use super::{AT_DONE, AT_READER, AT_SAMPLE, AT_VALUE, Area, Bytes, PAIR, Room, Round, SHORT};
 use crate::base::error::{Error, Result};
 use crate::data::kind::MemoryKind;
 use crate::data::pieces::{Cursor, Piece, total};
@@ -14,10 +14,8 @@ use crate::err;
 use crate::lane::Sample;
 use crate::lane::shm::cma;
 
-/// What is published of each loan: address and number.
-const ENTRY: usize = 2 * size_of::<u64>();
-/// The most loans of a round.
-pub const LOANS_MAX: u32 = (SHORT / ENTRY) as u32;
+/// The most loans of a round: of each, address and number are published.
+pub const LOANS_MAX: u32 = (SHORT / PAIR) as u32;
 
 /// Bytes of another process, until this one is done with the round.
 #[derive(Clone, Copy, Debug)]
@@ -90,14 +88,12 @@ impl Area {
     ) -> Result<()> {
         debug_assert!(self.reads(), "others can read them");
         self.claim(round, Room::Short).await?;
-        let len = number as usize * ENTRY;
+        let len = number as usize * PAIR;
         let entries = self.own(round, len, Room::Short);
         for nth in 0..number {
             let bytes = bytes(nth);
-            let entry = entries.part(nth as usize * ENTRY, ENTRY).address();
-            let words = [bytes.address().expose_provenance() as u64, bytes.number() as u64];
-            // SAFETY: two words of the claimed place, in which all entries are aligned.
-            unsafe { entry.cast::<[u64; 2]>().write(words) };
+            let address = bytes.address().expose_provenance() as u64;
+            entries.set_pair(nth as usize, [address, bytes.number() as u64]);
         }
         self.publish(round, len, Room::Short, total);
         Ok(())
@@ -109,18 +105,23 @@ impl Area {
     /// The process is lost, in another operation, or lends nothing there.
     pub async fn lent(&self, member: u32, round: Round, nth: u32) -> Result<Lent> {
         let found = self.published(member, round).await?;
-        let at = nth as usize * ENTRY;
-        if found.bytes.number() < at + ENTRY {
+        let Some(entry) = found.bytes.pair(nth as usize) else {
             return Err(self.nonsense(member));
-        }
-        // SAFETY: two words in the other's place, which are aligned there, and any bytes are numbers.
-        let [address, number] = unsafe { found.bytes.part(at, ENTRY).address().cast::<[u64; 2]>().read() };
+        };
         Ok(Lent {
+            total: found.total,
+            ..self.lent_at(member, entry)
+        })
+    }
+
+    /// Bytes that a process lends by their address and number, which it has published in some way.
+    pub fn lent_at(&self, member: u32, [address, number]: [u64; 2]) -> Lent {
+        Lent {
             member,
             address,
             number,
-            total: found.total,
-        })
+            total: number,
+        }
     }
 
     /// Waits until all others are done with a round, so that what was lent in it may change.

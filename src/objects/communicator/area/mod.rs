@@ -13,9 +13,9 @@
 //! Everything that is read is input from another process of the same user, and is checked.
 
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
@@ -29,11 +29,13 @@ use crate::lane::shm::BellPull;
 use crate::system::shared_memory::Map;
 
 mod bytes;
+mod edges;
 mod kept;
 mod lending;
 mod sleep;
 
-pub use bytes::Bytes;
+pub use bytes::{Bytes, PAIR};
+pub use edges::{Destination, Edges, Source};
 pub use kept::Kept;
 pub use lending::{LOANS_MAX, Lent};
 
@@ -176,6 +178,8 @@ pub struct Area {
     long: AtomicU32,
     /// The same of this process's own.
     own_long: AtomicU32,
+    /// Where its neighbours are, once an operation among neighbours has found that out.
+    edges: OnceLock<Edges>,
 }
 
 const UNKNOWN: u32 = 0;
@@ -260,6 +264,7 @@ impl Area {
             all_done: AtomicU64::new(0),
             long: AtomicU32::new(UNKNOWN),
             own_long: AtomicU32::new(UNKNOWN),
+            edges: OnceLock::new(),
         };
         assert!(size <= MEMBERS_MAX && mine < size && area.map.has(0, area.layout.end));
         let at = area.member(mine);
@@ -290,6 +295,17 @@ impl Area {
     #[inline]
     pub fn mine(&self) -> u32 {
         self.mine
+    }
+
+    /// Where this process's neighbours are, once that is known.
+    #[inline]
+    pub fn edges(&self) -> &OnceLock<Edges> {
+        &self.edges
+    }
+
+    /// The place of a rank of the communicator among its processes, if it is one of them.
+    pub fn place_of_rank(&self, rank: u32) -> Option<u32> {
+        self.ranks.binary_search(&rank).ok().map(|place| place as u32)
     }
 
     /// Number of its processes.
@@ -428,7 +444,7 @@ impl Area {
     }
 
     async fn claim_from_all(&self, last: u64) -> Result<()> {
-        let mut failure = None;
+        let (mut least, mut failure) = (u64::MAX, None);
         for member in self.others() {
             let seen = &self.seen[member as usize];
             if seen.load(Relaxed) < last {
@@ -441,12 +457,21 @@ impl Area {
                     }
                 }
             }
+            least = least.min(seen.load(Relaxed));
         }
         if let Some(error) = failure {
             return Err(error);
         }
-        self.all_done.store(last, Relaxed);
+        self.all_done.store(least, Relaxed);
         Ok(())
+    }
+
+    /// Waits until a process is done with a round.
+    ///
+    /// # Errors
+    /// It is lost.
+    pub async fn done_by(&self, member: u32, round: Round) -> Result<()> {
+        self.wait(member, self.member(member) + AT_DONE, round.id).await
     }
 
     /// Where this process writes up to so many bytes before it publishes them, once it has claimed the place.
