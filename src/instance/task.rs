@@ -234,6 +234,10 @@ impl<I: Deref<Target = Instance>> Completion<I> {
     #[inline]
     fn poll_outcome(&mut self, context: &Context<'_>) -> Poll<Outcome> {
         let outcome = match &mut self.0 {
+            State::UnderWay(instance, id) if blocks(context) => {
+                let id = *id;
+                Some(instance.wait_for(|engine| engine.take(id)))
+            }
             State::UnderWay(instance, id) => {
                 let mut engine = instance.engine();
                 let outcome = engine.take(*id);
