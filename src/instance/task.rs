@@ -110,7 +110,7 @@ pub fn look_at<T>(poll: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
     poll(&mut Context::from_waker(&waker))
 }
 
-/// Runs an operation that waits in place ([`blocks`]) and nowhere else.
+/// Runs an operation that waits in place ([`Poller::Blocks`]) and nowhere else.
 ///
 /// # Panics
 /// If it waits elsewhere.
@@ -264,6 +264,10 @@ impl<I: Deref<Target = Instance>> Completion<I> {
     #[inline]
     fn poll_outcome(&mut self, context: &Context<'_>) -> Poll<Outcome> {
         let outcome = match &mut self.0 {
+            State::UnderWay(instance, id) if poller(context) == Poller::Blocks => {
+                let id = *id;
+                Some(instance.wait_for(|engine| engine.take(id)))
+            }
             State::UnderWay(instance, id) => {
                 let mut engine = instance.engine();
                 let outcome = engine.take(*id);

@@ -13,8 +13,8 @@ use super::choose;
 #[cfg(feature = "sim")]
 use super::model;
 use crate::base::error::{Error, Result};
-use crate::instance::{Completion, Instance};
 use crate::instance::selection::{Choice, Operation, Question};
+use crate::instance::{Completion, Instance};
 use crate::objects::communicator::area::Area;
 use crate::objects::communicator::{Collective, Hosts};
 

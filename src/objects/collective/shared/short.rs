@@ -20,10 +20,18 @@ pub async fn publish(area: &Area, own: Bytes) -> Result<Round> {
 #[inline(always)]
 async fn publish_in(area: &Area, round: Round, own: Bytes) -> Result<()> {
     assert!(own.number() <= SHORT, "as many as a short place has room for");
-    let claimed = area.claim(round, Room::Short).await;
+    if let Err(error) = area.claim(round, Room::Short).await {
+        publish_bytes(area, round, own);
+        return Err(error);
+    }
+    publish_bytes(area, round, own);
+    Ok(())
+}
+
+#[inline(always)]
+fn publish_bytes(area: &Area, round: Round, own: Bytes) {
     own.copy_to(area.own(round, own.number(), Room::Short));
     area.publish(round, own.number(), Room::Short, own.number() as u64);
-    claimed
 }
 
 /// What the total says in a tree where a process has failed, and so has nothing to publish.
@@ -68,9 +76,11 @@ pub async fn barrier(area: &Area) -> Result<()> {
         return unsafe { through_tree(area, Bytes::none(), Bytes::none(), |_, _| {}).await };
     }
     let round = area.next();
-    let claimed = area.claim(round, Room::Short).await;
+    if let Err(error) = area.claim(round, Room::Short).await {
+        area.publish(round, 0, Room::Short, 0);
+        return Err(error);
+    }
     area.publish(round, 0, Room::Short, 0);
-    claimed?;
     for member in area.others() {
         area.published(member, round).await?;
     }
