@@ -35,6 +35,8 @@ impl Engine {
 
     /// Ends what has not ended, with an error, and drops the messages that no receive took.
     pub fn give_up_all(&mut self, of: impl Fn(Context) -> bool, error: &Error) {
+        // Posts the receives that stand for tasks' words.
+        self.look_at_words();
         let given_up: Vec<RequestId> = self.under_way(&of).map(|(id, _)| id).collect();
         for id in given_up {
             self.give_up(id, error.clone());

@@ -176,6 +176,9 @@ impl Engine {
         if !self.lanes[0].is_drained() {
             return None;
         }
+        for lane in &mut self.lanes {
+            lane.silence();
+        }
         // Before a lane executes its fence; they are looked at after it.
         self.show_sleep();
         let mut moves = false;

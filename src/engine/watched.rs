@@ -83,7 +83,7 @@ pub(super) struct Watch {
 }
 
 /// After so many looks a task's wait goes on, even if no thread sleeps: some tenths of a millisecond.
-const LOOKS: u32 = 1 << 12;
+const LOOKS_MAX: u32 = 1 << 12;
 
 /// The tasks that are to be polled.
 #[derive(Default)]
@@ -123,6 +123,8 @@ impl Engine {
     /// The same for a task, which is polled when the word is reached or it is known that it will not be.
     pub fn watch_for(&mut self, watched: Watched, task: TaskId) -> WatchId {
         self.state.ready.due += 1;
+        // A thread that sleeps has not shown that it does to those who raise this word.
+        self.state.sleepers.wake();
         self.insert_watch(watched, Some(task))
     }
 
@@ -228,8 +230,9 @@ impl Engine {
                     watch.reached = true;
                     ready.tasks.push(task);
                 } else {
-                    watch.looks = watch.looks.wrapping_add(1);
-                    if watch.looks == LOOKS && watch.receive.is_none() {
+                    watch.looks = watch.looks.saturating_add(1);
+                    // One at a time; others follow at the next looks.
+                    if watch.looks >= LOOKS_MAX && watch.receive.is_none() {
                         goes_on = Some(number);
                     }
                 }

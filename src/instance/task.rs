@@ -65,7 +65,7 @@ fn clone(data: *const ()) -> RawWaker {
 /// The number in the waker of [`Instance::block_on`], which no task has.
 const BLOCKS: usize = usize::MAX;
 /// The number in the waker of [`look_at`].
-const LOOKS: usize = usize::MAX - 1;
+const FIRST_LOOK: usize = usize::MAX - 1;
 
 fn waker(number: usize) -> Waker {
     // SAFETY: the functions of the table never dereference the pointer, which is only a number.
@@ -75,9 +75,9 @@ fn waker(number: usize) -> Waker {
 /// Who polls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Poller {
-    /// A blocking call that runs this operation by itself: a wait may be made in place.
+    /// A blocking call that runs this operation by itself: a wait may be made in place. It has nothing else to do meanwhile.
     Blocks,
-    /// Somebody who polls again, whatever is waited for ([`look_at`]).
+    /// The first poll of what becomes a task directly afterwards ([`look_at`]): nobody need be woken.
     Looks,
     /// A task, which is polled when what it waits for has come.
     Task(TaskId),
@@ -91,7 +91,7 @@ pub fn poller(context: &Context<'_>) -> Poller {
     match context.waker().data() as usize {
         0 => Poller::Other,
         BLOCKS => Poller::Blocks,
-        LOOKS => Poller::Looks,
+        FIRST_LOOK => Poller::Looks,
         number => Poller::Task(TaskId(number as u32 - 1)),
     }
 }
@@ -106,7 +106,7 @@ fn task_of(context: &Context<'_>) -> Option<TaskId> {
 /// Polls an operation once before it becomes a task, if it has not ended by then.
 #[inline(always)]
 pub fn look_at<T>(poll: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
-    let waker = std::mem::ManuallyDrop::new(waker(LOOKS));
+    let waker = std::mem::ManuallyDrop::new(waker(FIRST_LOOK));
     poll(&mut Context::from_waker(&waker))
 }
 

@@ -202,6 +202,9 @@ pub trait Lane: Send {
         token: u64,
     ) -> Result<Sent>;
 
+    /// Forgets earlier rings, before others are shown that this process sleeps: a later one ends the sleep.
+    fn silence(&mut self) {}
+
     /// Prepares for sleeping: returns a descriptor that becomes readable when [`Lane::poll`] has something to do, or `None` if
     /// it has something now, or has no such descriptor (see [`Lane::can_sleep`]).
     fn arm(&mut self) -> Option<RawFd>;

@@ -104,7 +104,7 @@ unsafe fn bcast<H: How>(
         }
     }
     let comm = communicator(comm)?;
-    let rank = root;
+    let root_rank = root;
     let Some(Part { root, .. }) = part(root, &comm)? else {
         // SAFETY: there is no memory.
         return unsafe { how.run(&comm, nothing) };
@@ -113,7 +113,7 @@ unsafe fn bcast<H: How>(
     // SAFETY: the caller's buffer is as the standard asks for.
     let (short, buffer) = unsafe {
         (
-            || short::bcast(buffer, count.wide(), datatype, rank, &comm),
+            || short::bcast(buffer, count.wide(), datatype, root_rank, &comm),
             self::buffer(buffer, count.wide(), datatype, 1, BUFFER)?,
         )
     };

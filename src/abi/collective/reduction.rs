@@ -114,7 +114,7 @@ unsafe fn reduce<H: How>(
         }
     }
     let comm = communicator(comm)?;
-    let rank = root;
+    let root_rank = root;
     let Some(Part {
         root,
         at_root,
@@ -151,7 +151,7 @@ unsafe fn reduce<H: How>(
     // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
     unsafe {
         how.run_or(&comm, run, || {
-            short::reduce(sendbuf, recvbuf, count.wide(), datatype, op, rank, &comm)
+            short::reduce(sendbuf, recvbuf, count.wide(), datatype, op, root_rank, &comm)
         })
     }
 }

@@ -457,8 +457,11 @@ impl Lane for ShmLane {
         Ok(Sent::Done)
     }
 
-    fn arm(&mut self) -> Option<RawFd> {
+    fn silence(&mut self) {
         self.bell.silence();
+    }
+
+    fn arm(&mut self) -> Option<RawFd> {
         for peer in self.peers.iter().flatten() {
             peer.ring.ask_for_room();
         }

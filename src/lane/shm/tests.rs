@@ -234,17 +234,23 @@ fn rung(fd: RawFd) -> bool {
     unsafe { libc::poll(&mut polled, 1, 0) == 1 }
 }
 
+/// Prepares for sleeping as the engine does.
+fn arm(lane: &mut ShmLane) -> Option<RawFd> {
+    lane.silence();
+    lane.arm()
+}
+
 #[test]
 fn a_sleeper_is_woken_by_the_first_message_and_no_other() {
     let mut pair = Pair::new(lanes());
-    assert_eq!(pair.lanes[1].arm(), None, "a sender has joined");
+    assert_eq!(arm(&mut pair.lanes[1]), None, "a sender has joined");
     pair.poll();
     for _ in 0..3 {
-        let fd = pair.lanes[1].arm().expect("nothing to do");
+        let fd = arm(&mut pair.lanes[1]).expect("nothing to do");
         assert!(!rung(fd));
         send(&mut pair.lanes[0], 1, &[1]);
         assert!(rung(fd));
-        assert_eq!(pair.lanes[1].arm(), None, "a message waits");
+        assert_eq!(arm(&mut pair.lanes[1]), None, "a message waits");
         assert!(!rung(fd), "arming takes the ring away");
         send(&mut pair.lanes[0], 1, &[1]);
         assert!(!rung(fd), "it is not asleep");
@@ -309,15 +315,15 @@ fn a_sender_without_room_is_rung_for_once_there_is_some() {
         let sent = fill(&mut pair.lanes[0], len);
         assert!(pair.lanes[0].rings_for_room(PeerIndex::new(1)), "there is none");
         pair.lanes[0].poll(&mut pair.logs[0]).expect("polling works");
-        let fd = pair.lanes[0].arm().expect("nothing to do");
+        let fd = arm(&mut pair.lanes[0]).expect("nothing to do");
         assert!(!rung(fd));
         while pair.logs[1].messages.len() < sent && !rung(fd) {
             pair.lanes[1].poll(&mut pair.logs[1]).expect("polling works");
         }
         assert!(rung(fd), "{len} bytes: all were taken, and nobody rang");
-        assert_eq!(pair.lanes[0].arm(), None, "there is room");
+        assert_eq!(arm(&mut pair.lanes[0]), None, "there is room");
         assert_eq!(send(&mut pair.lanes[0], 1, &vec![9; len]), Sent::Done);
-        assert!(pair.lanes[0].arm().is_some(), "what was asked for has been had");
+        assert!(arm(&mut pair.lanes[0]).is_some(), "what was asked for has been had");
         pair.poll();
         assert!(!rung(fd), "nobody waits for room any more");
     }
@@ -330,8 +336,8 @@ fn room_that_came_before_the_sleep_is_seen() {
     for _ in 0..20 {
         pair.poll();
     }
-    assert_eq!(pair.lanes[0].arm(), None, "there is room");
-    let fd = pair.lanes[0].arm().expect("and nobody said that it waits");
+    assert_eq!(arm(&mut pair.lanes[0]), None, "there is room");
+    let fd = arm(&mut pair.lanes[0]).expect("and nobody said that it waits");
     assert!(!rung(fd));
 }
 
@@ -350,7 +356,7 @@ fn a_sender_whose_bell_can_not_be_rung_does_not_rely_on_it() {
         pair.lanes[0].rings_for_room(PeerIndex::new(1)),
         "nothing else is known yet"
     );
-    let fd = pair.lanes[0].arm().expect("nothing to do");
+    let fd = arm(&mut pair.lanes[0]).expect("nothing to do");
     while pair.logs[1].messages.len() < sent {
         pair.lanes[1].poll(&mut pair.logs[1]).expect("polling works");
     }
@@ -362,7 +368,7 @@ fn a_sender_whose_bell_can_not_be_rung_does_not_rely_on_it() {
 #[test]
 fn who_joins_a_sleeper_wakes_it_with_the_first_message() {
     let [mut first, mut second] = lanes();
-    let fd = second.arm().expect("nothing to do");
+    let fd = arm(&mut second).expect("nothing to do");
     first
         .connect(PeerIndex::new(1), &second.address())
         .expect("they share a machine");
@@ -371,7 +377,7 @@ fn who_joins_a_sleeper_wakes_it_with_the_first_message() {
     assert!(second.poll(&mut log).expect("polling works"));
     assert_eq!(log.messages.len(), 1);
     drop(first);
-    assert!(second.arm().is_some_and(|again| again == fd));
+    assert!(arm(&mut second).is_some_and(|again| again == fd));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<Pool>>> = const { RefCell::new(None) };
-    /// Of this thread's blocking operations.
+    /// Of this thread's operations that read other processes' memory.
     static KEPT: Arc<Pool> = Arc::default();
 }
 
@@ -42,7 +42,8 @@ impl Pool {
 
     /// One of this thread, which it keeps until it ends.
     pub fn of_thread() -> Arc<Pool> {
-        KEPT.with(Arc::clone)
+        // At the end of a thread it may be gone already.
+        KEPT.try_with(Arc::clone).unwrap_or_default()
     }
 
     /// A block of this layout that was given back.

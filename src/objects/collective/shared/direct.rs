@@ -1,6 +1,6 @@
 //! Operations that move data by reads of other processes' memory where it is ([`Area::lend`]): one copy instead of two, and few rounds.
 //!
-//! Blocks that are one run are lent as they are; others are packed, and so are those whose place is needed for what comes. That is done in
+//! Blocks that are one run are lent as they are; others are packed, and so are those that received data will overwrite. That is done in
 //! pieces, so that an operation needs little memory, and all processes use the same pieces, whatever their blocks look like.
 
 use super::moving::truncated;
@@ -189,7 +189,8 @@ pub async fn alltoall(
         false => send.block(to),
     };
     let all = || (0..run.size).map(chunk);
-    let mut loans = Loans::new(all(), piece.min(block) * u64::from(run.size), in_place)?;
+    let longest = all().map(|chunk| chunk.len()).max().unwrap_or(0);
+    let mut loans = Loans::new(all(), piece.min(longest) * u64::from(run.size), in_place)?;
     let size = run.size;
     for nth in 0..rounds {
         let (round, start) = (area.next(), nth * piece);

@@ -78,25 +78,28 @@ pub async fn prepare_in_simulation(operation: Collective) -> Result<(Collective,
 /// A process with which it would be shared is lost.
 pub async fn prepare_persistent(operation: Collective) -> Result<Collective> {
     let kept = operation.communicator().kept_areas();
+    // After a failure, which others may not have seen, this process goes on as they do.
+    let mut agreed = Ok(());
     if !kept.lock().is_empty() {
         let free = kept.lock().free();
         let mut run = on_this_host(&operation);
         let free = agree(&mut run, free).await?;
-        run.finish()?;
+        agreed = run.finish();
         let area = kept.lock().first_of(free);
         if area.is_some() {
-            return Ok(operation.on_own_area(area));
+            return agreed.map(|()| operation.on_own_area(area));
         }
     }
     if kept.lock().is_refused() {
-        return Ok(operation);
+        return agreed.map(|()| operation);
     }
     let made = set_up(&operation).await;
     match &made {
         Ok(Some(area)) => kept.lock().keep(area),
         _ => kept.lock().refuse(),
     }
-    Ok(operation.on_own_area(made?))
+    let made = made?;
+    agreed.map(|()| operation.on_own_area(made))
 }
 
 #[cold]

@@ -80,7 +80,7 @@ pub async fn exchange(
     let mut packed = None;
     let mut form = None;
     if edges.lead_here() {
-        form = Some(publish(run, area, round, edges, same, outgoing, &mut packed).await?);
+        form = Some(publish(run, area, round, edges, same, outgoing, &mut packed).await);
     }
     let beside = beside(run);
     let mut messages = Run::new(&beside);
@@ -154,9 +154,7 @@ async fn find_edges(run: &mut Run<'_>, area: &Area, neighbours: &Neighbours) -> 
     let receive = Packed::new(theirs.address(), neighbours.sources.iter().map(|_| NUMBER as u64));
     let outgoing = |at: u32| mine.part(at as usize * NUMBER, NUMBER);
     let messages = start(run, neighbours, here, &outgoing, &receive);
-    for message in messages {
-        message.await?;
-    }
+    run.end_all(messages).await;
     let theirs = theirs.to_vec();
     let number = |place: usize| {
         let bytes = theirs[place * NUMBER..][..NUMBER].try_into();
@@ -246,9 +244,6 @@ impl Outgoing {
 }
 
 /// Publishes this process's blocks. What is lent and not one run of bytes is `packed`: to be kept until all have read it.
-///
-/// # Errors
-/// There is no memory for that; nothing has been published.
 async fn publish(
     run: &mut Run<'_>,
     area: &Area,
@@ -257,7 +252,7 @@ async fn publish(
     same: bool,
     outgoing: &(impl Fn(u32) -> Chunk + Send + Sync),
     packed: &mut Option<Scratch>,
-) -> Result<Form> {
+) -> Form {
     let (form, size, room) = Outgoing::of(edges, same, outgoing).form(area);
     let claimed = area.claim(round, room).await;
     run.note(claimed);
@@ -286,9 +281,14 @@ async fn publish(
             let bytes = blocks(edges, same)
                 .filter(scattered)
                 .map(|at| outgoing(at).len() as usize)
-                .sum();
+                .fold(0, usize::saturating_add);
             if bytes > 0 {
-                *packed = Some(Scratch::kept(bytes)?);
+                let Ok(room) = Scratch::kept(bytes) else {
+                    // Messages need no memory for all at once.
+                    area.publish(round, 0, Room::Short, Form::Messages.total());
+                    return Form::Messages;
+                };
+                *packed = Some(room);
             }
             let mut end = 0;
             for at in blocks(edges, same) {
@@ -299,16 +299,16 @@ async fn publish(
                     end += block.len() as usize;
                     block = to;
                 }
-                if let Some((address, len)) = block.run() {
-                    let address = address.get().expose_provenance();
-                    place.set_pair(at as usize, [address as u64, len as u64]);
-                }
+                let run = block
+                    .run()
+                    .map(|(address, len)| [address.get().expose_provenance(), len]);
+                place.set_pair(at as usize, run.unwrap_or_default().map(|number| number as u64));
             }
         }
         Form::Messages => {}
     }
     area.publish(round, size, room, form.total());
-    Ok(form)
+    form
 }
 
 /// The blocks that go to others in the area.

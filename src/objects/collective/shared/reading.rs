@@ -4,9 +4,9 @@
 use std::ops::Range;
 
 use super::reducing::shift;
+use super::short::uneven;
 use super::{Area, Bytes, LONG, Room, Run, all_have_long, get, rounds, start_of};
-use crate::base::error::{Error, Result};
-use crate::err;
+use crate::base::error::Result;
 use crate::objects::collective::buffer::Address;
 use crate::objects::collective::choose;
 use crate::objects::collective::reduction::Reducer;
@@ -17,14 +17,6 @@ use crate::objects::communicator::area::{ALL_LONG, Lent, Round};
 const READ: u64 = KEPT as u64;
 /// But at least so many of each.
 const READ_MIN: u64 = 4 << 10;
-
-#[cold]
-fn uneven(from: u32, theirs: u64, mine: u64) -> Error {
-    err!(
-        Truncate,
-        "process {from} of this host reduces {theirs} bytes, and this one {mine}"
-    )
-}
 
 /// What the processes of a reduction have lent, and the place where it is read to.
 struct Operands<'a> {
@@ -108,7 +100,10 @@ pub async fn reduce(
     let lending = area.next();
     let lends = area.lend(lending, 1, |_| whole, count * bytes).await;
     run.note(lends);
-    let lent = lent_by_all(run, area, lending, count * bytes).await;
+    let Some(lent) = lent_by_all(run, area, lending, count * bytes).await else {
+        // The others see that, too, and nobody reads anything.
+        return Ok(true);
+    };
     let operands = Operands {
         reducer,
         own,
@@ -177,18 +172,21 @@ pub async fn reduce(
     Ok(true)
 }
 
-/// What all others lend in a round, by process: operands of so many bytes.
-async fn lent_by_all(run: &mut Run<'_>, area: &Area, round: Round, bytes: u64) -> Vec<Option<Lent>> {
-    let mut all = vec![None; run.size as usize];
+/// What all others lend in a round, by process: operands of so many bytes. `None`: some are longer than others.
+async fn lent_by_all(run: &mut Run<'_>, area: &Area, round: Round, bytes: u64) -> Option<Vec<Option<Lent>>> {
+    let (mut all, mut all_alike) = (vec![None; run.size as usize], true);
     for distance in 1..run.size {
         let member = run.above(distance);
         match area.lent(member, round, 0).await {
-            Ok(lent) if lent.number() == bytes => all[member as usize] = Some(lent),
-            Ok(lent) => run.note::<()>(Err(uneven(member, lent.number(), bytes))),
+            Ok(lent) if lent.number() == bytes && lent.total() == bytes => all[member as usize] = Some(lent),
+            Ok(lent) => {
+                run.note::<()>(Err(uneven(member, lent.total(), bytes)));
+                all_alike = false;
+            }
             Err(error) => run.note::<()>(Err(error)),
         }
     }
     area.all_in(round);
     area.done(round);
-    all
+    all_alike.then_some(all)
 }

@@ -326,7 +326,7 @@ pub async fn neighbours(
     len: usize,
 ) -> Result<Option<Round>> {
     let round = area.next();
-    area.claim(round, Room::Short).await?;
+    let claimed = area.claim(round, Room::Short).await;
     let place = area.own(round, send.number(), Room::Short);
     if same || len <= BLOCK {
         send.copy_to(place);
@@ -338,6 +338,7 @@ pub async fn neighbours(
         }
     }
     area.publish(round, send.number(), Room::Short, len as u64);
+    claimed?;
     let mut rest = None;
     for (place, source) in edges.sources.iter().enumerate() {
         let into = receive.part(place * len, len);

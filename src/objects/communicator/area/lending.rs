@@ -70,7 +70,7 @@ impl Area {
         !self.readable.is_empty()
     }
 
-    /// Lends bytes in a round: `number` times, of which others may read, or each another one. They stay as they are until
+    /// Lends bytes in a round: `number` runs of bytes, one for all others or one for each. They stay as they are until
     /// [`Area::returned`] has returned, or it is known otherwise that no other process reads them any more. `total`: see
     /// [`Published`](super::Published).
     ///
@@ -87,7 +87,8 @@ impl Area {
         total: u64,
     ) -> Result<()> {
         debug_assert!(self.reads(), "others can read them");
-        self.claim(round, Room::Short).await?;
+        // After an error, too: see there.
+        let claimed = self.claim(round, Room::Short).await;
         let len = number as usize * PAIR;
         let entries = self.own(round, len, Room::Short);
         for nth in 0..number {
@@ -96,7 +97,7 @@ impl Area {
             entries.set_pair(nth as usize, [address, bytes.number() as u64]);
         }
         self.publish(round, len, Room::Short, total);
-        Ok(())
+        claimed
     }
 
     /// Waits for what a process lends in a round, the `nth` of it.

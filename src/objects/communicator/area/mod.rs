@@ -211,7 +211,7 @@ impl<A: Deref<Target = Area>> Drop for Use<A> {
 fn busy() -> Error {
     err!(
         Other,
-        "another thread is in a blocking collective operation of this communicator"
+        "another thread is in a collective operation of this communicator"
     )
 }
 
@@ -420,8 +420,8 @@ impl Area {
         }
     }
 
-    /// Waits until this process may write to its place of a round. After an error, too: then all others are done with what was there, and
-    /// those that wait for this process need what it publishes.
+    /// Waits until this process may write to its place of a round. Even after an error it may: all others that
+    /// are alive are done with what was there, and may be waiting for what this process publishes.
     ///
     /// # Errors
     /// A process that has still to be done with what was there is lost.
@@ -565,7 +565,7 @@ impl Area {
             // Then it has ended the operation in fewer rounds.
             _ => err!(
                 Other,
-                "rank {} has passed another count to the operation than this process, and is in a later one",
+                "rank {} is in a later collective operation: it may have passed another count to this one",
                 self.ranks[member as usize]
             ),
         }
