@@ -323,7 +323,10 @@ fn a_sender_without_room_is_rung_for_once_there_is_some() {
         assert!(rung(fd), "{len} bytes: all were taken, and nobody rang");
         assert_eq!(arm(&mut pair.lanes[0]), None, "there is room");
         assert_eq!(send(&mut pair.lanes[0], 1, &vec![9; len]), Sent::Done);
-        assert!(arm(&mut pair.lanes[0]).is_some(), "what was asked for has been had");
+        assert!(
+            arm(&mut pair.lanes[0]).is_some(),
+            "what was asked for has been had"
+        );
         pair.poll();
         assert!(!rung(fd), "nobody waits for room any more");
     }
