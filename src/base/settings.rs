@@ -82,7 +82,7 @@ settings! {
     fake_nodes: u64 = "WEFT_FAKE_NODES", ValueKind::Number { min: 0, max: u32::MAX as u64 }, "0";
     /// for tests: whether a barrier, broadcasts and reductions over several hosts go through one rank of each; it has to be the same on all ranks
     two_level: bool = "WEFT_TWO_LEVEL", ValueKind::Switch, "1";
-    /// whether blocking collective operations of ranks on one machine go through memory that these share
+    /// whether blocking and persistent collective operations of ranks on one machine go through memory that these share
     shared_collectives: bool = "WEFT_SHARED_COLLECTIVES", ValueKind::Switch, "1";
     /// a file with lines of the table that says which algorithms collective operations use; they come before Weft's own (docs/collectives.md). All ranks need the same
     collectives: Option<String> = "WEFT_COLLECTIVES", ValueKind::Text, "";

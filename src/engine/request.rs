@@ -92,7 +92,7 @@ pub struct Request {
 pub enum Work {
     /// Ended, or ends by a call of `complete`.
     None,
-    /// A nonblocking collective operation, of the communicator of its context, whose messages have this tag. Ends as `None` does.
+    /// A nonblocking or persistent collective operation, of the communicator of its context, whose messages have this tag. Ends as `None` does.
     Collective(i32),
     /// Two at once (`MPI_Isendrecv`): the requests of those that had not ended when it was made.
     Both([Option<RequestId>; 2]),

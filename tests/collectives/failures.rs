@@ -76,7 +76,7 @@ fn uneven_reductions_in_shared_memory() {
         (65, 3, 4),
         (70, 8, 9),
         (3, 100_000, 50_000),
-        // In different numbers of segments, where they are read where they are.
+        // In different numbers of segments, where other processes' operands are read directly.
         (3, 3_000_000, 2_000_000),
         (4, 50_000, 100_000),
     ] {

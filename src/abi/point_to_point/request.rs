@@ -137,6 +137,7 @@ pub(super) unsafe fn end(
 unsafe fn wait(request: *mut MPI_Request, to_status: *mut MPI_Status) -> Result<()> {
     // SAFETY: null or a handle of the user's.
     let handle = unsafe { read(request, "request") }?;
+    // A start in shared memory has often ended at once: no more than this is needed then.
     if handle::request_place(handle).is_none()
         && let Some(found) = PERSISTENT.get(handle)
     {

@@ -1,7 +1,8 @@
 //! The areas of operations that have one each, so that several may be under way at once: persistent ones.
 //!
 //! A communicator keeps them for the next such operation. One is free once no operation of this process has it; it may be taken when it
-//! is free on all processes, which they have to agree on. All make them in the same order, so that one has the same number everywhere.
+//! is free on all processes, which they have to agree on. All make them in the same order, so that one has the same number everywhere. (Where
+//! a process was lost meanwhile, not all may have noticed; then they may disagree about later operations.)
 
 use std::sync::Arc;
 

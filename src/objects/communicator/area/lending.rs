@@ -1,7 +1,8 @@
 //! Bytes that the others read where they are, by way of the kernel ([`cma`]), so that they are copied once and not twice.
 //!
 //! A process *lends* bytes in a round: it publishes their address and number. The others read from there what they need. The bytes stay
-//! as they are until all others are done with the round, which their process waits for ([`Area::returned`]).
+//! as they are until nobody reads them any more: all others are done with the round, which their process waits for ([`Area::returned`]), or have
+//! published something that they do only after they have read.
 
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
