@@ -21,7 +21,11 @@
 mod bindings {
     include!(concat!(env!("OUT_DIR"), "/bindings.rs"));
 }
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod connect;
 pub mod hwloc;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod imports;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod kernel_symbols;
 mod library;
@@ -29,6 +33,8 @@ pub mod ops;
 pub mod pmix;
 
 pub use bindings::*;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub use connect::BeforeConnect;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub use kernel_symbols::without_kernel_symbols;
 pub use library::{Library, LoadError, library};
@@ -38,4 +44,19 @@ pub use ops::*;
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 pub fn without_kernel_symbols<R>(_library: &Library, call: impl FnOnce() -> R) -> R {
     call()
+}
+
+/// Elsewhere nothing is called.
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+pub struct BeforeConnect(());
+
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+impl BeforeConnect {
+    /// Calls nothing.
+    pub fn new(
+        _library: &Library,
+        _prepare: fn(std::os::fd::BorrowedFd<'_>, std::net::SocketAddr),
+    ) -> BeforeConnect {
+        BeforeConnect(())
+    }
 }

@@ -173,6 +173,7 @@ fn allreduce_by_each() {
         "doubling radix=16",
         "halving",
         "ring",
+        "root",
     ];
     each(
         "allreduce_by_each",

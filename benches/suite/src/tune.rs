@@ -46,7 +46,7 @@ const OPERATIONS: [Operation; 6] = [
     },
     Operation {
         name: "allreduce",
-        algorithms: &["flat", "doubling", "doubling radix=4", "halving", "ring"],
+        algorithms: &["flat", "doubling", "doubling radix=4", "halving", "ring", "root"],
     },
     Operation {
         name: "allgather",

@@ -14,7 +14,8 @@ use crate::outcome::Failure;
 /// What a rank is bound to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, serde::Serialize, serde::Deserialize)]
 pub enum Bind {
-    /// An even share of the cores that no other job has, if that is one or more for each of several ranks, otherwise nothing.
+    /// An even share of the cores that no other job has, if that is one or more for each of several ranks. A core for each, several for
+    /// one core, if all cores get the same number of ranks. Otherwise nothing.
     #[value(skip)]
     Share,
     /// Nothing.
@@ -73,13 +74,19 @@ pub fn bindings(
     let allowed = Processors::of_thread(0);
     let sets: Vec<Processors> = match (bind, map_by) {
         (Bind::None, _) => Vec::new(),
-        // One rank keeps all cores. With less time than a core for each, ranks take turns, and the kernel places them better
-        // than a launcher that does not know what else runs.
-        (Bind::Share, _) if ranks < 2 || ranks > share() => Vec::new(),
+        // One rank keeps all cores.
+        (Bind::Share, _) if ranks < 2 => Vec::new(),
         (Bind::Share, MapBy::Slot | MapBy::Core) => {
             let cores = cores_of_sysfs(&allowed);
-            shares(&claims.take(&cores, ranks..=cores.len()), ranks)
+            if ranks <= share() {
+                shares(&claims.take(&cores, ranks..=cores.len()), ranks)
+            } else if shared_evenly(ranks, cores.len()) && allowed.len() == share() {
+                claims.take(&cores, cores.len()..=cores.len())
+            } else {
+                Vec::new()
+            }
         }
+        (Bind::Share, _) if ranks > share() => Vec::new(),
         _ => {
             let topology = Topology::discover()
                 .map_err(|why| Failure::launcher(format!("{why}; --bind-to none does without")))?;
@@ -129,6 +136,13 @@ pub fn bindings(
 /// down, at least 1) count.
 fn share() -> usize {
     std::thread::available_parallelism().map_or(usize::MAX, |processors| processors.get())
+}
+
+/// Whether ranks that take turns on the cores are bound. The kernel leaves three of four on one of two cores for tenths of a second, as
+/// none of them ever sleeps for long: seen in most of the runs of less than a second, which then took up to twice as long. Where cores would get different
+/// numbers of ranks, the kernel is fairer to them.
+fn shared_evenly(ranks: usize, cores: usize) -> bool {
+    cores > 0 && ranks.is_multiple_of(cores)
 }
 
 /// Shares neighbouring cores out to `ranks` ranks: as many to each, or one more. Empty: there are not enough.
@@ -340,12 +354,29 @@ mod tests {
                 let second = &mut self::claims("share");
                 let bound = bindings(Bind::Share, map_by, most, second).unwrap();
                 assert_eq!(bound, vec![None; most], "no core is free any more");
+                let bound = bindings(Bind::Share, map_by, 2 * most, second).unwrap();
+                assert_eq!(bound, vec![None; 2 * most], "nor any to take turns on");
             }
         }
         assert_eq!(
             bindings(Bind::None, MapBy::Slot, 1, &mut claims("none")).unwrap(),
             [None]
         );
+    }
+
+    #[test]
+    fn ranks_take_turns_on_the_cores_where_all_cores_get_the_same_number() {
+        let allowed = Processors::of_thread(0);
+        let cores = cores_of_sysfs(&allowed);
+        let whole = allowed.len() == share();
+        let mut claims = claims("turns");
+        let ranks = 3 * allowed.len();
+        let bound = bindings(Bind::Share, MapBy::Slot, ranks, &mut claims).unwrap();
+        for (rank, bound) in bound.iter().enumerate() {
+            let core = cpu_set(&cores[rank % cores.len()]).unwrap();
+            assert_eq!(*bound, whole.then_some(core), "rank {rank}");
+        }
+        assert!(shared_evenly(8, 4) && !shared_evenly(9, 4) && !shared_evenly(8, 0));
     }
 
     #[test]

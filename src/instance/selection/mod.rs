@@ -101,7 +101,7 @@ names! {
         Neighbours = "neighbours",
         /// Recursive halving.
         Halving = "halving",
-        /// To one process, which scatters.
+        /// To one process, which scatters or broadcasts, each as the table says.
         Root = "root",
     }
 }

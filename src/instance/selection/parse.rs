@@ -33,6 +33,7 @@ fn algorithms(operation: Operation) -> &'static [(Algorithm, &'static [&'static 
             (Doubling, &["radix"]),
             (Halving, &[]),
             (Ring, &[]),
+            (Root, &[]),
         ],
         Operation::ReduceScatter => &[(Direct, &[]), (Halving, &[]), (Root, &[])],
     }

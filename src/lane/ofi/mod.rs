@@ -67,7 +67,7 @@ use crate::identity::PeerIndex;
 use crate::lane::{HEADER_BYTES, Lane, Late, Limits, Region, RemoteKey, Sent, Sink};
 use crate::system::fabric::{
     self, Access, AddressVector, Batch, CallError, Completion, CompletionQueue, Domain, Endpoint, Fabric,
-    Failure, Info, MemoryRegion, Polled, Posted, Sockets, When, select,
+    Failure, Info, MemoryRegion, Polled, Posted, Sockets, UnpacedLoopback, When, select,
 };
 
 use operations::{Operation, Operations};
@@ -151,6 +151,8 @@ pub struct OfiLane {
     has_slept: bool,
     /// Whether connections may be ones that send long messages by timers.
     paced: bool,
+    /// While the lane is open.
+    _unpaced: Option<UnpacedLoopback>,
     /// Polls in a row that found nothing.
     quiet: u32,
     /// Checks in a row that found something in the sockets.

@@ -80,15 +80,18 @@ impl OfiLane {
             let addresses = AddressVector::open(&domain, &info)?;
             let endpoint = Endpoint::open(&domain, &info, &queue, &addresses, message, when)?;
             let own_name = endpoint.name()?;
+            let mut unpaced = None;
             if let Some(address) = fabric::socket_address(&own_name) {
                 fabric::limit_patience(address);
+                unpaced = fabric::UnpacedLoopback::new(address);
                 if tuning.long_receives {
                     fabric::lengthen_accepted(address);
                 }
             }
-            Ok((domain, queue, addresses, endpoint, own_name))
+            Ok((domain, queue, addresses, endpoint, own_name, unpaced))
         };
-        let (domain, queue, addresses, endpoint, own_name) = ledger.time(Phase::Open, open).map_err(named)?;
+        let (domain, queue, addresses, endpoint, own_name, unpaced) =
+            ledger.time(Phase::Open, open).map_err(named)?;
 
         let inject_size = info.inject_size().min(message);
         let sockets = match fabric::socket_address(&own_name) {
@@ -145,6 +148,7 @@ impl OfiLane {
             reads_after_sleep: tuning.reads_after_sleep,
             has_slept: false,
             paced: true,
+            _unpaced: unpaced,
             quiet: 0,
             unread: 0,
         };

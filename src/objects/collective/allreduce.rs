@@ -3,12 +3,14 @@
 
 use smallvec::SmallVec;
 
+use super::bcast;
 use super::buffer::{Address, Operands};
 use super::choose;
 use super::flat;
 use super::gather::no_receive;
 use super::inter;
 use super::pieces::Pieces;
+use super::reduce;
 use super::reduction::{Accumulator, Folding, Halving, Order, Reducer, even_pieces};
 use super::run::{Network, Run};
 use super::scratch::Scratch;
@@ -86,6 +88,13 @@ pub(super) async fn within(
             _ => flat::reduce(run, 0, send.or(Some(receive)), None, reducer, count).await?,
         }
         flat::broadcast(run, 0, &reducer.chunk(receive, 0..count)).await;
+    } else if algorithm == Algorithm::Root {
+        let (own, result) = match run.rank {
+            0 => (send, Some(receive)),
+            _ => (send.or(Some(receive)), None),
+        };
+        reduce::by_messages(run, 0, own, result, reducer, count).await?;
+        bcast::by_messages(run, 0, reducer.chunk(receive, 0..count)).await?;
     } else if algorithm == Algorithm::Ring {
         ring(run, send, receive, reducer, count).await?;
     } else {

@@ -58,6 +58,11 @@ pub(super) async fn broadcast(run: &mut Run<'_>, root: u32, chunk: Chunk) -> Res
     {
         return Ok(());
     }
+    by_messages(run, root, chunk).await
+}
+
+/// The same, without the memory that the processes may share.
+pub(super) async fn by_messages(run: &mut Run<'_>, root: u32, chunk: Chunk) -> Result<()> {
     let choice = choose::moving(run, Operation::Bcast, chunk.len());
     let algorithm = choice.algorithm;
     if algorithm == Algorithm::Flat {

@@ -89,6 +89,18 @@ pub(super) async fn within(
         }
         return Ok(());
     }
+    by_messages(run, root, send, receive, reducer, count).await
+}
+
+/// The same of one element or more, among several processes, without the memory that they may share.
+pub(super) async fn by_messages(
+    run: &mut Run<'_>,
+    root: u32,
+    send: Option<Address>,
+    receive: Option<Address>,
+    reducer: &Reducer,
+    count: u64,
+) -> Result<()> {
     let choice = choose::reducing(run, Operation::Reduce, reducer, count, Some(root));
     match choice.algorithm {
         Algorithm::Halving => halving(run, root, send, receive, reducer, count).await,

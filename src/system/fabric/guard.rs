@@ -14,10 +14,12 @@
 //! room: up to half a megabyte. A receive buffer begins with 128 KiB. If those few bytes use it up, Linux offers the
 //! sender no window, and the rest of the header never comes.
 //!
-//! **No pacing within a network** (not from the listening socket: it depends on the peer): where the system's choice of congestion control is
+//! **No pacing within a network**: where the system's choice of congestion control is
 //! BBR, which is made for long ways, the kernel sends each 64 KiB of a long message by a timer. Between two hosts on one machine, that was 60 % of the
 //! time of a message of 1 MiB. So a connection with a short round trip gets cubic, which is Linux's own choice, or reno, which every
-//! process may choose. Other choices, and connections over longer ways, stay as they are.
+//! process may choose. Other choices, and connections over longer ways, stay as they are. Cubic goes on using the timers of a connection that
+//! began with BBR, which still makes long messages late where ranks share cores. So on the loopback address, where the way is known to be
+//! short, connections begin without BBR.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -26,7 +28,9 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use nix::sys::socket::{SockaddrStorage, getsockname, getsockopt, setsockopt, sockopt};
 use nix::sys::time::{TimeVal, TimeValLike as _};
+use weft_libfabric_sys::BeforeConnect;
 
+use super::library;
 use super::sockets::open_descriptors;
 
 /// How long an unauthenticated sender may hold a rank up, in milliseconds. A peer's header and the bytes after it are one `send`.
@@ -86,13 +90,39 @@ const NEAR_US: u32 = 1000;
 
 /// Gives a connection another congestion control, if it has one that sends by timers and its peer is near.
 pub(super) fn unpace(socket: BorrowedFd<'_>) {
-    if !is_paced(socket) {
-        return;
-    }
     // 0: an old kernel does not tell; the largest number: nothing has been measured.
-    if !(1..NEAR_US).contains(&shortest_round_trip(socket)) {
-        return;
+    if is_paced(socket) && (1..NEAR_US).contains(&shortest_round_trip(socket)) {
+        choose_unpaced(socket);
     }
+}
+
+/// While it exists, connections of this process's endpoint do not begin with a congestion control that sends by timers.
+pub(crate) struct UnpacedLoopback(#[expect(dead_code, reason = "held for its end")] BeforeConnect);
+
+impl UnpacedLoopback {
+    /// For the endpoint at `address`. `None`: that is not on the loopback address, or this system does not choose such a congestion control.
+    pub fn new(address: SocketAddr) -> Option<UnpacedLoopback> {
+        if !address.ip().is_loopback() {
+            return None;
+        }
+        let mut paced = false;
+        at_listener(address, |listener| {
+            paced = is_paced(listener);
+            begin_unpaced(listener, address);
+        });
+        let library = paced.then(library)?.ok()?;
+        Some(UnpacedLoopback(BeforeConnect::new(library, begin_unpaced)))
+    }
+}
+
+/// Before a socket has connections, or is connected to `address`.
+fn begin_unpaced(socket: BorrowedFd<'_>, address: SocketAddr) {
+    if address.ip().is_loopback() && is_paced(socket) {
+        choose_unpaced(socket);
+    }
+}
+
+fn choose_unpaced(socket: BorrowedFd<'_>) {
     for name in ["cubic", "reno"] {
         if setsockopt(&socket, sockopt::TcpCongestion, &OsString::from(name)).is_ok() {
             return;
@@ -118,7 +148,7 @@ fn shortest_round_trip(socket: BorrowedFd<'_>) -> u32 {
     info.tcpi_min_rtt
 }
 
-fn at_listener(address: SocketAddr, then: impl Fn(BorrowedFd<'_>)) {
+fn at_listener(address: SocketAddr, mut then: impl FnMut(BorrowedFd<'_>)) {
     for number in open_descriptors() {
         // SAFETY: the system listed it just now, and it is used for this step only. Should another thread of the
         // program close it meanwhile, the calls fail, or find a socket that does not listen there.
@@ -164,6 +194,26 @@ mod tests {
             TimeVal::milliseconds(0),
             "another listener is left alone"
         );
+    }
+
+    #[test]
+    fn connections_on_the_loopback_address_begin_without_timers() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        // Where a process may not choose BBR, the choice of the system counts, whatever it is.
+        let _ = setsockopt(&listener, sockopt::TcpCongestion, &OsString::from("bbr"));
+        let bbr = is_paced(listener.as_fd());
+        let unpaced = UnpacedLoopback::new(address);
+        assert_eq!(unpaced.is_some(), bbr);
+        assert!(!is_paced(listener.as_fd()));
+        let _connecting = TcpStream::connect(address).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        assert!(!is_paced(accepted.as_fd()));
+        let elsewhere = ([10, 0, 0, 1], 1).into();
+        assert!(UnpacedLoopback::new(elsewhere).is_none());
+        let _ = setsockopt(&listener, sockopt::TcpCongestion, &OsString::from("bbr"));
+        begin_unpaced(listener.as_fd(), elsewhere);
+        assert_eq!(is_paced(listener.as_fd()), bbr, "elsewhere the choice stays");
     }
 
     /// The bytes of a header, which is looked at until it is whole.

@@ -30,7 +30,7 @@ pub use completion::{Batch, Completion, CompletionQueue, Failure, Polled};
 #[cfg(test)]
 pub(crate) use endpoint::hooked::{PostedReceive, endpoint as hooked_endpoint};
 pub use endpoint::{Endpoint, Takes, When};
-pub(crate) use guard::{lengthen_accepted, limit_patience};
+pub(crate) use guard::{UnpacedLoopback, lengthen_accepted, limit_patience};
 pub use info::{Facts, Info, InfoList};
 pub(crate) use interface::socket_address;
 pub(crate) use listener::{Answer, Attempt};

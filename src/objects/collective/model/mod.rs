@@ -94,6 +94,7 @@ pub const fn algorithms(operation: Operation) -> &'static [&'static str] {
             "doubling radix=8",
             "halving",
             "ring",
+            "root",
         ],
         Operation::ReduceScatter => &["direct", "halving", "root"],
     }
