@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::Hosts;
+use super::{Grid, Hosts};
 
 /// The edges of a graph without their directions.
 pub struct Links {
@@ -39,6 +39,29 @@ impl Links {
             }
         }
         Links { starts, links }
+    }
+
+    /// Those between some of the nodes, which get new numbers: for each node, its index among them.
+    pub(super) fn part(&self, nodes: &[u32], index_of: &[Option<u32>]) -> Links {
+        let mut edges = Vec::new();
+        for (index, &node) in (0..).zip(nodes) {
+            // Each edge is seen from both ends.
+            let links = self.of(node).iter().filter(|(other, _)| node < *other);
+            edges.extend(
+                links.filter_map(|&(other, weight)| Some((index, index_of[other as usize]?, weight))),
+            );
+        }
+        Links::new(nodes.len() as u32, edges.iter().copied())
+    }
+
+    /// The same of a grid, in which two places may be neighbours twice.
+    pub(super) fn of_part_of_grid(grid: &Grid, places: &[u32], index_of: &[Option<u32>]) -> Links {
+        let mut edges = Vec::new();
+        for (index, &place) in (0..).zip(places) {
+            let next = (0..grid.dims().len()).filter_map(|dimension| grid.shifted(place, dimension, 1));
+            edges.extend(next.filter_map(|next| Some((index, index_of[next as usize]?, 1))));
+        }
+        Links::new(places.len() as u32, edges.iter().copied())
     }
 
     fn nodes(&self) -> u32 {
