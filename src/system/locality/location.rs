@@ -7,6 +7,8 @@
 
 use std::path::Path;
 
+use parking_lot::Mutex;
+
 use super::Processors;
 
 /// Where the kernel describes processors.
@@ -25,9 +27,20 @@ impl Location {
     /// Length of an encoded one.
     pub const BYTES: usize = 4 * Location::LEVELS;
 
-    /// Of this process, all of whose threads count. One that may run on several packages has no known location.
+    /// Of this process, all of whose threads count. One that may run on several packages has no known location. The files are read once, and
+    /// again when the process is bound elsewhere.
     pub fn of_this_process() -> Location {
-        Location::of(&Processors::of_this_process(), Path::new(PROCESSORS))
+        static READ: Mutex<Option<(usize, Parts)>> = Mutex::new(None);
+        let own = Processors::of_this_process();
+        let Some(first) = own.iter().next() else {
+            return Location::default();
+        };
+        let mut read = READ.lock();
+        let parts = match &*read {
+            Some((processor, parts)) if *processor == first => parts,
+            _ => &read.insert((first, Parts::read(first, Path::new(PROCESSORS)))).1,
+        };
+        Location::within(parts, &own)
     }
 
     /// Where each host counts as so many packages, to which its ranks are bound in turn (`WEFT_FAKE_PACKAGES`), and each machine as several
@@ -39,20 +52,10 @@ impl Location {
         }
     }
 
-    /// Of a process that may run on these processors, which a folder describes.
-    fn of(own: &Processors, folder: &Path) -> Location {
+    /// Of a process that may run on these processors, the first of which is in these parts.
+    fn within(parts: &Parts, own: &Processors) -> Location {
         let mut location = Location::default();
-        let Some(first) = own.iter().next() else {
-            return location;
-        };
-        let folder = folder.join(format!("cpu{first}"));
-        let Some(package) = package(&folder) else {
-            return location;
-        };
-        // Without NUMA, a package is one memory.
-        let memory = memory(&folder).unwrap_or_else(|| package.clone());
-        let cache = cache(&folder).unwrap_or_default();
-        for (number, part) in location.parts.iter_mut().zip([package, memory, cache]) {
+        for (number, part) in location.parts.iter_mut().zip(&parts.0) {
             // A process that is not in a single part is not in a single one of its parts either.
             if !part.contains_all(own) {
                 break;
@@ -83,6 +86,24 @@ impl Location {
 
 /// In a message: no part.
 const UNKNOWN: u32 = u32::MAX;
+
+/// The processors of the parts in which a processor is, by level; none where the kernel does not tell.
+#[derive(Default)]
+struct Parts([Processors; Location::LEVELS]);
+
+impl Parts {
+    /// Reads the files of a processor.
+    fn read(processor: usize, folder: &Path) -> Parts {
+        let folder = folder.join(format!("cpu{processor}"));
+        let Some(package) = package(&folder) else {
+            return Parts::default();
+        };
+        // Without NUMA, a package is one memory.
+        let memory = memory(&folder).unwrap_or_else(|| package.clone());
+        let cache = cache(&folder).unwrap_or_default();
+        Parts([package, memory, cache])
+    }
+}
 
 /// The processors that a file lists.
 fn list(file: &Path) -> Option<Processors> {
@@ -117,7 +138,9 @@ fn cache(folder: &Path) -> Option<Processors> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{HardwareKind, Topology};
     use super::*;
+    use crate::base::skip::skip;
 
     fn write(folder: &Path, file: &str, text: &str) {
         let file = folder.join(file);
@@ -157,7 +180,9 @@ mod tests {
     }
 
     fn located(folder: &Path, own: &[usize]) -> [Option<u32>; 3] {
-        Location::of(&own.iter().copied().collect(), folder).parts
+        let parts = own.first().map(|&first| Parts::read(first, folder));
+        let own = own.iter().copied().collect();
+        Location::within(&parts.unwrap_or_default(), &own).parts
     }
 
     #[test]
@@ -165,11 +190,10 @@ mod tests {
         let machine = machine();
         let located = |own: &[usize]| located(machine.path(), own);
         assert_eq!(located(&[15]), [Some(8), Some(12), Some(14)]);
-        assert_eq!(located(&[30, 31, 14]), [Some(8), Some(12), Some(14)]);
+        assert_eq!(located(&[14, 30, 31]), [Some(8), Some(12), Some(14)]);
         assert_eq!(located(&[12, 14]), [Some(8), Some(12), None]);
         assert_eq!(located(&[0, 4]), [Some(0), None, None]);
         assert_eq!(located(&[0, 8]), [None; 3]);
-        assert_eq!(located(&[]), [None; 3]);
         // It is not known to the kernel.
         assert_eq!(located(&[77]), [None; 3]);
     }
@@ -183,7 +207,27 @@ mod tests {
         write(folder.path(), "cpu0/cache/index0/shared_cpu_list", "nonsense");
         assert_eq!(located(folder.path(), &[0]), [Some(0), Some(0), None]);
         write(folder.path(), "cpu0/cache/index0/shared_cpu_list", "0-1");
-        assert_eq!(located(folder.path(), &[1, 0]), [Some(0), Some(0), Some(0)]);
+        assert_eq!(located(folder.path(), &[0, 1]), [Some(0), Some(0), Some(0)]);
+    }
+
+    /// The kernel and hwloc say of the same processors that they share a package.
+    #[test]
+    fn it_is_as_hwloc_says() {
+        let Ok(topology) = Topology::discover() else {
+            return skip("hwloc is needed");
+        };
+        let seen = |processor| {
+            let alone: Processors = [processor].into_iter().collect();
+            let by_kernel = Location::within(&Parts::read(processor, Path::new(PROCESSORS)), &alone).parts[0];
+            let by_hwloc = topology.confined(HardwareKind::Package, &alone);
+            (by_kernel, by_hwloc)
+        };
+        let own: Vec<_> = Processors::of_this_process().iter().map(seen).collect();
+        for one in &own {
+            for other in own.iter().filter(|_| one.0.is_some() && one.1.is_some()) {
+                assert_eq!(one.0 == other.0, one.1 == other.1, "{own:?}");
+            }
+        }
     }
 
     #[test]

@@ -4,11 +4,13 @@
 //!   fast and high quality multilevel scheme for partitioning irregular graphs, SIAM J. Sci. Comput. 20, 1998), in O(edges × log edges)
 //! - `breadth_first`: nodes by their distance from one at the border, those of few edges first (E. Cuthill, J. McKee, Reducing the
 //!   bandwidth of sparse symmetric matrices, 1969)
+//!
+//! Each of them, and the order of ranks, is then improved by exchanges ([`exchange`]).
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::{Grid, Hosts};
+use super::{Grid, Hosts, exchange};
 
 /// The edges of a graph without their directions.
 pub struct Links {
@@ -68,7 +70,12 @@ impl Links {
         self.starts.len() as u32 - 1
     }
 
-    fn of(&self, node: u32) -> &[(u32, u64)] {
+    /// How many there are, each counted at both ends.
+    pub(super) fn number(&self) -> usize {
+        self.links.len()
+    }
+
+    pub(super) fn of(&self, node: u32) -> &[(u32, u64)] {
         &self.links[self.starts[node as usize]..self.starts[node as usize + 1]]
     }
 
@@ -87,8 +94,8 @@ impl Links {
 
 /// What all methods propose.
 pub(super) fn proposals(links: &Links, hosts: &Hosts) -> Vec<Vec<u32>> {
-    let near = breadth_first(links);
-    vec![grown(links, hosts), near]
+    let orders = [grown(links, hosts), breadth_first(links), hosts.concat()];
+    orders.map(|order| exchange::improved(links, hosts, order)).into()
 }
 
 /// A node that may be added to a part: its weight to the part, how far it is from where the part began, and its weight to free nodes. Of

@@ -308,7 +308,7 @@ mod tests {
     /// The time grows with the number of places and not with its square: this ends at once.
     #[test]
     fn many_processes() {
-        let grid = Grid::new(&[32, 16, 24], vec![true, false, true]).expect("a grid");
+        let grid = Grid::new(&[16, 16, 12], vec![true, false, true]).expect("a grid");
         let nodes: Vec<u64> = (0..u64::from(grid.size())).map(|rank| rank / 128).collect();
         let locations: Vec<Location> = (0..grid.size())
             .map(|rank| at(rank % 2, rank % 4, rank % 16))

@@ -8,11 +8,12 @@
 //! processes have told each other in which parts of their hosts they are, the same methods then improve the mapping inside each host.
 //!
 //! - `grid`: the methods for grids
-//! - `graph`: those for graphs
+//! - `graph`: those for graphs; `exchange`: improves them
 //! - [`improve`]: packages, memories and caches inside a host
 //!
 //! All processes compute the same from what all know: the topology, the launcher's list of hosts, and what they have told each other.
 
+mod exchange;
 mod graph;
 mod grid;
 mod inside;
@@ -182,8 +183,8 @@ mod tests {
     }
 
     #[test]
-    fn graphs_of_grids_are_placed_nearly_as_well() {
-        for (dims, at_least) in [(&[8, 8][..], 80), (&[4, 4, 4], 96), (&[64], 60)] {
+    fn graphs_of_grids_are_placed_as_well() {
+        for (dims, best) in [(&[8, 8][..], 96), (&[4, 4, 4], 112), (&[64], 60)] {
             let grid = Grid::new(dims, vec![false; dims.len()]).unwrap();
             let pairs = grid_pairs(&grid);
             let hosts = hosts(64, 4, true);
@@ -191,7 +192,7 @@ mod tests {
             let mapping = of_graph(&Links::new(64, pairs.iter().copied()), &hosts).expect("better");
             is_permutation(&mapping, 64);
             let (_, after) = counted(&pairs, &hosts, Some(&mapping));
-            assert!(after >= at_least, "{dims:?}: {after}");
+            assert_eq!(after, best, "{dims:?}");
         }
     }
 
