@@ -80,6 +80,8 @@ settings! {
     lanes: Vec<&'static str> = "WEFT_LANES", ValueKind::List { of: &["shm", "ofi"] }, "";
     /// for tests: treat the ranks of one machine as if they were on this many machines (by rank modulo that number); 0 and 1: as they are
     fake_nodes: u64 = "WEFT_FAKE_NODES", ValueKind::Number { min: 0, max: u32::MAX as u64 }, "0";
+    /// for tests: treat the ranks of one machine as if they were bound to this many packages in turn, where they are reordered; 0: as they are
+    fake_packages: u64 = "WEFT_FAKE_PACKAGES", ValueKind::Number { min: 0, max: u32::MAX as u64 }, "0";
     /// for tests: whether a barrier, broadcasts and reductions over several hosts go through one rank of each; it has to be the same on all ranks
     two_level: bool = "WEFT_TWO_LEVEL", ValueKind::Switch, "1";
     /// whether blocking and persistent collective operations of ranks on one machine go through memory that these share

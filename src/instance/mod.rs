@@ -41,6 +41,7 @@ use crate::engine::request::{Outcome, RequestId};
 use crate::engine::{Engine, Received};
 use crate::identity::{Context, Contexts, Directory, PeerIndex};
 use crate::system::bootstrap::{AfterFinalize, Bootstrap, Job};
+use crate::system::locality::Location;
 use crate::system::lock;
 use crate::system::output;
 
@@ -217,6 +218,14 @@ impl Instance {
                 self.job.layout.pretended_node_of(rank, nodes)
             }
             None => u64::MAX - u64::from(process.number()),
+        }
+    }
+
+    /// In which parts of its host this process runs, as it is bound now. `WEFT_FAKE_PACKAGES` pretends packages.
+    pub fn location(&self) -> Location {
+        match self.settings.fake_packages {
+            0 => Location::of_this_process(),
+            packages => Location::pretended(self.job.rank, self.settings.fake_nodes, packages),
         }
     }
 

@@ -8,6 +8,7 @@ use weft::objects::collective::{self, WBuffer};
 use weft::objects::communicator::Communicator;
 use weft::objects::topology::{DistGraph, Graph, Grid};
 use weft::sim::{Options, Rank, Simulation};
+use weft::system::locality::Location;
 
 use crate::data::{Area, Element, LAYOUTS, Layout, Room, element};
 use crate::{Case, call_on, cases, long_cases, messages};
@@ -41,6 +42,12 @@ fn some(lists: &[Vec<u32>]) -> Vec<Vec<Option<u32>>> {
         .iter()
         .map(|list| list.iter().copied().map(Some).collect())
         .collect()
+}
+
+/// Perhaps processes are reordered: those of each host are on two packages by turns.
+fn reordering(world: &Communicator, rng: &mut Rng) -> Option<impl FnOnce() -> Location + use<>> {
+    let me = world.rank();
+    rng.bool().then_some(move || Location::pretended(me, 0, 2))
 }
 
 async fn grid(world: Arc<Communicator>, rng: &mut Rng) -> Arranged {
@@ -92,9 +99,8 @@ async fn grid(world: Arc<Communicator>, rng: &mut Rng) -> Arranged {
         (0..world.size()).map(of_rank).collect(),
         (0..world.size()).map(to).collect(),
     );
-    let made = world
-        .create_cartesian(Grid::new(&dims, periods), rng.bool())
-        .await;
+    let reorder = reordering(&world, rng);
+    let made = world.create_cartesian(Grid::new(&dims, periods), reorder).await;
     Arranged {
         communicator: made.expect("it fits").expect("all have a place"),
         incoming,
@@ -121,8 +127,9 @@ async fn graph(world: Arc<Communicator>, rng: &mut Rng) -> Arranged {
         .map(|list| (end += list.len() as i32, end).1)
         .collect();
     let edges: Vec<i32> = lists.concat().iter().map(|&to| to as i32).collect();
+    let reorder = reordering(&world, rng);
     let made = world
-        .create_graph(Graph::new(&index, |_| Ok(&edges)), rng.bool())
+        .create_graph(Graph::new(&index, |_| Ok(&edges)), reorder)
         .await;
     Arranged {
         communicator: made.expect("it fits").expect("all have a node"),
@@ -151,7 +158,8 @@ async fn dist_graph(world: Arc<Communicator>, rng: &mut Rng) -> Arranged {
     destinations[me]
         .iter()
         .for_each(|&rank| mine.destinations.push(rank, 1, false));
-    let made = world.create_dist_graph_adjacent(Ok(mine), rng.bool()).await;
+    let reorder = reordering(&world, rng);
+    let made = world.create_dist_graph_adjacent(Ok(mine), reorder).await;
     Arranged {
         communicator: made.expect("good arguments"),
         incoming: matched(&sources, &destinations),
@@ -478,7 +486,7 @@ fn no_neighbours() {
         let graph = Graph::new(&[1, 1, 1], |_| Ok(&[2]));
         let lonely = world
             .clone()
-            .create_graph(graph, false)
+            .create_graph(graph, None::<fn() -> Location>)
             .await
             .expect("it fits")
             .expect("a node");

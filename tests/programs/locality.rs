@@ -25,6 +25,7 @@ pub fn trials() -> Vec<Trial> {
             report_of_one_host,
         ),
         Trial::test("locality::neighbours_are_put_on_one_host", neighbours),
+        Trial::test("locality::neighbours_are_put_into_one_package", packages),
         Trial::test("locality::quiet_ranks_report_nothing", quiet_report),
         Trial::test("locality::ranks_that_see_other_hosts_are_refused", other_hosts),
         Trial::test(
@@ -57,6 +58,30 @@ fn neighbours() -> Outcome {
     for (ranks, nodes) in [(4, "2"), (8, "2"), (3, "2"), (7, "2"), (8, "4"), (6, "3")] {
         let job = Job::new(&program, ranks).env("WEFT_FAKE_NODES", nodes);
         job.env("WEFT_LANES", "shm,ofi")
+            .run()?
+            .is_well("reorder", ranks)?;
+    }
+    Ok(())
+}
+
+/// The same for packages of one host, and of each of two.
+fn packages() -> Outcome {
+    let program = build::program("reorder")?;
+    for (ranks, nodes, packages) in [
+        (4, "0", "2"),
+        (8, "0", "2"),
+        (1, "0", "2"),
+        (2, "0", "2"),
+        (3, "0", "2"),
+        (5, "0", "2"),
+        (8, "0", "3"),
+        (8, "2", "2"),
+        (7, "2", "2"),
+    ] {
+        Job::new(&program, ranks)
+            .env("WEFT_FAKE_NODES", nodes)
+            .env("WEFT_FAKE_PACKAGES", packages)
+            .env("WEFT_LANES", "shm,ofi")
             .run()?
             .is_well("reorder", ranks)?;
     }

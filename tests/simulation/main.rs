@@ -11,6 +11,7 @@ mod lifecycle;
 mod matching;
 mod partitioned;
 mod point_to_point;
+mod reordering;
 mod starting;
 mod tasks;
 mod topologies;

@@ -1,5 +1,5 @@
 //! Communicators with topologies are made for all processes or for none, each has the edges that were given for it, and reordering
-//! never parts neighbours.
+//! never parts neighbours. (What reordering gains is in `reordering`.)
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use weft::objects::collective;
 use weft::objects::communicator::Communicator;
 use weft::objects::topology::{DistGraph, Edge, Edges, Graph, Grid, Kind};
 use weft::sim::{Options, Simulation, check};
+use weft::system::locality::Location;
 use weft::{Class, Error, Result};
 
 /// The edges that each process gives: between any two, repeated, from a process to itself, or none at all.
@@ -44,16 +45,57 @@ fn model(given: &[Vec<Edge>], weighted: bool) -> Vec<DistGraph> {
     nodes
 }
 
-/// The weight of edges between processes of one node of the machine, where each rank's process is this one.
-fn together(edges: &[Edge], node_of: impl Fn(u32) -> u32, process: impl Fn(u32) -> u32) -> i64 {
-    let node = |rank| node_of(process(rank));
-    let shared = edges
-        .iter()
-        .filter(|edge| edge.source != edge.destination && node(edge.source) == node(edge.destination));
-    shared.map(|edge| i64::from(edge.weight)).sum()
+/// The weight of edges between processes that share a host, a package, a memory, a cache, where each rank's process is this one.
+pub(crate) fn together(
+    edges: &[Edge],
+    node_of: impl Fn(u32) -> u32,
+    locations: &[Location],
+    process: impl Fn(u32) -> u32,
+) -> [i64; 1 + Location::LEVELS] {
+    let mut sums = [0; 1 + Location::LEVELS];
+    for edge in edges.iter().filter(|edge| edge.source != edge.destination) {
+        let [one, other] = [edge.source, edge.destination].map(&process);
+        if node_of(one) != node_of(other) {
+            continue;
+        }
+        let [one, other] = [one, other].map(|process| locations[process as usize].parts);
+        let levels = one
+            .iter()
+            .zip(&other)
+            .take_while(|(one, other)| one.is_some() && one == other);
+        for sum in &mut sums[..=levels.count()] {
+            *sum += i64::from(edge.weight);
+        }
+    }
+    sums
 }
 
-fn process(communicator: &Communicator, rank: u32) -> u32 {
+/// Where processes are in their hosts: in one of two packages, in there of two memories, behind one of two caches; or some of this is not known.
+pub(crate) fn locations(rng: &mut Rng, size: u32) -> Vec<Location> {
+    let unknown = rng.u32(1..12);
+    let location = |_| {
+        let package = rng.u32(..2);
+        let memory = 2 * package + rng.u32(..2);
+        let mut location = Location {
+            parts: [package, memory, 2 * memory + rng.u32(..2)].map(Some),
+        };
+        if rng.u32(..unknown) == 0 {
+            location.parts[rng.usize(..Location::LEVELS)..].fill(None);
+        }
+        location
+    };
+    (0..size).map(location).collect()
+}
+
+/// No reordering.
+const STAY: Option<fn() -> Location> = None;
+
+/// Reordering, perhaps, of a process that is nowhere.
+fn from_nowhere(reorder: bool) -> Option<fn() -> Location> {
+    reorder.then_some(Location::default)
+}
+
+pub(crate) fn process(communicator: &Communicator, rank: u32) -> u32 {
     communicator.group().member(rank).number()
 }
 
@@ -66,11 +108,13 @@ fn distributed_graphs() {
         let given = given(&mut rng, size, weighted);
         let nodes = model(&given, weighted);
         let any = given.iter().any(|edges| !edges.is_empty());
+        let locations = locations(&mut rng, size);
         let options = Options::random(seed);
         let layout = options.layout.clone();
-        let (given, nodes) = (&given, &nodes);
+        let (given, nodes, located) = (&given, &nodes, &locations);
         let processes = Simulation::new(seed, size, options).run(|rank| async move {
             let (me, world) = (rank.me().number() as usize, rank.world().clone());
+            let reorder = reorder.then_some(|| located[me]);
             let new: Result<Arc<Communicator>> = match adjacent {
                 true => {
                     let graph = nodes[me].clone();
@@ -95,9 +139,9 @@ fn distributed_graphs() {
         assert!(processes.iter().all(|other| other.as_ref() == Some(&first)));
         let edges = given.concat();
         let node = |process| layout.node_of(process);
-        let before = together(&edges, node, |rank| rank);
-        let after = together(&edges, node, |rank| first[rank as usize]);
-        assert!(after >= before, "{before} before and {after} after");
+        let before = together(&edges, node, &locations, |rank| rank);
+        let after = together(&edges, node, &locations, |rank| first[rank as usize]);
+        assert!(after >= before, "{before:?} before and {after:?} after");
         assert!(reorder || first.is_sorted());
     });
 }
@@ -123,24 +167,28 @@ fn grids_and_graphs() {
             index.push(edges.len() as i32);
         }
         let graph = Graph::new(&index, |_| Ok(&edges)).expect("a graph");
-        let (grid, graph, remain) = (&grid, &graph, &remain);
+        let locations = locations(&mut rng, size);
+        let (grid, graph, remain, located) = (&grid, &graph, &remain, &locations);
         let options = Options::random(seed);
         let layout = options.layout.clone();
         let found = Simulation::new(seed, size, options).run(|rank| async move {
             let world = rank.world().clone();
-            let new = world.clone().create_cartesian(Ok(grid.clone()), reorder).await;
+            let locate = reorder.then_some(|| located[world.rank() as usize]);
+            let new = world.clone().create_cartesian(Ok(grid.clone()), locate).await;
             let new = new.expect("the grid fits");
-            if reorder {
+            if let Some(new) = &new
+                && reorder
+            {
                 let mapped = world.map_grid(grid);
-                let place = match mapped {
-                    Some(rank_at) => rank_at.iter().position(|&at| at == world.rank()),
-                    None => (0..grid.size() as usize).find(|&place| place == world.rank() as usize),
-                };
-                assert_eq!(
-                    place,
-                    new.as_ref().map(|new| new.rank() as usize),
-                    "as MPI_Cart_map"
-                );
+                for place in 0..grid.size() {
+                    let mapped = mapped.as_ref().map_or(place, |rank_at| rank_at[place as usize]);
+                    let node = |process| rank.instance().node_of(process);
+                    let nodes = [
+                        node(world.group().member(mapped)),
+                        node(new.group().member(place)),
+                    ];
+                    assert_eq!(nodes[0], nodes[1], "the same hosts as MPI_Cart_map");
+                }
             }
             let mut in_grid = None;
             if let Some(new) = &new {
@@ -171,8 +219,9 @@ fn grids_and_graphs() {
                         .collect::<Vec<u32>>(),
                 );
             }
+            let locate = reorder.then_some(|| located[rank.me().number() as usize]);
             let new = world
-                .create_graph(Ok(graph.clone()), reorder)
+                .create_graph(Ok(graph.clone()), locate)
                 .await
                 .expect("the graph fits");
             let in_graph = new.map(|new| (0..nodes).map(|rank| process(&new, rank)).collect::<Vec<u32>>());
@@ -194,9 +243,9 @@ fn grids_and_graphs() {
                 return;
             };
             assert!(lists.iter().all(|list| list == first));
-            let before = together(links, node, |rank| rank);
-            let after = together(links, node, |rank| first[rank as usize]);
-            assert!(after >= before, "{before} before and {after} after");
+            let before = together(links, node, &locations, |rank| rank);
+            let after = together(links, node, &locations, |rank| first[rank as usize]);
+            assert!(after >= before, "{before:?} before and {after:?} after");
         };
         all_agree(
             found.iter().filter_map(|found| found.0.as_ref()).collect(),
@@ -242,29 +291,29 @@ fn for_all_or_none() {
             let failed: Vec<Error> = vec![
                 world
                     .clone()
-                    .create_cartesian(grid(size + u32::from(bad)), false)
+                    .create_cartesian(grid(size + u32::from(bad)), STAY)
                     .await
                     .err(),
                 world
                     .clone()
-                    .create_dist_graph_adjacent(graph(!bad), true)
+                    .create_dist_graph_adjacent(graph(!bad), from_nowhere(true))
                     .await
                     .err(),
-                world.clone().create_dist_graph(edges(!bad), false).await.err(),
+                world.clone().create_dist_graph(edges(!bad), STAY).await.err(),
                 // Arguments that are good alone, and do not fit together.
                 world
                     .clone()
-                    .create_cartesian(grid(size - u32::from(bad)), true)
+                    .create_cartesian(grid(size - u32::from(bad)), from_nowhere(true))
                     .await
                     .err(),
                 world
                     .clone()
-                    .create_dist_graph_adjacent(Ok(ring(bad)), false)
+                    .create_dist_graph_adjacent(Ok(ring(bad)), STAY)
                     .await
                     .err(),
                 world
                     .clone()
-                    .create_dist_graph_adjacent(Ok(ring(false)), bad)
+                    .create_dist_graph_adjacent(Ok(ring(false)), from_nowhere(bad))
                     .await
                     .err(),
             ]
@@ -296,7 +345,7 @@ fn for_all_or_none() {
                 graph.destinations.push(me, 3, true);
             }
             let new = world
-                .create_dist_graph_adjacent(Ok(graph), false)
+                .create_dist_graph_adjacent(Ok(graph), STAY)
                 .await
                 .expect("good at last");
             let Some(Kind::DistGraph(graph)) = new.topology().map(|topology| topology.kind()) else {

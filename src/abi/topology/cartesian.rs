@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use super::{other_kind, topology};
+use super::{other_kind, reordering, topology};
 use crate::abi::common::arguments::{array, array_mut, give, present, rank};
 use crate::abi::common::constants::*;
 use crate::abi::common::objects::{early_communicator, intracommunicator};
@@ -95,7 +95,7 @@ mpi! {
         let old = intracommunicator(comm_old, "comm_old")?;
         // SAFETY: arrays of the user's.
         let grid = present(comm_cart, "comm_cart").and_then(|()| unsafe { grid(ndims, dims, periods) });
-        let new = old.instance().block_on(old.clone().create_cartesian(grid, reorder != 0))?;
+        let new = old.instance().block_on(old.clone().create_cartesian(grid, reordering(&old, reorder)))?;
         // SAFETY: a handle of the user's.
         unsafe { inherit(&old, new, comm_cart) }
     }
@@ -184,7 +184,8 @@ mpi! {
         }
     }
 
-    /// Section 8.5.8.
+    /// Section 8.5.8. The call is local, so it knows which processes share a host, and not in which parts of it they are: `MPI_Cart_create`
+    /// has each place on the same host, but may give it to another process there.
     small fn MPI_Cart_map(comm: MPI_Comm, ndims: c_int, dims: *const c_int, periods: *const c_int, newrank: *mut c_int)
         comm(comm) {
         let comm = intracommunicator(comm, "comm")?;

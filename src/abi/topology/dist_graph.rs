@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use super::{length, other_kind, topology};
+use super::{length, other_kind, reordering, topology};
 use crate::abi::common::arguments::{array, array_mut, give, present, rank};
 use crate::abi::common::constants::*;
 use crate::abi::common::objects::{self, intracommunicator};
@@ -188,7 +188,7 @@ mpi! {
         let graph = checked.and_then(|_| unsafe {
             adjacent(&old, indegree, sources, sourceweights, outdegree, destinations, destweights)
         });
-        let new = old.instance().block_on(old.clone().create_dist_graph_adjacent(graph, reorder != 0))?;
+        let new = old.instance().block_on(old.clone().create_dist_graph_adjacent(graph, reordering(&old, reorder)))?;
         // SAFETY: a handle of the user's.
         unsafe { inherit(&old, Some(new), comm_dist_graph) }
     }
@@ -201,7 +201,7 @@ mpi! {
         let checked = present(comm_dist_graph, "comm_dist_graph").and_then(|()| objects::optional_info(info));
         // SAFETY: arrays of the user's.
         let edges = checked.and_then(|_| unsafe { edges(&old, n, sources, degrees, destinations, weights) });
-        let new = old.instance().block_on(old.clone().create_dist_graph(edges, reorder != 0))?;
+        let new = old.instance().block_on(old.clone().create_dist_graph(edges, reordering(&old, reorder)))?;
         // SAFETY: a handle of the user's.
         unsafe { inherit(&old, Some(new), comm_dist_graph) }
     }

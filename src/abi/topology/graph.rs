@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use super::cartesian::place_of;
-use super::{length, other_kind, topology};
+use super::{length, other_kind, reordering, topology};
 use crate::abi::common::arguments::{array, array_mut, give, present, rank};
 use crate::abi::common::objects::{early_communicator, intracommunicator};
 use crate::abi::common::procedure::mpi;
@@ -59,7 +59,7 @@ mpi! {
         let old = intracommunicator(comm_old, "comm_old")?;
         // SAFETY: arrays of the user's.
         let graph = present(comm_graph, "comm_graph").and_then(|()| unsafe { graph(nnodes, index, edges) });
-        let new = old.instance().block_on(old.clone().create_graph(graph, reorder != 0))?;
+        let new = old.instance().block_on(old.clone().create_graph(graph, reordering(&old, reorder)))?;
         // SAFETY: a handle of the user's.
         unsafe { inherit(&old, new, comm_graph) }
     }
@@ -109,7 +109,7 @@ mpi! {
         Ok(())
     }
 
-    /// Section 8.5.8.
+    /// Section 8.5.8. Local, as `MPI_Cart_map`, and like this one it knows hosts alone.
     small fn MPI_Graph_map(comm: MPI_Comm, nnodes: c_int, index: *const c_int, edges: *const c_int, newrank: *mut c_int)
         comm(comm) {
         let comm = intracommunicator(comm, "comm")?;

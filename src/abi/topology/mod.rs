@@ -19,7 +19,9 @@ use crate::abi::common::procedure::mpi;
 use crate::abi::common::types::*;
 use crate::base::error::{Error, Result};
 use crate::err;
+use crate::objects::communicator::Communicator;
 use crate::objects::topology::{Kind, Topology};
+use crate::system::locality::Location;
 
 mpi! {
     /// Section 8.5.5.
@@ -32,6 +34,12 @@ mpi! {
         // SAFETY: null or an `int` of the user's.
         unsafe { give(status, kind.unwrap_or(MPI_UNDEFINED), "status") }
     }
+}
+
+/// Whether processes may be reordered; if so, what says where this one is.
+fn reordering(comm: &Communicator, reorder: c_int) -> Option<impl FnOnce() -> Location> {
+    let instance = comm.instance().clone();
+    (reorder != 0).then_some(move || instance.location())
 }
 
 /// The topology of a communicator, in a procedure for one kind of them.

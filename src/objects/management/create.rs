@@ -57,7 +57,7 @@ impl Communicator {
     ) -> Result<()> {
         let trouble = "an attribute's copy callback failed";
         let (context, _) = self
-            .agree(operation, ready, trouble, "a duplicate", [0; 4])
+            .agree(operation, ready, trouble, "a duplicate", [0; 6])
             .await?;
         unfinished.finish_with(context);
         Ok(())
@@ -69,7 +69,7 @@ impl Communicator {
     /// `MPI_ERR_OTHER` if a process was not ready.
     pub async fn hidden(self: Arc<Self>, ready: bool) -> Result<Arc<Communicator>> {
         let (context, _) = self
-            .agree(self.collective(), ready, "a window can't be made", "one", [0; 4])
+            .agree(self.collective(), ready, "a window can't be made", "one", [0; 6])
             .await?;
         Ok(self.twin(context))
     }
@@ -81,17 +81,17 @@ impl Communicator {
         ready: bool,
         trouble: &str,
         what: &str,
-        more: [u64; 4],
-    ) -> Result<(Context, [u64; 4])> {
+        more: [u64; 6],
+    ) -> Result<(Context, [u64; 6])> {
         let operation = operation.everybody();
         let context = match operation.rank() {
             0 => self.instance().new_context(),
             _ => Context::NONE,
         };
         let unready = if ready { 0 } else { u64::from(operation.rank()) + 1 };
-        let [a, b, c, d] = more;
-        let [context, unready, a, b, c, d] =
-            collective::largest(&operation, [context.bits(), unready, a, b, c, d]).await?;
+        let [a, b, c, d, e, f] = more;
+        let [context, unready, a, b, c, d, e, f] =
+            collective::largest(&operation, [context.bits(), unready, a, b, c, d, e, f]).await?;
         if let Some(rank) = unready.checked_sub(1) {
             let at = match self.is_inter() {
                 true => format!("process {}", operation.process(rank as u32)),
@@ -99,7 +99,7 @@ impl Communicator {
             };
             return Err(err!(Other, "{trouble} at {at}, so no process gets {what}"));
         }
-        Ok((Context::of_bits(context), [a, b, c, d]))
+        Ok((Context::of_bits(context), [a, b, c, d, e, f]))
     }
 
     /// The same processes with another context.

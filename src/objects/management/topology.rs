@@ -1,6 +1,9 @@
 //! Communicators with virtual topologies (MPI 5.0 chapter 8).
 //!
 //! An argument that one process got wrong fails the call on all: nobody gets a communicator, and nobody waits.
+//!
+//! Which processes share a host is known to all. In which parts of it they are, they tell each other where they may be reordered, in a second
+//! round: only if a host has three or more of them, and if the first round has shown that not all are in the same parts.
 
 use std::sync::Arc;
 
@@ -11,22 +14,26 @@ use crate::identity::{Context, fnv};
 use crate::objects::collective;
 use crate::objects::communicator::{Collective, Communicator, Hosts};
 use crate::objects::group::Group;
-use crate::objects::topology::mapping::{self, Links};
+use crate::objects::topology::mapping::{self, Links, Pattern};
 use crate::objects::topology::{DistGraph, Edge, Edges, Graph, Grid, Kind, Topology};
+use crate::system::locality::Location;
 
 impl Communicator {
-    /// The first processes of this communicator as a grid; `None` at those for which it has no place. All give the same.
+    /// The first processes of this communicator as a grid; `None` at those for which it has no place. All give the same. `reorder`: processes
+    /// may be reordered, and it says where this one is; it is not asked where that can't matter.
     ///
     /// # Errors
     /// `MPI_ERR_TOPOLOGY` if processes give different grids.
     pub async fn create_cartesian(
         self: Arc<Self>,
         grid: Result<Grid>,
-        reorder: bool,
+        reorder: Option<impl FnOnce() -> Location>,
     ) -> Result<Option<Arc<Communicator>>> {
         let operation = self.step(const { Operation::named("MPI_Cart_create") }, false);
-        let given = grid.and_then(|grid| grid.fitting(self.size())).map(|grid| {
-            let mapping = reorder.then(|| self.map_grid(&grid)).flatten();
+        let grid = grid.and_then(|grid| grid.fitting(self.size()));
+        let location = self.located(grid.as_ref().map_or(0, Grid::size), reorder);
+        let given = grid.map(|grid| {
+            let mapping = location.and_then(|_| self.map_grid(&grid));
             (grid, mapping)
         });
         let digest = |(grid, mapping): &(Grid, Option<Vec<u32>>)| {
@@ -34,8 +41,10 @@ impl Communicator {
             let words = grid.dims().iter().copied().chain(periods);
             digest(words.chain(mapping.iter().flatten().copied()))
         };
-        let ((grid, mapping), context) = self.agree_on(operation, given, digest).await?;
+        let agreed = self.agree_on(&operation, given, digest, location).await?;
+        let ((grid, mapping), context, locations) = agreed;
         let size = grid.size();
+        let mapping = self.improved(Pattern::Grid(&grid), size, mapping, locations);
         Ok(self.arranged(context, size, mapping, |_| Kind::Cartesian(grid)))
     }
 
@@ -46,19 +55,26 @@ impl Communicator {
     pub async fn create_graph(
         self: Arc<Self>,
         graph: Result<Graph>,
-        reorder: bool,
+        reorder: Option<impl FnOnce() -> Location>,
     ) -> Result<Option<Arc<Communicator>>> {
         let operation = self.step(const { Operation::named("MPI_Graph_create") }, false);
-        let given = graph.and_then(|graph| graph.fitting(self.size())).map(|graph| {
-            let mapping = reorder.then(|| self.map_graph(&graph)).flatten();
+        let graph = graph.and_then(|graph| graph.fitting(self.size()));
+        let location = self.located(graph.as_ref().map_or(0, Graph::nodes), reorder);
+        let given = graph.map(|graph| {
+            let mapping = location.and_then(|_| self.map_graph(&graph));
             (graph, mapping)
         });
         let digest = |(graph, mapping): &(Graph, Option<Vec<u32>>)| {
             let words = graph.index().iter().chain(graph.edges()).copied();
             digest(words.chain(mapping.iter().flatten().copied()))
         };
-        let ((graph, mapping), context) = self.agree_on(operation, given, digest).await?;
+        let agreed = self.agree_on(&operation, given, digest, location).await?;
+        let ((graph, mut mapping), context, locations) = agreed;
         let nodes = graph.nodes();
+        if locations.is_some() {
+            let links = links_of(&graph);
+            mapping = self.improved(Pattern::Graph(&links), nodes, mapping, locations);
+        }
         Ok(self.arranged(context, nodes, mapping, |_| Kind::Graph(graph)))
     }
 
@@ -69,7 +85,7 @@ impl Communicator {
     pub async fn create_dist_graph_adjacent(
         self: Arc<Self>,
         graph: Result<DistGraph>,
-        reorder: bool,
+        reorder: Option<impl FnOnce() -> Location>,
     ) -> Result<Arc<Communicator>> {
         let name = const { Operation::named("MPI_Dist_graph_create_adjacent") };
         let operation = self.step(name, false);
@@ -78,13 +94,13 @@ impl Communicator {
             (any, graph.weighted)
         });
         let described = described.unwrap_or((false, false));
-        let hosts = reorder.then(|| self.hosts_of_first(self.size())).flatten();
-        let agreed = self.agree_on_edges(&operation, graph.is_ok(), described, reorder, hosts.as_ref());
+        let location = self.located(self.size(), reorder);
+        let agreed = self.agree_on_edges(&operation, graph.is_ok(), described, location);
         let agreed = agreed.await;
         let mut graph = graph?;
-        let (context, weighted) = agreed?;
-        graph.weighted = weighted;
-        self.finish_dist_graph(operation, context, graph, hosts).await
+        let agreed = agreed?;
+        graph.weighted = agreed.weighted;
+        self.finish_dist_graph(operation, agreed, graph).await
     }
 
     /// The same, where each process gives edges between any two.
@@ -94,19 +110,19 @@ impl Communicator {
     pub async fn create_dist_graph(
         self: Arc<Self>,
         edges: Result<(Vec<Edge>, bool)>,
-        reorder: bool,
+        reorder: Option<impl FnOnce() -> Location>,
     ) -> Result<Arc<Communicator>> {
         let operation = self.step(const { Operation::named("MPI_Dist_graph_create") }, false);
         let described = edges
             .as_ref()
             .map_or((false, false), |(edges, weighted)| (!edges.is_empty(), *weighted));
-        let hosts = reorder.then(|| self.hosts_of_first(self.size())).flatten();
-        let agreed = self.agree_on_edges(&operation, edges.is_ok(), described, reorder, hosts.as_ref());
+        let location = self.located(self.size(), reorder);
+        let agreed = self.agree_on_edges(&operation, edges.is_ok(), described, location);
         let agreed = agreed.await;
         let (edges, _) = edges?;
-        let (context, weighted) = agreed?;
-        let graph = distribute(&operation, edges, weighted).await?;
-        self.finish_dist_graph(operation, context, graph, hosts).await
+        let agreed = agreed?;
+        let graph = distribute(&operation, edges, agreed.weighted).await?;
+        self.finish_dist_graph(operation, agreed, graph).await
     }
 
     /// One communicator for each part of a grid, this communicator's, in which some dimensions remain. All give the same.
@@ -121,7 +137,7 @@ impl Communicator {
         let operation = self.step(const { Operation::named("MPI_Cart_sub") }, false);
         let digest = |remain: &Vec<bool>| digest(remain.iter().map(|&remains| remains.into()));
         // The parts have no process in common, so one context serves for all of them.
-        let (remain, context) = self.agree_on(operation, remain, digest).await?;
+        let (remain, context, _) = self.agree_on(&operation, remain, digest, None).await?;
         let ranks = grid.ranks_of_part(self.rank(), &remain);
         let members = ranks.into_iter().map(|rank| self.group().member(rank)).collect();
         let group = Group::of_session(self.group().session(), members);
@@ -131,8 +147,9 @@ impl Communicator {
         Ok(new)
     }
 
-    /// The rank that takes each place of a grid where processes may be reordered; `None`: each stays where it is. Every process
-    /// finds out the same, without messages.
+    /// The rank that takes each place of a grid where processes may be reordered, by what is known without messages, which is hosts; `None`:
+    /// each stays where it is. Every process finds out the same. A communicator that is made for the grid has each place on the same host, but
+    /// perhaps at another process of it.
     pub fn map_grid(&self, grid: &Grid) -> Option<Vec<u32>> {
         let hosts = self.hosts_of_first(grid.size())?;
         mapping::of_grid(grid, &lists(&hosts))
@@ -141,61 +158,95 @@ impl Communicator {
     /// The same for the nodes of a graph.
     pub fn map_graph(&self, graph: &Graph) -> Option<Vec<u32>> {
         let hosts = self.hosts_of_first(graph.nodes())?;
-        let edges = graph.pairs().map(|(from, to)| (from, to, 1));
-        mapping::of_graph(&Links::new(graph.nodes(), edges), &lists(&hosts))
+        mapping::of_graph(&links_of(graph), &lists(&hosts))
     }
 
-    /// Which of the first processes share a host, as the launcher says it to all; `None` where no mapping is better than another: one
-    /// host, hosts of one process each, no process at all, or processes of other jobs, of whose hosts nothing is known.
+    /// Which of the first processes share a host; `None` where no mapping of hosts is better than another: one host, hosts of one process
+    /// each, no process at all, or processes of other jobs.
     fn hosts_of_first(&self, number: u32) -> Option<Hosts> {
+        Hosts::by_node(&self.nodes_of_first(number)?, 0)
+    }
+
+    /// The node of each of the first processes, as the launcher says it to all; `None`: some are of other jobs, of whose nodes nothing is known.
+    fn nodes_of_first(&self, number: u32) -> Option<Vec<u64>> {
         let instance = self.instance();
         let node = |process: crate::identity::PeerIndex| {
             let own_job = process.rank_in(instance.job().size).is_some();
             own_job.then(|| instance.node_of(process))
         };
-        let nodes = self.group().iter().take(number as usize).map(node);
-        Hosts::by_node(&nodes.collect::<Option<Vec<u64>>>()?, 0)
+        self.group().iter().take(number as usize).map(node).collect()
     }
 
-    /// Agrees on a context, and that all give the same.
+    /// Where this process is in its host, or nowhere if that can't improve a topology of so many of the first processes; `None`: they are not
+    /// reordered.
+    fn located(&self, number: u32, reorder: Option<impl FnOnce() -> Location>) -> Option<Location> {
+        let locate = reorder?;
+        let mut nodes = self.nodes_of_first(number).unwrap_or_default();
+        nodes.sort_unstable();
+        // Which of the places of a host its two processes take makes no difference.
+        let matters = nodes.windows(3).any(|three| three[0] == three[2]);
+        Some(if matters { locate() } else { Location::default() })
+    }
+
+    /// A mapping of the first processes that is better inside hosts, if processes have said where they are.
+    fn improved(
+        &self,
+        pattern: Pattern<'_>,
+        number: u32,
+        mapping: Option<Vec<u32>>,
+        locations: Option<Vec<Location>>,
+    ) -> Option<Vec<u32>> {
+        let (Some(nodes), Some(locations)) = (self.nodes_of_first(number), locations) else {
+            return mapping;
+        };
+        mapping::improve(pattern, mapping, &nodes, &locations[..number as usize])
+    }
+
+    /// Agrees on a context, and that all give the same. With a location from all, and not the same one, returns those of all.
     async fn agree_on<T>(
         &self,
-        operation: Collective,
+        operation: &Collective,
         given: Result<T>,
         digest: impl Fn(&T) -> u64,
-    ) -> Result<(T, Context)> {
+        location: Option<Location>,
+    ) -> Result<(T, Context, Option<Vec<Location>>)> {
         let own = given.as_ref().map_or(0, digest);
         let ready = given.is_ok();
-        let agreed = self.agree(operation, ready, TROUBLE, NOBODY, [own, !own, 0, 0]);
+        let [high, low] = ends(location);
+        let more = [own, !own, high, low, 0, 0];
+        let agreed = self.agree(operation.clone(), ready, TROUBLE, NOBODY, more);
         let agreed = agreed.await;
         let given = given?;
-        let (context, [most, least, ..]) = agreed?;
-        match most == own && least == !own {
-            true => Ok((given, context)),
-            false => Err(err!(
+        let (context, [most, least, high, low, ..]) = agreed?;
+        if most != own || least != !own {
+            return Err(err!(
                 Topology,
                 "the processes give different arguments, but all have to give the same topology"
-            )),
+            ));
         }
+        let locations = all_locations(operation, location, [high, low]).await?;
+        Ok((given, context, locations))
     }
 
-    /// Agrees on a context, and on whether edges have weights. `described`: whether this process gives any edges, and with weights.
+    /// Agrees on what a distributed graph needs. `described`: whether this process gives any edges, and with weights. With a location,
+    /// processes are reordered.
     async fn agree_on_edges(
         &self,
         operation: &Collective,
         ready: bool,
         (any, weighted): (bool, bool),
-        reorder: bool,
-        hosts: Option<&Hosts>,
-    ) -> Result<(Context, bool)> {
+        location: Option<Location>,
+    ) -> Result<Agreed> {
+        let hosts = location.and_then(|_| self.hosts_of_first(self.size()));
         let ranks = hosts
-            .into_iter()
+            .iter()
             .flat_map(|hosts| (0..self.size()).map(|rank| hosts.host_of(rank)));
-        let own = digest(std::iter::once(reorder.into()).chain(ranks));
+        let own = digest(std::iter::once(location.is_some().into()).chain(ranks));
         // Whoever gives no edges has no say where others do.
         let say = |says: bool| u64::from(says) * (1 + u64::from(any));
-        let more = [own, !own, say(weighted), say(!weighted)];
-        let (context, [most, least, with, without]) = self
+        let [high, low] = ends(location);
+        let more = [own, !own, say(weighted), say(!weighted), high, low];
+        let (context, [most, least, with, without, high, low]) = self
             .agree(operation.clone(), ready, TROUBLE, NOBODY, more)
             .await?;
         if most != own || least != !own {
@@ -210,7 +261,12 @@ impl Communicator {
                 "some processes give weights and others MPI_UNWEIGHTED, which either all or none have to give"
             ));
         }
-        Ok((context, with > without))
+        Ok(Agreed {
+            context,
+            weighted: with > without,
+            hosts,
+            locations: all_locations(operation, location, [high, low]).await?,
+        })
     }
 
     /// A communicator of the first `number` processes or, with a mapping, of those that it puts at each place.
@@ -238,22 +294,69 @@ impl Communicator {
         Group::of_session(self.group().session(), members.collect())
     }
 
-    /// Makes the communicator, where each process has the edges of the node of its rank. With `hosts`, processes are reordered.
+    /// Makes the communicator, where each process has the edges of the node of its rank. Where a mapping may be better than others, processes
+    /// are reordered.
     async fn finish_dist_graph(
         &self,
         operation: Collective,
-        context: Context,
+        agreed: Agreed,
         mut graph: DistGraph,
-        hosts: Option<Hosts>,
     ) -> Result<Arc<Communicator>> {
+        let Agreed {
+            context,
+            hosts,
+            locations,
+            ..
+        } = agreed;
         let mut mapping = None;
-        if let Some(hosts) = hosts {
-            let rank_at = map_edges(&operation, &graph, &hosts).await?;
+        if hosts.is_some() || locations.is_some() {
+            let decide = |links: &Links| {
+                let by_hosts = hosts.and_then(|hosts| mapping::of_graph(links, &lists(&hosts)));
+                self.improved(Pattern::Graph(links), self.size(), by_hosts, locations)
+            };
+            let rank_at = map_edges(&operation, &graph, decide).await?;
             graph = hand_over(&operation, graph, &rank_at).await?;
             mapping = Some(rank_at);
         }
         let new = self.arranged(context, self.size(), mapping, |_| Kind::DistGraph(graph));
         Ok(new.expect("every process has a node"))
+    }
+}
+
+/// What processes agree on for a distributed graph.
+struct Agreed {
+    context: Context,
+    weighted: bool,
+    /// If processes are reordered: which of them share a host, unless this can't matter.
+    hosts: Option<Hosts>,
+    /// And where each of them is in its host.
+    locations: Option<Vec<Location>>,
+}
+
+/// A digest of a location and its complement, so that the largest of both show whether all have the same; without one, the largest numbers.
+fn ends(location: Option<Location>) -> [u64; 2] {
+    match location {
+        None => [u64::MAX; 2],
+        Some(location) => {
+            // Never the largest number.
+            let digest = fnv(location.encode()) >> 1;
+            [digest, !digest]
+        }
+    }
+}
+
+/// The locations of all, if all have one and not the same, as the largest of the [`ends`] of all show.
+async fn all_locations(
+    operation: &Collective,
+    location: Option<Location>,
+    [high, low]: [u64; 2],
+) -> Result<Option<Vec<Location>>> {
+    match location {
+        Some(location) if high != u64::MAX && high != !low => {
+            let all = collective::allgather_bytes(operation, &location.encode()).await?;
+            Ok(Some(all.as_chunks().0.iter().map(Location::decode).collect()))
+        }
+        _ => Ok(None),
     }
 }
 
@@ -267,6 +370,11 @@ fn digest(words: impl Iterator<Item = u32>) -> u64 {
 
 fn lists(hosts: &Hosts) -> Vec<&[u32]> {
     (0..hosts.number()).map(|host| hosts.ranks(host)).collect()
+}
+
+fn links_of(graph: &Graph) -> Links {
+    let edges = graph.pairs().map(|(from, to)| (from, to, 1));
+    Links::new(graph.nodes(), edges)
 }
 
 /// Takes edges to the processes at both of their ends, which get them in the order of the ranks that give them, and of each in the order
@@ -299,8 +407,12 @@ async fn distribute(operation: &Collective, edges: Vec<Edge>, weighted: bool) ->
     Ok(graph)
 }
 
-/// The rank that takes each node. Rank 0 gets all edges and decides.
-async fn map_edges(operation: &Collective, graph: &DistGraph, hosts: &Hosts) -> Result<Vec<u32>> {
+/// The rank that takes each node. Rank 0 gets all edges and decides; `None` from it means that each stays where it is.
+async fn map_edges(
+    operation: &Collective,
+    graph: &DistGraph,
+    decide: impl FnOnce(&Links) -> Option<Vec<u32>>,
+) -> Result<Vec<u32>> {
     let (me, size) = (operation.rank(), operation.size());
     let away = graph.destinations.iter();
     let records = away.map(|(rank, weight)| (0, [me, rank, weight as u32]));
@@ -315,7 +427,7 @@ async fn map_edges(operation: &Collective, graph: &DistGraph, hosts: &Hosts) -> 
             .iter()
             .map(|&[from, to, weight]| (from, to, u64::from(weight)));
         let links = Links::new(size, edges);
-        rank_at = mapping::of_graph(&links, &lists(hosts)).unwrap_or(rank_at);
+        rank_at = decide(&links).unwrap_or(rank_at);
     }
     let bytes = rank_at.iter().flat_map(|rank| rank.to_le_bytes()).collect();
     let bytes = collective::bcast_bytes(operation, 0, bytes).await?;

@@ -138,6 +138,27 @@ impl Grid {
         }
     }
 
+    /// The grid of the places between the least and the greatest coordinates of some places, which are ascending. `None`: these are not all of
+    /// them, or there are none.
+    pub fn spanned_by(&self, places: &[u32]) -> Option<Grid> {
+        let mut ends: Vec<(u32, u32)> = self.dims.iter().map(|&size| (size, 0)).collect();
+        for &place in places {
+            for ((least, most), coord) in ends.iter_mut().zip(self.coords(place)) {
+                (*least, *most) = ((*least).min(coord), (*most).max(coord));
+            }
+        }
+        places.first()?;
+        let dims: Vec<u32> = ends.iter().map(|(least, most)| most - least + 1).collect();
+        let periods = self.periods.iter().zip(dims.iter().zip(&self.dims));
+        let grid = Grid {
+            periods: periods
+                .map(|(&periodic, (part, whole))| periodic && part == whole)
+                .collect(),
+            dims,
+        };
+        (grid.size() as usize == places.len()).then_some(grid)
+    }
+
     /// The ranks that differ from a rank in these dimensions only, as they are in [`Grid::part`].
     pub fn ranks_of_part(&self, rank: u32, remain: &[bool]) -> Vec<u32> {
         let part = self.part(remain);
@@ -208,6 +229,22 @@ mod tests {
         assert_eq!(grid.ranks_of_part(23, &[false, true, false]), [15, 19, 23]);
         assert_eq!(grid.ranks_of_part(23, &[false; 3]), [23]);
         assert_eq!(grid.part(&[false; 3]).size(), 1);
+    }
+
+    #[test]
+    fn some_places_may_be_a_grid() {
+        let grid = grid(&[2, 3, 4], &[true, true, false]);
+        let spanned = |places: &[u32]| grid.spanned_by(places).map(|part| (part.dims, part.periods));
+        assert_eq!(
+            spanned(&[1, 2, 5, 6, 13, 14, 17, 18]),
+            Some((vec![2, 2, 2], vec![true, false, false]))
+        );
+        assert_eq!(spanned(&[23]), Some((vec![1, 1, 1], vec![false; 3])));
+        assert_eq!(spanned(&[1, 2, 5]), None);
+        assert_eq!(spanned(&[0, 3]), None);
+        assert_eq!(spanned(&[]), None);
+        let all: Vec<u32> = (0..24).collect();
+        assert_eq!(grid.spanned_by(&all), Some(grid.clone()));
     }
 
     #[test]

@@ -4,11 +4,13 @@
 //!   fast and high quality multilevel scheme for partitioning irregular graphs, SIAM J. Sci. Comput. 20, 1998), in O(edges × log edges)
 //! - `breadth_first`: nodes by their distance from one at the border, those of few edges first (E. Cuthill, J. McKee, Reducing the
 //!   bandwidth of sparse symmetric matrices, 1969)
+//!
+//! Each of them, and the order of ranks, is then improved by exchanges ([`exchange`]).
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::Hosts;
+use super::{Grid, Hosts, exchange};
 
 /// The edges of a graph without their directions.
 pub struct Links {
@@ -41,11 +43,39 @@ impl Links {
         Links { starts, links }
     }
 
+    /// Those between some of the nodes, which get new numbers: for each node, its index among them.
+    pub(super) fn part(&self, nodes: &[u32], index_of: &[Option<u32>]) -> Links {
+        let mut edges = Vec::new();
+        for (index, &node) in (0..).zip(nodes) {
+            // Each edge is seen from both ends.
+            let links = self.of(node).iter().filter(|(other, _)| node < *other);
+            edges.extend(
+                links.filter_map(|&(other, weight)| Some((index, index_of[other as usize]?, weight))),
+            );
+        }
+        Links::new(nodes.len() as u32, edges.iter().copied())
+    }
+
+    /// The same of a grid, in which two places may be neighbours twice.
+    pub(super) fn of_part_of_grid(grid: &Grid, places: &[u32], index_of: &[Option<u32>]) -> Links {
+        let mut edges = Vec::new();
+        for (index, &place) in (0..).zip(places) {
+            let next = (0..grid.dims().len()).filter_map(|dimension| grid.shifted(place, dimension, 1));
+            edges.extend(next.filter_map(|next| Some((index, index_of[next as usize]?, 1))));
+        }
+        Links::new(places.len() as u32, edges.iter().copied())
+    }
+
     fn nodes(&self) -> u32 {
         self.starts.len() as u32 - 1
     }
 
-    fn of(&self, node: u32) -> &[(u32, u64)] {
+    /// How many there are, each counted at both ends.
+    pub(super) fn number(&self) -> usize {
+        self.links.len()
+    }
+
+    pub(super) fn of(&self, node: u32) -> &[(u32, u64)] {
         &self.links[self.starts[node as usize]..self.starts[node as usize + 1]]
     }
 
@@ -64,8 +94,8 @@ impl Links {
 
 /// What all methods propose.
 pub(super) fn proposals(links: &Links, hosts: &Hosts) -> Vec<Vec<u32>> {
-    let near = breadth_first(links);
-    vec![grown(links, hosts), near]
+    let orders = [grown(links, hosts), breadth_first(links), hosts.concat()];
+    orders.map(|order| exchange::improved(links, hosts, order)).into()
 }
 
 /// A node that may be added to a part: its weight to the part, how far it is from where the part began, and its weight to free nodes. Of
