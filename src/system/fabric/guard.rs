@@ -97,7 +97,7 @@ pub(super) fn unpace(socket: BorrowedFd<'_>) {
 }
 
 /// While it exists, connections of this process's endpoint do not begin with a congestion control that sends by timers.
-pub(crate) struct UnpacedLoopback(#[expect(dead_code, reason = "held for its end")] BeforeConnect);
+pub(crate) struct UnpacedLoopback(BeforeConnect);
 
 impl UnpacedLoopback {
     /// For the endpoint at `address`. `None`: that is not on the loopback address, or this system does not choose such a congestion control.
