@@ -11,7 +11,7 @@
 //! - `buffer`: arguments of the procedures; `overlap`: send and receive buffers that overlap
 //! - `persistent`: operations that are started again and again; `pool`: the memory that they keep
 //! - `model`: the same algorithms in a model of a machine, for many processes
-//! - `run`: the messages of one run; `scratch`, `pieces`, `tree`, `reduction`: what algorithms are made of
+//! - `run`: the messages of one run; `queue`, `scratch`, `pieces`, `tree`, `reduction`: what algorithms are made of
 //!
 //! What does not belong here: handles and arguments (`abi::collective`), arithmetic on elements (`data::op`), making and ending
 //! communicators (`management`), and finding out that ranks call different operations (`engine::mismatch`).
@@ -41,6 +41,7 @@ mod overlap;
 mod persistent;
 mod pieces;
 mod pool;
+mod queue;
 mod reduce;
 mod reduce_scatter;
 mod reduction;
