@@ -8,7 +8,6 @@
 
 use std::ffi::{c_int, c_void};
 use std::future::Future;
-use std::ops::Deref;
 
 use super::in_place;
 use crate::abi::common::types::*;
@@ -29,20 +28,15 @@ pub trait Short: Copy + Send + Sync + 'static {
     }
 
     /// In this memory.
-    fn begin<A: Reached>(self, area: A) -> impl Future<Output = Result<()>> + Send;
+    fn begin(self, area: &Area) -> impl Future<Output = Result<()>> + Send;
 }
-
-/// By what an operation reaches its memory.
-pub trait Reached: Deref<Target = Area> + Copy + Send + Sync {}
-
-impl<A: Deref<Target = Area> + Copy + Send + Sync> Reached for A {}
 
 /// An operation that is never short.
 #[derive(Clone, Copy)]
 pub enum Never {}
 
 impl Short for Never {
-    async fn begin<A: Reached>(self, _: A) -> Result<()> {
+    async fn begin(self, _: &Area) -> Result<()> {
         match self {}
     }
 }
@@ -53,8 +47,8 @@ pub struct Barrier;
 
 impl Short for Barrier {
     #[inline(always)]
-    async fn begin<A: Reached>(self, area: A) -> Result<()> {
-        short::barrier(&area).await
+    fn begin(self, area: &Area) -> impl Future<Output = Result<()>> + Send {
+        short::barrier(area)
     }
 }
 
@@ -96,10 +90,10 @@ impl Short for Bcast {
     }
 
     #[inline(always)]
-    async fn begin<A: Reached>(self, area: A) -> Result<()> {
+    async fn begin(self, area: &Area) -> Result<()> {
         match self.root == area.mine() {
-            true => short::publish(&area, self.buffer).await.map(drop),
-            false => short::fetch(&area, self.root, self.buffer).await,
+            true => short::publish(area, self.buffer).await.map(drop),
+            false => short::fetch(area, self.root, self.buffer).await,
         }
     }
 }
@@ -170,9 +164,9 @@ struct Allreduce<C> {
 
 impl<C: Combines> Short for Allreduce<C> {
     #[inline(always)]
-    async fn begin<A: Reached>(self, area: A) -> Result<()> {
+    fn begin(self, area: &Area) -> impl Future<Output = Result<()>> + Send {
         // SAFETY: it combines an operand with the result.
-        unsafe { short::allreduce(&area, self.own, self.result, self.combine) }.await
+        unsafe { short::allreduce(area, self.own, self.result, self.combine) }
     }
 }
 
@@ -211,9 +205,9 @@ impl<C: Combines> Short for Reduce<C> {
     }
 
     #[inline(always)]
-    async fn begin<A: Reached>(self, area: A) -> Result<()> {
+    fn begin(self, area: &Area) -> impl Future<Output = Result<()>> + Send {
         // SAFETY: it combines an operand with the result.
-        unsafe { short::reduce(&area, self.own, self.result, self.combine) }.await
+        unsafe { short::reduce(area, self.own, self.result, self.combine) }
     }
 }
 
@@ -281,8 +275,8 @@ struct Allgather {
 
 impl Short for Allgather {
     #[inline(always)]
-    async fn begin<A: Reached>(self, area: A) -> Result<()> {
-        short::allgather(&area, self.own, self.all).await
+    fn begin(self, area: &Area) -> impl Future<Output = Result<()>> + Send {
+        short::allgather(area, self.own, self.all)
     }
 }
 
@@ -305,8 +299,8 @@ struct Alltoall {
 
 impl Short for Alltoall {
     #[inline(always)]
-    async fn begin<A: Reached>(self, area: A) -> Result<()> {
-        short::alltoall(&area, self.send, self.receive).await
+    fn begin(self, area: &Area) -> impl Future<Output = Result<()>> + Send {
+        short::alltoall(area, self.send, self.receive)
     }
 }
 

@@ -58,7 +58,7 @@ enum Found {
 }
 
 impl Found {
-    #[inline]
+    #[inline(always)]
     fn of(handle: MPI_Request) -> Result<Found> {
         if let Some((index, generation)) = handle::request_place(handle) {
             return Ok(Found::Own(index, generation));
@@ -94,20 +94,16 @@ impl Found {
     /// # Safety
     /// The pointer is valid for reading and writing a handle.
     #[inline]
-    unsafe fn retire(self, request: *mut MPI_Request, outcome: Outcome) -> Outcome {
-        let outcome = match self {
-            Found::Null => return outcome,
-            Found::Persistent(found) => {
-                found.deactivate();
-                return outcome;
-            }
-            Found::Own(..) => outcome,
+    unsafe fn retire(&self, request: *mut MPI_Request, outcome: &mut Outcome) {
+        match self {
+            Found::Null => return,
+            Found::Persistent(found) => return found.deactivate(),
+            Found::Own(..) => {}
             // SAFETY: valid for reading, as the caller says.
-            Found::Generalized(found) => found.finish(unsafe { request.read() }),
-        };
+            Found::Generalized(found) => *outcome = found.finish(unsafe { request.read() }),
+        }
         // SAFETY: valid for writing, as the caller says.
         unsafe { request.write(MPI_REQUEST_NULL) };
-        outcome
     }
 }
 
@@ -130,13 +126,14 @@ pub fn check(request: MPI_Request) -> Result<()> {
 /// # Safety
 /// The pointer is valid for reading and writing a handle.
 #[inline]
-pub(super) unsafe fn retire(request: *mut MPI_Request, outcome: Outcome) -> Outcome {
+pub(super) unsafe fn retire(request: *mut MPI_Request, mut outcome: Outcome) -> Outcome {
     // SAFETY: valid for reading and writing, as the caller says.
     unsafe {
         // It may be gone: the same handle twice in one array.
         let found = Found::of(request.read()).unwrap_or(Found::Null);
-        found.retire(request, outcome)
+        found.retire(request, &mut outcome);
     }
+    outcome
 }
 
 /// The outcome of a generalized request that stays, from its query function.
@@ -172,6 +169,7 @@ pub(super) unsafe fn end(
 ///
 /// # Safety
 /// The pointer is `MPI_STATUS_IGNORE` or valid for writing.
+#[inline(always)]
 unsafe fn tell(outcome: Outcome, to_status: *mut MPI_Status) -> Result<()> {
     // SAFETY: the caller's pointers are null, MPI_STATUS_IGNORE or valid for writing.
     unsafe { status::write(to_status, &outcome) };
@@ -188,21 +186,24 @@ unsafe fn wait(request: *mut MPI_Request, to_status: *mut MPI_Status) -> Result<
     let handle = unsafe { read(request, "request") }?;
     let found = Found::of(handle)?;
     let current;
-    let instance: &Instance = match &found {
-        Found::Persistent(found) => found.communicator().instance(),
+    let (instance, active): (&Instance, _) = match &found {
+        Found::Persistent(found) => (found.communicator().instance(), found.active()),
         _ => {
             current = process::instance()?;
-            &current
+            (&current, found.active(&current.engine(), handle)?)
         }
     };
-    let Some(id) = found.active(&instance.engine(), handle)? else {
+    let Some(id) = active else {
         // SAFETY: the status is ignored or the user's.
         unsafe { status::write_empty(to_status) };
         return Ok(());
     };
-    let outcome = instance.wait(id);
+    let mut outcome = instance.wait(id);
     // SAFETY: the handle was read from there, and the status is ignored or valid for writing, as the caller says.
-    unsafe { tell(found.retire(request, outcome), to_status) }
+    unsafe {
+        found.retire(request, &mut outcome);
+        tell(outcome, to_status)
+    }
 }
 
 /// Takes the outcome of a request if it has ended; `None`: it is null or inactive.

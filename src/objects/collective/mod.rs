@@ -65,7 +65,7 @@ pub use neighbour::{
     neighbour_allgather, neighbour_allgatherv, neighbour_alltoall, neighbour_alltoallv, neighbour_alltoallw,
 };
 pub use overlap::{Blocked, Refused, apart, apart_operands, elements_overlap, refuse};
-pub use persistent::{Lasting, persistent, persistent_in_area};
+pub use persistent::{persistent, persistent_in_area};
 pub use reduce::reduce;
 pub use reduce_scatter::{reduce_scatter, reduce_scatter_block};
 pub use scan::{exscan, scan};

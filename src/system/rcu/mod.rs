@@ -460,6 +460,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_kept_stays_without_a_section() {
+        let published = Published::none();
+        assert!(published.replace(Some(Canary::new())).is_none());
+        let held = published.hold().expect("an object").keepable();
+        let kept = held.keep().clone();
+        let before = published.replace(None).expect("the object");
+        // No section of this thread's own is in the way.
+        drop(before.reclaim());
+        assert!(held.alive.load(Ordering::Relaxed) && Arc::ptr_eq(&kept, held.keep()));
+        drop(held);
+        assert_eq!(Arc::strong_count(&kept), 1);
+    }
+
+    #[test]
     fn what_readers_hold_is_not_reclaimed() {
         const ROUNDS: usize = if cfg!(miri) { 20 } else { 200 };
         let published = Published::none();
