@@ -12,6 +12,7 @@ use crate::abi::common::procedure::mpi;
 use crate::abi::common::types::*;
 use crate::base::error::Result;
 use crate::objects::collective;
+use crate::objects::communicator::Communicator;
 
 collectives! {
     /// Section 6.3.
@@ -74,7 +75,7 @@ collectives! {
 #[inline(always)]
 unsafe fn barrier<H: How>(comm: MPI_Comm, mut how: H) -> Result<()> {
     if H::BLOCKS
-        && let Some(result) = fast_path::barrier(comm, *how.operation())
+        && let Some(result) = fast_path::run(comm, *how.operation(), |_| Some(short::Barrier))
     {
         return result;
     }
@@ -95,31 +96,26 @@ unsafe fn bcast<H: How>(
     comm: MPI_Comm,
     mut how: H,
 ) -> Result<()> {
-    if H::BLOCKS {
-        let operation = *how.operation();
+    let short = |comm: &Communicator| {
         // SAFETY: the caller's buffer is as the standard asks for.
-        let done = unsafe { fast_path::bcast(buffer, count.wide(), datatype, root, comm, operation) };
-        if let Some(result) = done {
-            return result;
-        }
+        unsafe { short::bcast(buffer, count.wide(), datatype, root, comm) }
+    };
+    if H::BLOCKS
+        && let Some(result) = fast_path::run(comm, *how.operation(), short)
+    {
+        return result;
     }
     let comm = communicator(comm)?;
-    let root_rank = root;
     let Some(Part { root, .. }) = part(root, &comm)? else {
         // SAFETY: there is no memory.
         return unsafe { how.run(&comm, nothing) };
     };
     let how = how.of_root(root, &comm);
     // SAFETY: the caller's buffer is as the standard asks for.
-    let (short, buffer) = unsafe {
-        (
-            || short::bcast(buffer, count.wide(), datatype, root_rank, &comm),
-            self::buffer(buffer, count.wide(), datatype, 1, BUFFER)?,
-        )
-    };
+    let buffer = unsafe { self::buffer(buffer, count.wide(), datatype, 1, BUFFER) }?;
     let run = move |operation| async move { collective::bcast(&operation, root, buffer).await };
     // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
-    unsafe { how.run_or(&comm, run, short) }
+    unsafe { how.run_or(&comm, run, || short(&comm)) }
 }
 
 /// # Safety
@@ -338,12 +334,12 @@ unsafe fn allgather<H: How>(
 ) -> Result<()> {
     let sends = (sendbuf, sendcount.wide(), sendtype);
     let receives = (recvbuf.cast_const(), recvcount.wide(), recvtype);
-    if H::BLOCKS {
-        // SAFETY: the caller's buffers are as the standard asks for.
-        let done = unsafe { fast_path::allgather(sends, receives, comm, *how.operation()) };
-        if let Some(result) = done {
-            return result;
-        }
+    // SAFETY: the caller's buffers are as the standard asks for.
+    let short = |comm: &Communicator| unsafe { short::allgather(sends, receives, comm) };
+    if H::BLOCKS
+        && let Some(result) = fast_path::run(comm, *how.operation(), short)
+    {
+        return result;
     }
     let comm = communicator(comm)?;
     let send = match operand_in_place(sendbuf, SEND.buffer, &comm)? {
@@ -359,7 +355,7 @@ unsafe fn allgather<H: How>(
         collective::refuse(refused, collective::allgather(&operation, send, receive).await)
     };
     // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
-    unsafe { how.run_or(&comm, run, || short::allgather(sends, receives, &comm)) }
+    unsafe { how.run_or(&comm, run, || short(&comm)) }
 }
 
 /// # Safety
@@ -416,12 +412,12 @@ unsafe fn alltoall<H: How>(
 ) -> Result<()> {
     let sends = (sendbuf, sendcount.wide(), sendtype);
     let receives = (recvbuf.cast_const(), recvcount.wide(), recvtype);
-    if H::BLOCKS {
-        // SAFETY: the caller's buffers are as the standard asks for.
-        let done = unsafe { fast_path::alltoall(sends, receives, comm, *how.operation()) };
-        if let Some(result) = done {
-            return result;
-        }
+    // SAFETY: the caller's buffers are as the standard asks for.
+    let short = |comm: &Communicator| unsafe { short::alltoall(sends, receives, comm) };
+    if H::BLOCKS
+        && let Some(result) = fast_path::run(comm, *how.operation(), short)
+    {
+        return result;
     }
     let comm = communicator(comm)?;
     let size = comm.peers().size();
@@ -438,7 +434,7 @@ unsafe fn alltoall<H: How>(
         collective::refuse(refused, collective::alltoall(&operation, send, receive).await)
     };
     // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
-    unsafe { how.run_or(&comm, run, || short::alltoall(sends, receives, &comm)) }
+    unsafe { how.run_or(&comm, run, || short(&comm)) }
 }
 
 /// # Safety

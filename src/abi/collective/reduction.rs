@@ -14,6 +14,7 @@ use crate::abi::common::types::*;
 use crate::base::error::Result;
 use crate::err;
 use crate::objects::collective::{self, Operands, apart_operands};
+use crate::objects::communicator::Communicator;
 
 collectives! {
     /// Section 6.9.1.
@@ -94,27 +95,16 @@ unsafe fn reduce<H: How>(
     comm: MPI_Comm,
     mut how: H,
 ) -> Result<()> {
-    if H::BLOCKS {
-        let operation = *how.operation();
+    let short = |comm: &Communicator| {
         // SAFETY: the caller's buffers are as the standard asks for.
-        let done = unsafe {
-            fast_path::reduce(
-                sendbuf,
-                recvbuf,
-                count.wide(),
-                datatype,
-                op,
-                root,
-                comm,
-                operation,
-            )
-        };
-        if let Some(result) = done {
-            return result;
-        }
+        unsafe { short::reduce(sendbuf, recvbuf, count.wide(), datatype, op, root, comm) }
+    };
+    if H::BLOCKS
+        && let Some(result) = fast_path::run(comm, *how.operation(), short)
+    {
+        return result;
     }
     let comm = communicator(comm)?;
-    let root_rank = root;
     let Some(Part {
         root,
         at_root,
@@ -149,11 +139,7 @@ unsafe fn reduce<H: How>(
         collective::refuse(refused, reduce.await)
     };
     // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
-    unsafe {
-        how.run_or(&comm, run, || {
-            short::reduce(sendbuf, recvbuf, count.wide(), datatype, op, root_rank, &comm)
-        })
-    }
+    unsafe { how.run_or(&comm, run, || short(&comm)) }
 }
 
 /// # Safety
@@ -168,14 +154,14 @@ unsafe fn allreduce<H: How>(
     comm: MPI_Comm,
     mut how: H,
 ) -> Result<()> {
-    if H::BLOCKS {
-        let operation = *how.operation();
+    let short = |comm: &Communicator| {
         // SAFETY: the caller's buffers are as the standard asks for.
-        let done =
-            unsafe { fast_path::allreduce(sendbuf, recvbuf, count.wide(), datatype, op, comm, operation) };
-        if let Some(result) = done {
-            return result;
-        }
+        unsafe { short::allreduce(sendbuf, recvbuf, count.wide(), datatype, op, comm) }
+    };
+    if H::BLOCKS
+        && let Some(result) = fast_path::run(comm, *how.operation(), short)
+    {
+        return result;
     }
     let comm = communicator(comm)?;
     operand_in_place(sendbuf, "sendbuf", &comm)?;
@@ -198,11 +184,7 @@ unsafe fn allreduce<H: How>(
         collective::refuse(refused, allreduce.await)
     };
     // SAFETY: the caller keeps the buffers valid and alone for this until the operation has ended.
-    unsafe {
-        how.run_or(&comm, run, || {
-            short::allreduce(sendbuf, recvbuf, count.wide(), datatype, op, &comm)
-        })
-    }
+    unsafe { how.run_or(&comm, run, || short(&comm)) }
 }
 
 /// # Safety

@@ -10,8 +10,9 @@ use crate::abi::common::objects::PERSISTENT;
 use crate::abi::common::procedure::mpi;
 use crate::abi::common::status;
 use crate::abi::common::types::*;
-use crate::abi::external;
+use crate::abi::external::{self, Generalized};
 use crate::abi::point_to_point::fast_path;
+use crate::abi::point_to_point::persistent::Persistent;
 use crate::abi::process;
 use crate::base::error::{Error, Result};
 use crate::engine::Engine;
@@ -44,26 +45,75 @@ fn too_many(engine: &mut Engine, id: RequestId) -> Error {
     err!(Other, "there are too many requests at once (more than 16777216)")
 }
 
-/// The request of a handle; `None`: `MPI_REQUEST_NULL`, or an inactive request: both count as ended, with an empty
-/// status.
+/// What the handle of a request stands for.
+enum Found {
+    /// `MPI_REQUEST_NULL`.
+    Null,
+    /// A request of the engine, by its index and the bits of its generation.
+    Own(u32, u32),
+    /// See there.
+    Persistent(Arc<Persistent>),
+    /// See there.
+    Generalized(Arc<Generalized>),
+}
+
+impl Found {
+    #[inline(always)]
+    fn of(handle: MPI_Request) -> Result<Found> {
+        if let Some((index, generation)) = handle::request_place(handle) {
+            return Ok(Found::Own(index, generation));
+        }
+        if let Some(found) = PERSISTENT.get(handle) {
+            return Ok(Found::Persistent(found));
+        }
+        match external::find(handle) {
+            Some(found) => Ok(Found::Generalized(found)),
+            None if handle == MPI_REQUEST_NULL => Ok(Found::Null),
+            None => Err(invalid(handle)),
+        }
+    }
+
+    /// The request of the engine behind it; `None`: `MPI_REQUEST_NULL`, or an inactive request: both count as ended, with an empty
+    /// status.
+    #[inline]
+    fn active(&self, engine: &Engine, handle: MPI_Request) -> Result<Option<RequestId>> {
+        match self {
+            Found::Null => Ok(None),
+            Found::Own(index, generation) => engine
+                .find_request(*index, *generation, handle::REQUEST_GENERATION_MASK)
+                .map(Some)
+                .ok_or_else(|| invalid(handle)),
+            Found::Persistent(found) => Ok(found.active()),
+            Found::Generalized(found) => Ok(Some(found.request())),
+        }
+    }
+
+    /// What a call that ended the request does with its handle: a persistent one becomes inactive, others are freed. The outcome of a
+    /// generalized one comes from its own functions.
+    ///
+    /// # Safety
+    /// The pointer is valid for reading and writing a handle.
+    #[inline]
+    unsafe fn retire(&self, request: *mut MPI_Request, outcome: &mut Outcome) {
+        match self {
+            Found::Null => return,
+            Found::Persistent(found) => return found.deactivate(),
+            Found::Own(..) => {}
+            // SAFETY: valid for reading, as the caller says.
+            Found::Generalized(found) => *outcome = found.finish(unsafe { request.read() }),
+        }
+        // SAFETY: valid for writing, as the caller says.
+        unsafe { request.write(MPI_REQUEST_NULL) };
+    }
+}
+
+/// The request of a handle: see [`Found::active`].
 #[inline]
 pub(super) fn lookup(engine: &Engine, request: MPI_Request) -> Result<Option<RequestId>> {
     if request == MPI_REQUEST_NULL {
         return Ok(None);
     }
-    match handle::request_place(request) {
-        Some((index, generation)) => engine
-            .find_request(index, generation, handle::REQUEST_GENERATION_MASK)
-            .map(Some)
-            .ok_or_else(|| invalid(request)),
-        None => match PERSISTENT.get(request) {
-            Some(found) => Ok(found.active()),
-            None => match external::find(request) {
-                Some(found) => Ok(Some(found.request())),
-                None => Err(invalid(request)),
-            },
-        },
-    }
+    Found::of(request)?.active(engine, request)
 }
 
 /// The handle stands for a request.
@@ -71,29 +121,18 @@ pub fn check(request: MPI_Request) -> Result<()> {
     lookup(&process::instance()?.engine(), request).map(|_| ())
 }
 
-/// What a call that ended a request does with the handle: a persistent one becomes inactive, others are freed. The
-/// outcome of a generalized one comes from its own functions.
+/// What a call that ended a request does with the handle: see [`Found::retire`].
 ///
 /// # Safety
 /// The pointer is valid for reading and writing a handle.
 #[inline]
-pub(super) unsafe fn retire(request: *mut MPI_Request, outcome: Outcome) -> Outcome {
-    // SAFETY: valid for reading, as the caller says.
-    let handle = unsafe { request.read() };
-    let mut outcome = outcome;
-    if handle::request_place(handle).is_none() {
-        if let Some(found) = PERSISTENT.get(handle) {
-            found.deactivate();
-            return outcome;
-        }
-        match external::find(handle) {
-            Some(found) => outcome = found.finish(handle),
-            // Null.
-            None => return outcome,
-        }
+pub(super) unsafe fn retire(request: *mut MPI_Request, mut outcome: Outcome) -> Outcome {
+    // SAFETY: valid for reading and writing, as the caller says.
+    unsafe {
+        // It may be gone: the same handle twice in one array.
+        let found = Found::of(request.read()).unwrap_or(Found::Null);
+        found.retire(request, &mut outcome);
     }
-    // SAFETY: the caller's pointers are null or valid for writing.
-    unsafe { request.write(MPI_REQUEST_NULL) };
     outcome
 }
 
@@ -122,8 +161,16 @@ pub(super) unsafe fn end(
     request: *mut MPI_Request,
     to_status: *mut MPI_Status,
 ) -> Result<()> {
-    // SAFETY: valid for reading and writing, as the caller says.
-    let outcome = unsafe { retire(request, outcome) };
+    // SAFETY: as the caller says.
+    unsafe { tell(retire(request, outcome), to_status) }
+}
+
+/// Its status and error.
+///
+/// # Safety
+/// The pointer is `MPI_STATUS_IGNORE` or valid for writing.
+#[inline(always)]
+unsafe fn tell(outcome: Outcome, to_status: *mut MPI_Status) -> Result<()> {
     // SAFETY: the caller's pointers are null, MPI_STATUS_IGNORE or valid for writing.
     unsafe { status::write(to_status, &outcome) };
     outcome.error.map_or(Ok(()), |error| Err(*error))
@@ -137,34 +184,25 @@ pub(super) unsafe fn end(
 unsafe fn wait(request: *mut MPI_Request, to_status: *mut MPI_Status) -> Result<()> {
     // SAFETY: null or a handle of the user's.
     let handle = unsafe { read(request, "request") }?;
-    // A start in shared memory has often ended at once: no more than this is needed then.
-    if handle::request_place(handle).is_none()
-        && let Some(found) = PERSISTENT.get(handle)
-    {
-        let Some(id) = found.active() else {
-            // SAFETY: the status is ignored or the user's.
-            unsafe { status::write_empty(to_status) };
-            return Ok(());
-        };
-        let outcome = found.communicator().instance().wait(id);
-        found.deactivate();
-        // SAFETY: the status is ignored or valid for writing, as the caller says.
-        unsafe { status::write(to_status, &outcome) };
-        return outcome.error.map_or(Ok(()), |error| Err(*error));
-    }
-    let instance = process::instance()?;
-    let id = lookup(&instance.engine(), handle)?;
-    match id {
-        Some(id) => {
-            let outcome = instance.wait(id);
-            // SAFETY: the handle was read from there, and the status is ignored or valid for writing, as the caller says.
-            unsafe { end(outcome, request, to_status) }
+    let found = Found::of(handle)?;
+    let current;
+    let (instance, active): (&Instance, _) = match &found {
+        Found::Persistent(found) => (found.communicator().instance(), found.active()),
+        _ => {
+            current = process::instance()?;
+            (&current, found.active(&current.engine(), handle)?)
         }
-        None => {
-            // SAFETY: the status is ignored or the user's.
-            unsafe { status::write_empty(to_status) };
-            Ok(())
-        }
+    };
+    let Some(id) = active else {
+        // SAFETY: the status is ignored or the user's.
+        unsafe { status::write_empty(to_status) };
+        return Ok(());
+    };
+    let mut outcome = instance.wait(id);
+    // SAFETY: the handle was read from there, and the status is ignored or valid for writing, as the caller says.
+    unsafe {
+        found.retire(request, &mut outcome);
+        tell(outcome, to_status)
     }
 }
 

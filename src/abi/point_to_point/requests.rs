@@ -151,52 +151,45 @@ fn take_all(engine: &mut Engine, ids: &[Option<RequestId>], which: Vec<usize>) -
         .collect()
 }
 
-/// Waits for requests of which none is persistent or generalized; otherwise returns `None` and does nothing.
+/// Whether a request of the engine has ended; `None`: it is none.
+#[inline(always)]
+fn has_ended(engine: &Engine, request: MPI_Request) -> Option<bool> {
+    let (index, generation) = handle::request_place(request)?;
+    engine.has_ended(index, generation, handle::REQUEST_GENERATION_MASK)
+}
+
+/// Waits until requests of the engine have ended, of which those before `next` have. (Inside its caller, it would take
+/// registers from loops that matter more.)
+#[inline(never)]
+fn wait_from(instance: &Instance, all: &[MPI_Request], mut next: usize) {
+    let is_one = |id: RequestId, request: MPI_Request| {
+        let place = handle::request_place(request);
+        place.is_some_and(|(index, generation)| {
+            (index, generation) == (id.index, id.generation & handle::REQUEST_GENERATION_MASK)
+        })
+    };
+    let needs = |id| all.iter().any(|&request| is_one(id, request));
+    instance.wait_for_all(needs, |engine| {
+        let under_way = |&request: &MPI_Request| has_ended(engine, request) == Some(false);
+        next += all[next..]
+            .iter()
+            .take_while(|request| !under_way(request))
+            .count();
+        (next == all.len()).then_some(())
+    });
+}
+
+/// Ends requests of the engine that have ended all: handles, statuses and their error codes. (By itself for its registers, as above.)
 ///
 /// # Safety
 /// The statuses are `MPI_STATUSES_IGNORE` or valid for as many as there are requests.
-unsafe fn wait_all_own(
-    instance: &Instance,
+#[inline(never)]
+unsafe fn end_own(
+    engine: &mut Engine,
     requests: &mut [MPI_Request],
     statuses: *mut MPI_Status,
     name: &'static str,
-) -> Option<Result<()>> {
-    // `None`: there is no request of the engine.
-    let has_ended = |engine: &Engine, request| {
-        let (index, generation) = handle::request_place(request)?;
-        engine.has_ended(index, generation, handle::REQUEST_GENERATION_MASK)
-    };
-    let mut engine = instance.engine();
-    // The number of requests at the front that have ended.
-    let mut next = 0;
-    for (at, &request) in requests.iter().enumerate() {
-        match has_ended(&engine, request) {
-            Some(false) => {}
-            None if request != MPI_REQUEST_NULL => return None,
-            _ if next == at => next += 1,
-            _ => {}
-        }
-    }
-    if next < requests.len() {
-        drop(engine);
-        let is_one = |id: RequestId, request: MPI_Request| {
-            let place = handle::request_place(request);
-            place.is_some_and(|(index, generation)| {
-                (index, generation) == (id.index, id.generation & handle::REQUEST_GENERATION_MASK)
-            })
-        };
-        let all = &*requests;
-        let needs = |id| all.iter().any(|&request| is_one(id, request));
-        instance.wait_for_all(needs, |engine| {
-            let under_way = |&request: &MPI_Request| has_ended(engine, request) == Some(false);
-            next += requests[next..]
-                .iter()
-                .take_while(|request| !under_way(request))
-                .count();
-            (next == requests.len()).then_some(())
-        });
-        engine = instance.engine();
-    }
+) -> Result<()> {
     let mut statuses = Statuses::new(name, statuses);
     for (at, request) in requests.iter_mut().enumerate() {
         // The same handle twice in one array: the second finds nothing.
@@ -212,7 +205,37 @@ unsafe fn wait_all_own(
         // SAFETY: the statuses are ignored or as many as the requests, as the caller says; each request has its own.
         unsafe { statuses.add(at, outcome.unwrap_or(Outcome::EMPTY)) };
     }
-    Some(statuses.end())
+    statuses.end()
+}
+
+/// Waits for requests of which none is persistent or generalized; otherwise returns `None` and does nothing.
+///
+/// # Safety
+/// The statuses are `MPI_STATUSES_IGNORE` or valid for as many as there are requests.
+unsafe fn wait_all_own(
+    instance: &Instance,
+    requests: &mut [MPI_Request],
+    statuses: *mut MPI_Status,
+    name: &'static str,
+) -> Option<Result<()>> {
+    let mut engine = instance.engine();
+    // The number of requests at the front that have ended.
+    let mut next = 0;
+    for (at, &request) in requests.iter().enumerate() {
+        match has_ended(&engine, request) {
+            Some(false) => {}
+            None if request != MPI_REQUEST_NULL => return None,
+            _ if next == at => next += 1,
+            _ => {}
+        }
+    }
+    if next < requests.len() {
+        drop(engine);
+        wait_from(instance, requests, next);
+        engine = instance.engine();
+    }
+    // SAFETY: as the caller says.
+    Some(unsafe { end_own(&mut engine, requests, statuses, name) })
 }
 
 mpi! {

@@ -3,7 +3,7 @@
 use super::buffer::{Blocks, Buffer, Chunk, Packed, VBuffer};
 use super::choose;
 use super::inter;
-use super::run::{Network, Run};
+use super::run::{Network, Run, UnderWay};
 use super::scratch::{Scratch, copy};
 use super::shared;
 use crate::base::error::Result;
@@ -186,12 +186,11 @@ async fn neighbours(run: &mut Run<'_>, blocks: &Buffer) {
 /// Round a ring, from neighbour to neighbour.
 async fn ring(run: &mut Run<'_>, blocks: &impl Blocks) {
     let (to, from) = (run.above(1), run.below(1));
-    let mut sends = Vec::new();
+    let mut sends = UnderWay::new();
     for step in 0..run.size - 1 {
-        let receiving = run.receive(from, blocks.block(run.below(step + 1)));
         let sending = run.send(to, blocks.block(run.below(step)));
         run.keep(&mut sends, sending);
-        run.end(receiving).await;
+        run.receive_now(from, blocks.block(run.below(step + 1))).await;
     }
     run.end_all(sends).await;
 }

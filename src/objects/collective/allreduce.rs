@@ -12,7 +12,7 @@ use super::inter;
 use super::pieces::Pieces;
 use super::reduce;
 use super::reduction::{Accumulator, Folding, Halving, Order, Reducer, even_pieces};
-use super::run::{Network, Run};
+use super::run::{Network, Run, UnderWay};
 use super::scratch::Scratch;
 use super::shared;
 use super::two_level;
@@ -119,8 +119,8 @@ async fn folded(
     let reducer = sum.reducer;
     let folding = Folding::of(run.size);
     let Some(folded) = folding.fold(run, &mut sum, 0..count).await else {
-        let receiving = run.receive(run.rank + 1, reducer.chunk(receive, 0..count));
-        run.end(receiving).await;
+        run.receive_now(run.rank + 1, reducer.chunk(receive, 0..count))
+            .await;
         return Ok(());
     };
     if choice.algorithm == Algorithm::Doubling && choice.radix > 2 {
@@ -173,18 +173,19 @@ async fn multiplying(
         let mine = folded >> shift & (digits - 1);
         let others = (0..digits).filter(|&digit| digit != mine);
         let rank = |digit: u32| folding.rank(folded ^ (digit ^ mine) << shift);
-        let mut receives: SmallVec<[_; 16]> = SmallVec::new();
-        for digit in others.clone() {
-            receives.push(run.receive(rank(digit), reducer.chunk(places[digit as usize], 0..count)));
+        let into = |digit: u32| reducer.chunk(places[digit as usize], 0..count);
+        let first = u32::from(mine == 0);
+        let mut receives = UnderWay::new();
+        for digit in others.clone().filter(|&digit| digit != first) {
+            receives.push(run.receive(rank(digit), into(digit)));
         }
-        let mut sends = Vec::new();
+        let mut sends = UnderWay::new();
         for digit in others {
             let sending = run.send(rank(digit), reducer.chunk(sum, 0..count));
             run.keep(&mut sends, sending);
         }
-        for receiving in receives {
-            run.end(receiving).await;
-        }
+        run.receive_now(rank(first), into(first)).await;
+        run.end_all(receives).await;
         run.end_all(sends).await;
         // All combine from the last one down, so all have the same bits.
         places[mine as usize] = std::mem::replace(&mut sum, places[mine as usize]);

@@ -1,11 +1,10 @@
 //! `MPI_Alltoall`, `MPI_Alltoallv`, `MPI_Alltoallw` (MPI 5.0 section 6.8).
 
-use std::collections::VecDeque;
-
 use super::buffer::{Blocks, Buffer, Packed, VBuffer, WBuffer};
 use super::choose;
 use super::inter;
-use super::run::{Network, Run};
+use super::queue::Queue;
+use super::run::{Network, Run, UnderWay};
 use super::scratch::{Scratch, copy};
 use super::shared;
 use crate::base::error::Result;
@@ -147,7 +146,7 @@ pub(super) async fn exchange_all(
     receive: &impl Blocks,
     meanwhile: impl FnOnce() -> Result<()> + Send,
 ) {
-    let mut under_way = VecDeque::new();
+    let mut under_way = Queue::new();
     for (to, from) in partners {
         let receiving = from.and_then(|from| {
             let incoming = receive.block(from);
@@ -158,17 +157,17 @@ pub(super) async fn exchange_all(
             (!outgoing.is_empty()).then(|| run.send(to, outgoing))
         });
         if receiving.is_some() || sending.is_some() {
-            under_way.push_back((receiving, sending));
+            under_way.push((receiving, sending));
         }
         if under_way.len() == window {
-            let oldest = under_way.pop_front().expect("the window is not empty");
+            let oldest = under_way.pop().expect("the window is not empty");
             for completion in [oldest.0, oldest.1].into_iter().flatten() {
                 run.end(completion).await;
             }
         }
     }
     run.note(meanwhile());
-    for (receiving, sending) in under_way {
+    while let Some((receiving, sending)) = under_way.pop() {
         for completion in [receiving, sending].into_iter().flatten() {
             run.end(completion).await;
         }
@@ -199,7 +198,7 @@ async fn bruck(run: &mut Run<'_>, radix: u32, send: &Buffer, receive: &Buffer) -
         let moving =
             |digit: u64| (0..size).filter(move |&distance| u64::from(distance) / power % radix == digit);
         let digits = (1..radix).take_while(|digit| digit * power < u64::from(size));
-        let (mut receives, mut sends) = (Vec::new(), Vec::new());
+        let (mut receives, mut sends) = (UnderWay::new(), UnderWay::new());
         let mut at = 0;
         for digit in digits.clone() {
             let (begin, distance) = (at, (digit * power) as u32);

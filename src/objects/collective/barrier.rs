@@ -3,7 +3,7 @@
 use super::buffer::Chunk;
 use super::choose;
 use super::flat;
-use super::run::{Network, Run};
+use super::run::{Network, Run, UnderWay};
 use super::scratch::Scratch;
 use super::shared;
 use super::two_level;
@@ -56,18 +56,17 @@ async fn dissemination(run: &mut Run<'_>, radix: u32) {
                 .map(|distance| distance as u32)
         };
         let first = others(run).next().expect("the loop's condition");
-        let receiving = run.receive(run.below(first), Chunk::empty());
-        let mut receives = Vec::new();
+        let mut receives = UnderWay::new();
         for distance in others(run).skip(1) {
             let receiving = run.receive(run.below(distance), Chunk::empty());
             receives.push(receiving);
         }
-        let mut sends = Vec::new();
+        let mut sends = UnderWay::new();
         for distance in others(run) {
             let sending = run.send(run.above(distance), Chunk::empty());
             run.keep(&mut sends, sending);
         }
-        run.end(receiving).await;
+        run.receive_now(run.below(first), Chunk::empty()).await;
         run.end_all(receives).await;
         run.end_all(sends).await;
         distance *= u64::from(radix);

@@ -1,11 +1,13 @@
 //! `MPI_Bcast` (MPI 5.0 section 6.4).
 
+use smallvec::SmallVec;
+
 use super::buffer::{Address, Buffer, Chunk};
 use super::choose;
 use super::flat;
 use super::inter::Root;
 use super::pieces::Pieces;
-use super::run::{Network, Run};
+use super::run::{Network, Run, UnderWay};
 use super::scratch::{Scratch, copy};
 use super::shared;
 use super::tree;
@@ -97,10 +99,10 @@ async fn tree(run: &mut Run<'_>, radix: u32, root: u32, chunk: &Chunk) {
     let (relative, size) = (run.relative(root), run.size);
     let rank = |relative: u32| ((u64::from(relative) + u64::from(root)) % u64::from(size)) as u32;
     if relative != 0 {
-        let receiving = run.receive(rank(tree::parent(relative, radix)), chunk.clone());
-        run.end(receiving).await;
+        run.receive_now(rank(tree::parent(relative, radix)), chunk.clone())
+            .await;
     }
-    let mut sends = Vec::new();
+    let mut sends = UnderWay::new();
     for (child, _) in tree::children(relative, size, radix) {
         let sending = run.send(rank(child), chunk.clone());
         run.keep(&mut sends, sending);
@@ -119,7 +121,7 @@ async fn chain(run: &mut Run<'_>, choice: Choice, root: u32, chunk: &Chunk) -> R
     let rank = |relative: u64| ((relative + u64::from(root)) % size) as u32;
     let parent = (relative > 0).then(|| rank((relative - 1) / radix));
     let children = (relative * radix + 1..=relative * radix + radix).take_while(|&child| child < size);
-    let children: Vec<u32> = children.map(rank).collect();
+    let children: SmallVec<[u32; 8]> = children.map(rank).collect();
     let pieces = chunk.len().div_ceil(choice.piece).clamp(1, PIECES_MAX);
     pipeline(run, chunk, pieces as u32, parent, &children).await
 }
@@ -144,7 +146,7 @@ pub(super) async fn pipeline<'a>(
         Some(run.receive(from, cut.range(piece, piece + 1)))
     };
     let mut next = post(run, 0);
-    let mut sends = Vec::new();
+    let mut sends = UnderWay::new();
     for piece in 0..pieces {
         let receiving = next.take();
         next = post(run, piece + 1);
@@ -224,10 +226,9 @@ async fn scatter(run: &mut Run<'_>, root: u32, cut: &Cut) {
     }
     if relative != 0 {
         let (from, end) = (run.below(mask), run.size.min(relative + mask));
-        let receiving = run.receive(from, cut.range(relative, end));
-        run.end(receiving).await;
+        run.receive_now(from, cut.range(relative, end)).await;
     }
-    let mut sends = Vec::new();
+    let mut sends = UnderWay::new();
     mask /= 2;
     while mask > 0 {
         let child = relative + mask;
@@ -264,14 +265,13 @@ async fn allgather_doubling(run: &mut Run<'_>, root: u32, cut: &Cut) {
 async fn allgather_ring(run: &mut Run<'_>, root: u32, cut: &Cut) {
     let relative = run.relative(root);
     let (to, from) = (run.above(1), run.below(1));
-    let mut sends = Vec::new();
+    let mut sends = UnderWay::new();
     for step in 0..run.size - 1 {
         let out = (relative + run.size - step) % run.size;
         let into = (out + run.size - 1) % run.size;
-        let receiving = run.receive(from, cut.range(into, into + 1));
         let sending = run.send(to, cut.range(out, out + 1));
         run.keep(&mut sends, sending);
-        run.end(receiving).await;
+        run.receive_now(from, cut.range(into, into + 1)).await;
     }
     run.end_all(sends).await;
 }

@@ -9,7 +9,7 @@
 use super::buffer::{Address, Chunk};
 use super::gather::no_send;
 use super::reduction::{Accumulator, Reducer};
-use super::run::Run;
+use super::run::{Run, UnderWay};
 use super::scratch::Scratch;
 use crate::base::error::Result;
 
@@ -17,8 +17,7 @@ use crate::base::error::Result;
 pub(super) async fn barrier(run: &mut Run<'_>) {
     if run.rank == 0 {
         for from in 1..run.size {
-            let receiving = run.receive(from, Chunk::empty());
-            run.end(receiving).await;
+            run.receive_now(from, Chunk::empty()).await;
         }
     } else {
         let sending = run.send(0, Chunk::empty());
@@ -30,10 +29,9 @@ pub(super) async fn barrier(run: &mut Run<'_>) {
 /// From the root to all others.
 pub(super) async fn broadcast(run: &mut Run<'_>, root: u32, chunk: &Chunk) {
     if run.rank != root {
-        let receiving = run.receive(root, chunk.clone());
-        return run.end(receiving).await;
+        return run.receive_now(root, chunk.clone()).await;
     }
-    let mut sends = Vec::new();
+    let mut sends = UnderWay::new();
     for to in run.others() {
         let sending = run.send(to, chunk.clone());
         run.keep(&mut sends, sending);
@@ -63,8 +61,7 @@ pub(super) async fn reduce(
         None => Accumulator::owning(reducer, receive, scratch.slot(0)),
     };
     for from in (0..root).rev().chain(root + 1..run.size) {
-        let receiving = run.receive(from, reducer.chunk(sum.free, 0..count));
-        run.end(receiving).await;
+        run.receive_now(from, reducer.chunk(sum.free, 0..count)).await;
         sum.absorb(from < root, !reducer.commutes(), 0..count);
     }
     sum.settle(receive, 0..count);

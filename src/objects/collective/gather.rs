@@ -3,7 +3,7 @@
 use super::buffer::{Blocks, Buffer, Chunk, VBuffer};
 use super::choose;
 use super::inter::Root;
-use super::run::{Network, Run};
+use super::run::{Network, Run, UnderWay};
 use super::scratch::{Scratch, copy};
 use super::shared;
 use super::tree::{children, parent};
@@ -123,7 +123,7 @@ async fn gather_shared(
 
 /// The root's part where every process sends directly to it.
 async fn linear_root(run: &mut Run<'_>, own: Option<&Buffer>, blocks: &impl Blocks) {
-    let mut receives = Vec::with_capacity(run.size as usize - 1);
+    let mut receives = UnderWay::with_capacity(run.size as usize - 1);
     for rank in run.others() {
         let receiving = run.receive(rank, blocks.block(rank));
         run.keep(&mut receives, receiving);
@@ -144,7 +144,7 @@ async fn tree_root(run: &mut Run<'_>, radix: u32, own: Option<&Buffer>, receive:
     // The ranks of at most one child wrap around.
     let round = children(0, size, radix).find(|&(child, number)| wraps(child, number));
     let scratch = Scratch::bytes(round.map_or(0, |(_, number)| number as usize * block))?;
-    let mut receives = Vec::new();
+    let mut receives = UnderWay::new();
     for (child, number) in children(0, size, radix) {
         let rank = (root + child) % size;
         let chunk = if wraps(child, number) {
@@ -186,7 +186,7 @@ async fn tree(run: &mut Run<'_>, radix: u32, root: u32, send: Chunk) -> Result<(
         return Ok(());
     }
     let scratch = Scratch::bytes((below as usize + 1) * block)?;
-    let mut receives = Vec::new();
+    let mut receives = UnderWay::new();
     for (child, number) in children(relative, run.size, radix) {
         let chunk = scratch.part((child - relative) as usize * block, number as usize * block);
         let receiving = run.receive((root + child) % run.size, chunk);

@@ -13,7 +13,7 @@ use super::gather::no_receive;
 use super::pieces::Pieces;
 use super::reduce::within;
 use super::reduction::Reducer;
-use super::run::Run;
+use super::run::{Run, UnderWay};
 use super::scatter::linear_root;
 use super::scratch::{Scratch, copy};
 use crate::base::error::{Error, Result};
@@ -106,7 +106,7 @@ async fn share(
         },
         range,
     };
-    let mut under_way = Vec::new();
+    let mut under_way = UnderWay::new();
     let (first, end) = theirs.of(inside.rank);
     for from in first..end {
         let receiving = run.receive(from, blocks.block(from));
@@ -166,8 +166,7 @@ pub(super) async fn reduce(
     match root {
         Root::Here => {
             let receive = receive.ok_or_else(no_receive)?;
-            let receiving = run.receive(0, reducer.chunk(receive, 0..count));
-            run.end(receiving).await;
+            run.receive_now(0, reducer.chunk(receive, 0..count)).await;
         }
         Root::Rank(root) => {
             let scratch = Scratch::elements(&reducer.datatype, if run.rank == 0 { count } else { 0 }, 1)?;
@@ -262,8 +261,7 @@ pub(super) async fn reduce_blocks(
             linear_root(&mut inside, &blocks, Some(&own)).await;
         }
         None => {
-            let receiving = inside.receive(0, own.chunk());
-            inside.end(receiving).await;
+            inside.receive_now(0, own.chunk()).await;
         }
     }
     run.note(inside.finish());

@@ -11,7 +11,7 @@
 //! - `buffer`: arguments of the procedures; `overlap`: send and receive buffers that overlap
 //! - `persistent`: operations that are started again and again; `pool`: the memory that they keep
 //! - `model`: the same algorithms in a model of a machine, for many processes
-//! - `run`: the messages of one run; `scratch`, `pieces`, `tree`, `reduction`: what algorithms are made of
+//! - `run`: the messages of one run; `queue`, `scratch`, `pieces`, `tree`, `reduction`: what algorithms are made of
 //!
 //! What does not belong here: handles and arguments (`abi::collective`), arithmetic on elements (`data::op`), making and ending
 //! communicators (`management`), and finding out that ranks call different operations (`engine::mismatch`).
@@ -41,6 +41,7 @@ mod overlap;
 mod persistent;
 mod pieces;
 mod pool;
+mod queue;
 mod reduce;
 mod reduce_scatter;
 mod reduction;
@@ -64,7 +65,7 @@ pub use neighbour::{
     neighbour_allgather, neighbour_allgatherv, neighbour_alltoall, neighbour_alltoallv, neighbour_alltoallw,
 };
 pub use overlap::{Blocked, Refused, apart, apart_operands, elements_overlap, refuse};
-pub use persistent::{Lasting, persistent, persistent_in_area};
+pub use persistent::{persistent, persistent_in_area};
 pub use reduce::reduce;
 pub use reduce_scatter::{reduce_scatter, reduce_scatter_block};
 pub use scan::{exscan, scan};

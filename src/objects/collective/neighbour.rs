@@ -5,10 +5,9 @@
 //! a grid a process may be the neighbour on both sides of a dimension. What it sends to one side comes from the other side, so in each
 //! dimension blocks are received in the order opposite to that in which they are sent.
 
-use smallvec::SmallVec;
-
 use super::buffer::{Blocks, Buffer, Chunk, VBuffer, WBuffer};
-use super::run::{Message, Run};
+use super::run::Run;
+pub(super) use super::run::UnderWay;
 use super::scratch::copy;
 use super::shared;
 use crate::base::error::Result;
@@ -81,9 +80,6 @@ async fn exchange(
     }
     run.finish()
 }
-
-/// Messages of an operation that have not ended.
-pub(super) type UnderWay<'a> = SmallVec<[Message<'a>; 8]>;
 
 /// Starts to exchange messages with those neighbours. Empty blocks are not sent. All receives are posted before anything is sent: a process
 /// knows nothing of the order in which its neighbours send.

@@ -3,9 +3,7 @@
 //! the future, the operation's temporary memory (`pool`), and the processes that an operation across an intercommunicator is among.
 
 use std::future::Future;
-use std::ops::Deref;
 use std::pin::Pin;
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -20,35 +18,16 @@ use crate::system::lock::Mutex;
 
 /// See the module.
 pub struct Persistent<F, M> {
-    /// The start that is under way. (Dropped before all else: it may refer to the area.)
+    /// The start that is under way. (This and `make` are dropped before all else: they may refer to the area.)
     future: Mutex<Pin<Box<Option<F>>>>,
+    make: M,
     communicator: Arc<Communicator>,
     /// Of its messages.
     tag: i32,
     /// The memory that the processes of the host share for it.
     area: Option<Arc<Area>>,
-    make: M,
     /// Its temporary memory, if it may need some.
     pool: Option<Arc<Pool>>,
-}
-
-/// The memory of [`persistent_in_area`], for the futures that its `make` makes.
-#[derive(Clone, Copy)]
-pub struct Lasting(NonNull<Area>);
-
-// SAFETY: a shared reference to an area, which is `Sync`.
-unsafe impl Send for Lasting {}
-// SAFETY: as for `Send`.
-unsafe impl Sync for Lasting {}
-
-impl Deref for Lasting {
-    type Target = Area;
-
-    #[inline(always)]
-    fn deref(&self) -> &Area {
-        // SAFETY: only `persistent_in_area` makes one, for the futures of a `Persistent`, which has the area and drops it after them.
-        unsafe { self.0.as_ref() }
-    }
 }
 
 /// An operation that is not started yet. At each start a clone of `make` makes its future.
@@ -78,13 +57,14 @@ where
 /// If it has none.
 pub unsafe fn persistent_in_area<F>(
     operation: Collective,
-    make: impl Fn(Lasting) -> F + Send + Sync + 'static,
+    make: impl Fn(&'static Area) -> F + Send + Sync + 'static,
 ) -> Arc<Persistent<F, impl Fn() -> F + Send + Sync + 'static>>
 where
     F: Future<Output = Result<()>> + Send + 'static,
 {
     let area = operation.own_area().expect("it has memory of its own").clone();
-    let lasting = Lasting(NonNull::from(&*area));
+    // SAFETY: for the futures alone, as the caller says; and a `Persistent` drops its future before the area, which it keeps until then.
+    let lasting: &'static Area = unsafe { &*Arc::as_ptr(&area) };
     Arc::new(Persistent {
         communicator: operation.communicator().clone(),
         tag: operation.tag(),

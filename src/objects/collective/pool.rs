@@ -4,13 +4,19 @@
 //! The pool in use is that of the operation that this thread polls: algorithms need not say where their memory comes from.
 
 use std::alloc::Layout;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+/// The bytes of the block that each thread keeps for the next short temporary memory of an operation that is not persistent.
+pub(super) const SPARE: usize = 4 << 10;
+/// Where it begins: at a line of the caches.
+const SPARE_ALIGN: usize = 64;
+
 thread_local! {
+    static SPARE_BLOCK: Cell<Option<Block>> = const { Cell::new(None) };
     static CURRENT: RefCell<Option<Arc<Pool>>> = const { RefCell::new(None) };
     /// Of this thread's operations that read other processes' memory.
     static KEPT: Arc<Pool> = Arc::default();
@@ -85,6 +91,21 @@ impl Block {
         })
     }
 
+    /// [`SPARE`] bytes: the block that this thread keeps, or another one.
+    pub fn spare() -> Option<Block> {
+        // At the end of a thread there may be none to be kept any more.
+        let kept = SPARE_BLOCK.try_with(Cell::take).ok().flatten();
+        kept.or_else(|| Block::zeroed(Layout::from_size_align(SPARE, SPARE_ALIGN).expect("a power of two")))
+    }
+
+    /// Keeps a block that [`Block::spare`] has given, or frees it.
+    pub fn give_back(self) {
+        if self.layout.size() == SPARE {
+            // Where it can't be kept, the closure is dropped with it.
+            let _ = SPARE_BLOCK.try_with(|spare| spare.set(Some(self)));
+        }
+    }
+
     /// The first byte.
     pub fn address(&self) -> *mut u8 {
         self.address.as_ptr()
@@ -113,6 +134,17 @@ mod tests {
         assert!(pool.take(layout(201)).is_none());
         assert_eq!(pool.take(layout(200)).map(|block| block.address()), Some(address));
         assert!(pool.take(layout(200)).is_none(), "it is in use");
+    }
+
+    #[test]
+    fn a_thread_keeps_one_spare_block() {
+        let first = Block::spare().expect("memory");
+        let second = Block::spare().expect("memory");
+        let addresses = [first.address(), second.address()];
+        assert_ne!(addresses[0], addresses[1]);
+        first.give_back();
+        second.give_back();
+        assert_eq!(Block::spare().map(|block| block.address()), Some(addresses[1]));
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! `MPI_Reduce` (MPI 5.0 section 6.9.1).
 
-use std::collections::VecDeque;
-
 use smallvec::SmallVec;
 
 use super::buffer::{Address, Operands};
@@ -9,8 +7,9 @@ use super::choose;
 use super::flat;
 use super::gather::{no_receive, no_send};
 use super::inter::{self, Root};
+use super::queue::Queue;
 use super::reduction::{Accumulator, Folding, Halving, Order, Reducer, even_pieces};
-use super::run::{Network, Run};
+use super::run::{Network, Run, UnderWay};
 use super::scratch::Scratch;
 use super::shared;
 use super::tree;
@@ -156,15 +155,24 @@ async fn tree<'a>(
         _ => scratch.slot(at % 3),
     };
     let mut sum = own;
-    let post = |run: &Run<'a>, at: usize| {
-        let chunk = reducer.chunk(place(at), 0..count);
-        run.receive(run.above(children[at] - relative), chunk)
+    let source = |run: &Run<'a>, at: usize| {
+        let from = run.above(children[at] - relative);
+        (from, reducer.chunk(place(at), 0..count))
     };
-    let mut next = (number > 0).then(|| post(run, 0));
+    let mut next = None;
     for at in 0..number {
-        let receiving = next.take().expect("posted in the round before");
-        next = (at + 1 < number).then(|| post(run, at + 1));
-        run.end(receiving).await;
+        let receiving = next.take();
+        next = (at + 1 < number).then(|| {
+            let (from, chunk) = source(run, at + 1);
+            run.receive(from, chunk)
+        });
+        match receiving {
+            Some(receiving) => run.end(receiving).await,
+            None => {
+                let (from, chunk) = source(run, at);
+                run.receive_now(from, chunk).await;
+            }
+        }
         reducer.combine(sum, place(at), 0..count);
         sum = place(at);
     }
@@ -178,8 +186,7 @@ async fn tree<'a>(
     }
     match receive {
         Some(receive) if top != root => {
-            let receiving = run.receive(top, reducer.chunk(receive, 0..count));
-            run.end(receiving).await;
+            run.receive_now(top, reducer.chunk(receive, 0..count)).await;
         }
         Some(receive) if sum != receive => reducer.copy(sum, receive, 0..count),
         _ => {}
@@ -213,7 +220,7 @@ async fn chain<'a>(
         (true, Some(_), Some(receive)) => receive.element(piece * each, datatype),
         _ => scratch.slot(piece as usize % SLOTS),
     };
-    let mut sends = VecDeque::new();
+    let mut sends = Queue::new();
     let post = |run: &Run<'a>, piece: u64| {
         let length = range(piece).end - range(piece).start;
         (!is_last && piece < pieces).then(|| run.receive(from, reducer.chunk(place(piece), 0..length)))
@@ -222,7 +229,7 @@ async fn chain<'a>(
     for piece in 0..pieces {
         // Of the places, one is received into next, and one combined in.
         while sends.len() > SLOTS - 2 {
-            let oldest = sends.pop_front().expect("there are some");
+            let oldest = sends.pop().expect("there are some");
             run.end(oldest).await;
         }
         let receiving = next.take();
@@ -236,7 +243,7 @@ async fn chain<'a>(
             range(piece).end - range(piece).start,
         );
         let Some(receiving) = receiving else {
-            sends.push_back(run.send(to, reducer.chunk(at, 0..length)));
+            sends.push(run.send(to, reducer.chunk(at, 0..length)));
             continue;
         };
         run.end(receiving).await;
@@ -248,10 +255,12 @@ async fn chain<'a>(
                     reducer.copy(place(piece), result, 0..length);
                 }
             }
-            _ => sends.push_back(run.send(to, reducer.chunk(place(piece), 0..length))),
+            _ => sends.push(run.send(to, reducer.chunk(place(piece), 0..length))),
         }
     }
-    run.end_all(sends).await;
+    while let Some(oldest) = sends.pop() {
+        run.end(oldest).await;
+    }
     Ok(())
 }
 
@@ -297,7 +306,7 @@ async fn halving(
         }
     }
     if let Some(receive) = receive {
-        let mut receives = Vec::new();
+        let mut receives = UnderWay::new();
         for other in (0..folding.number).filter(|&other| Some(other) != folded) {
             let piece = halving.range(halving.pieces(other, folding.rounds()));
             let receiving = run.receive(folding.rank(other), reducer.chunk(receive, piece));

@@ -1,6 +1,5 @@
 //! `MPI_Reduce_scatter_block`, `MPI_Reduce_scatter` (MPI 5.0 section 6.10).
 
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -8,9 +7,10 @@ use super::buffer::{Address, Chunk, Operands};
 use super::choose;
 use super::gather::no_send;
 use super::inter;
+use super::queue::Queue;
 use super::reduce;
 use super::reduction::{Accumulator, Folding, Halving, Order, Reducer};
-use super::run::{Network, Run};
+use super::run::{Network, Run, UnderWay};
 use super::scratch::{Scratch, copy};
 use super::shared;
 use crate::base::error::Result;
@@ -169,8 +169,8 @@ impl<S: Fn(u32) -> u64 + Send + Sync> Task<S> {
             copy(&from, &to).expect("as many elements");
         };
         let mut any_high = false;
-        let mut sends = VecDeque::new();
-        let mut receives = VecDeque::new();
+        let mut sends = Queue::new();
+        let mut receives = Queue::new();
         let post = |run: &Run<'a>, distance: u32| {
             let slot = scratch.slot(distance as usize % OPERANDS);
             run.receive(run.below(distance), reducer.chunk(slot, 0..count))
@@ -178,16 +178,16 @@ impl<S: Fn(u32) -> u64 + Send + Sync> Task<S> {
         let ahead = OPERANDS as u32;
         for distance in 1..run.size.min(ahead + 1) {
             if count > 0 {
-                receives.push_back(post(run, distance));
+                receives.push(post(run, distance));
             }
             let to = run.above(distance);
             if !self.block(to).is_empty() {
-                sends.push_back(run.send(to, self.chunk(to)));
+                sends.push(run.send(to, self.chunk(to)));
             }
         }
         copy_into(self.address(run.rank), low);
         for distance in 1..run.size {
-            if let Some(receiving) = receives.pop_front() {
+            if let Some(receiving) = receives.pop() {
                 run.end(receiving).await;
                 let operand = scratch.slot(distance as usize % OPERANDS);
                 if distance <= run.rank || reducer.commutes() {
@@ -201,19 +201,19 @@ impl<S: Fn(u32) -> u64 + Send + Sync> Task<S> {
             }
             if distance + ahead < run.size {
                 if count > 0 {
-                    receives.push_back(post(run, distance + ahead));
+                    receives.push(post(run, distance + ahead));
                 }
                 let to = run.above(distance + ahead);
                 if !self.block(to).is_empty() {
-                    sends.push_back(run.send(to, self.chunk(to)));
+                    sends.push(run.send(to, self.chunk(to)));
                 }
             }
             if sends.len() > choose::WINDOW {
-                let oldest = sends.pop_front().expect("the window is not empty");
+                let oldest = sends.pop().expect("the window is not empty");
                 run.end(oldest).await;
             }
         }
-        for sending in sends {
+        while let Some(sending) = sends.pop() {
             run.end(sending).await;
         }
         if any_high {
@@ -235,8 +235,7 @@ impl<S: Fn(u32) -> u64 + Send + Sync> Task<S> {
         let mut sum = Accumulator::reading(reducer, self.own, [scratch.slot(0), scratch.slot(1)]);
         let Some(folded) = folding.fold(run, &mut sum, all).await else {
             let result = reducer.chunk(self.receive, 0..mine.end - mine.start);
-            let receiving = run.receive(run.rank + 1, result);
-            run.end(receiving).await;
+            run.receive_now(run.rank + 1, result).await;
             return Ok(());
         };
         let start = |piece: u32| (self.start)(folding.first_rank(piece));
@@ -268,11 +267,10 @@ impl<S: Fn(u32) -> u64 + Send + Sync> Task<S> {
         let result = (run.rank == 0).then(|| scratch.slot(0));
         reduce::whole(run, 0, Some(self.own), result, reducer, all).await?;
         let Some(result) = result else {
-            let receiving = run.receive(0, reducer.chunk(self.receive, 0..count));
-            run.end(receiving).await;
+            run.receive_now(0, reducer.chunk(self.receive, 0..count)).await;
             return Ok(());
         };
-        let mut sends = Vec::new();
+        let mut sends = UnderWay::new();
         for rank in 1..run.size {
             let sending = run.send(rank, reducer.chunk(result, self.block(rank)));
             run.keep(&mut sends, sending);

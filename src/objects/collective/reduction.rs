@@ -107,17 +107,18 @@ impl<'a> Accumulator<'a> {
 
     /// Exchanges the whole partial result with another process, and combines in the order of ranks.
     pub async fn exchange(&mut self, run: &mut Run<'_>, partner: u32, range: Range<u64>) {
-        let receiving = run.receive(partner, self.reducer.chunk(self.free, range.clone()));
-        let sending = run.send(partner, self.reducer.chunk(self.sum, range.clone()));
-        run.end(receiving).await;
-        run.end(sending).await;
+        let (out, into) = (
+            self.reducer.chunk(self.sum, range.clone()),
+            self.reducer.chunk(self.free, range.clone()),
+        );
+        run.exchange(partner, out, partner, into).await;
         self.absorb(partner < run.rank, true, range);
     }
 
     /// Receives the partial result of the next lower process, and combines.
     pub async fn receive_below(&mut self, run: &mut Run<'_>, from: u32, range: Range<u64>) {
-        let receiving = run.receive(from, self.reducer.chunk(self.free, range.clone()));
-        run.end(receiving).await;
+        run.receive_now(from, self.reducer.chunk(self.free, range.clone()))
+            .await;
         self.absorb(true, !self.reducer.commutes(), range);
     }
 

@@ -109,13 +109,15 @@ async fn shift(
     into: Address,
     count: u64,
 ) -> bool {
-    let receiving =
-        (run.rank >= distance).then(|| run.receive(run.rank - distance, reducer.chunk(into, 0..count)));
     let sending = (run.size - run.rank > distance)
         .then(|| run.send(run.rank + distance, reducer.chunk(from, 0..count)));
-    let came = receiving.is_some();
-    for completion in [receiving, sending].into_iter().flatten() {
-        run.end(completion).await;
+    let comes = run.rank >= distance;
+    if comes {
+        run.receive_now(run.rank - distance, reducer.chunk(into, 0..count))
+            .await;
     }
-    came
+    if let Some(sending) = sending {
+        run.end(sending).await;
+    }
+    comes
 }

@@ -3,7 +3,7 @@
 use super::buffer::{Blocks, Buffer, Chunk, VBuffer};
 use super::choose;
 use super::inter::Root;
-use super::run::{Network, Run};
+use super::run::{Network, Run, UnderWay};
 use super::scratch::{Scratch, copy};
 use super::shared;
 use super::tree::{children, parent};
@@ -74,8 +74,7 @@ async fn within(run: &mut Run<'_>, root: u32, send: Option<Buffer>, receive: Opt
     match choice.algorithm {
         Algorithm::Tree => tree(run, choice.radix, root, chunk).await?,
         _ => {
-            let receiving = run.receive(root, chunk);
-            run.end(receiving).await;
+            run.receive_now(root, chunk).await;
         }
     }
     Ok(())
@@ -99,15 +98,15 @@ pub async fn scatterv(
         let send = send.ok_or_else(no_send)?;
         linear_root(&mut run, &send, receive.as_ref()).await;
     } else {
-        let receiving = run.receive(root, receive.ok_or_else(no_receive)?.chunk());
-        run.end(receiving).await;
+        run.receive_now(root, receive.ok_or_else(no_receive)?.chunk())
+            .await;
     }
     run.finish()
 }
 
 /// The root's part where it sends directly to every process.
 pub(super) async fn linear_root(run: &mut Run<'_>, blocks: &impl Blocks, own: Option<&Buffer>) {
-    let mut sends = Vec::new();
+    let mut sends = UnderWay::new();
     for distance in 1..run.size {
         let rank = run.above(distance);
         let sending = run.send(rank, blocks.block(rank));
@@ -138,7 +137,7 @@ async fn tree_root(run: &mut Run<'_>, radix: u32, send: &Buffer, own: Option<&Bu
         run.note(copy(&send.blocks(root + child, first), &low));
         run.note(copy(&send.blocks(0, number - first), &high));
     }
-    let mut sends = Vec::new();
+    let mut sends = UnderWay::new();
     for (child, number) in children(0, size, radix) {
         let rank = (root + child) % size;
         let chunk = if wraps(child, number) {
@@ -165,14 +164,12 @@ async fn tree(run: &mut Run<'_>, radix: u32, root: u32, chunk: Chunk) -> Result<
         .map(|(_, number)| number)
         .sum();
     if below == 0 {
-        let receiving = run.receive(parent, chunk);
-        run.end(receiving).await;
+        run.receive_now(parent, chunk).await;
         return Ok(());
     }
     let scratch = Scratch::bytes((below as usize + 1) * block)?;
-    let receiving = run.receive(parent, scratch.all());
-    run.end(receiving).await;
-    let mut sends = Vec::new();
+    run.receive_now(parent, scratch.all()).await;
+    let mut sends = UnderWay::new();
     for (child, number) in children(relative, run.size, radix) {
         let part = scratch.part((child - relative) as usize * block, number as usize * block);
         let sending = run.send((root + child) % run.size, part);

@@ -5,7 +5,7 @@ use std::cell::UnsafeCell;
 use std::sync::Arc;
 
 use super::buffer::{Address, Chunk};
-use super::pool::{Block, Pool};
+use super::pool::{Block, Pool, SPARE};
 use crate::base::bytes::{RawBytes, RawRoom};
 use crate::base::error::Result;
 use crate::data::datatype::Datatype;
@@ -21,7 +21,8 @@ const PAGE: usize = 4096;
 /// The strictest alignment of a basic type.
 const ALIGN: usize = 16;
 
-/// Bytes, aligned for every basic type: zeroed ones, or those that an earlier start of the same persistent operation has left. Declare it before the completions that use it: values are dropped in
+/// Bytes, aligned for every basic type: zeroed ones, or those that an earlier operation of this thread or an earlier start of the same
+/// persistent one has left. Declare it before the completions that use it: values are dropped in
 /// the reverse order, and the drop of a completion ends the use of its memory.
 ///
 /// Take addresses only when it no longer moves: short ones move with it.
@@ -60,10 +61,14 @@ impl Scratch {
         let mut heap = None;
         let mut pool = None;
         if len > INLINE {
-            let layout = Layout::from_size_align(len, ALIGN).map_err(|_| too_much(len))?;
             pool = Pool::current();
-            let kept = pool.as_ref().and_then(|pool| pool.take(layout));
-            heap = kept.or_else(|| Block::zeroed(layout));
+            heap = if pool.is_none() && len <= SPARE {
+                Block::spare()
+            } else {
+                let layout = Layout::from_size_align(len, ALIGN).map_err(|_| too_much(len))?;
+                let kept = pool.as_ref().and_then(|pool| pool.take(layout));
+                kept.or_else(|| Block::zeroed(layout))
+            };
             if heap.is_none() {
                 return Err(too_much(len));
             }
@@ -164,8 +169,10 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         #[cfg(feature = "sim")]
         super::model::gives_back(self.len);
-        if let (Some(pool), Some(block)) = (&self.pool, self.heap.take()) {
-            pool.give(block);
+        match (&self.pool, self.heap.take()) {
+            (Some(pool), Some(block)) => pool.give(block),
+            (None, Some(block)) => block.give_back(),
+            (_, None) => {}
         }
     }
 }

@@ -4,6 +4,8 @@
 //! The head of a host is its lowest rank, or the root of the operation. The runs of one operation share its tag: those inside hosts and
 //! those between heads have no pair of processes in common, and two runs inside a host follow each other.
 
+use smallvec::SmallVec;
+
 use super::barrier::within as barrier_within;
 use super::bcast;
 use super::buffer::{Address, Chunk};
@@ -39,8 +41,7 @@ pub(super) async fn barrier(network: Network<'_>, hosts: &Hosts) -> Result<()> {
         shared::arrive(&mut run, area).await;
     } else {
         for (child, _) in tree::children(run.rank, run.size, 2) {
-            let receiving = run.receive(child, Chunk::empty());
-            run.end(receiving).await;
+            run.receive_now(child, Chunk::empty()).await;
         }
         if run.rank != 0 {
             let sending = run.send(tree::parent(run.rank, 2), Chunk::empty());
@@ -86,14 +87,14 @@ async fn chain(network: Network<'_>, hosts: &Hosts, root: u32, chunk: &Chunk, pi
 }
 
 /// From which rank a rank gets the pieces (the root from none), and to which it passes them on.
-fn chain_neighbours(hosts: &Hosts, root: u32, rank: u32) -> (Option<u32>, Vec<u32>) {
+fn chain_neighbours(hosts: &Hosts, root: u32, rank: u32) -> (Option<u32>, SmallVec<[u32; 4]>) {
     let (host, first, number) = (hosts.host_of(rank), hosts.host_of(root), hosts.number());
     let ranks = hosts.ranks(host);
     let size = ranks.len() as u32;
     let top = hosts.place(head(hosts, Some(root), host));
     let inside = |place: u32| ranks[((place + top) % size) as usize];
     let place = (hosts.place(rank) + size - top) % size;
-    let mut children = Vec::new();
+    let mut children = SmallVec::new();
     let parent = if place == 0 {
         let (before, behind) = ((host + number - 1) % number, (host + 1) % number);
         if behind != first {

@@ -1,7 +1,9 @@
 //! The messages of one collective operation.
 
 use std::borrow::Cow;
+use std::future::poll_fn;
 use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 
 use super::area::Area;
 use super::{Communicator, Hosts};
@@ -11,7 +13,7 @@ use crate::engine::matching::{Envelope, Pattern};
 use crate::engine::request::Outcome;
 use crate::engine::{Received, Send};
 use crate::identity::{Context, PeerIndex};
-use crate::instance::{Completion, Instance};
+use crate::instance::{Completion, Instance, Poller, poller};
 use crate::objects::group::Group;
 
 /// One collective operation: messages among the members of a communicator that only this operation sees. On an
@@ -222,20 +224,42 @@ impl Collective {
     /// The memory is valid and left alone until the result is ready or dropped.
     pub(crate) unsafe fn receive(&self, from: u32, memory: Memory) -> Completion<&Instance> {
         let instance: &Instance = &self.communicator.instance;
-        let pattern = Pattern {
+        let (pattern, peer) = (self.pattern(from), Some(self.process(from)));
+        // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
+        let received = unsafe { instance.engine().receive(pattern, peer, memory) };
+        completion(instance, received)
+    }
+
+    /// Receives from a rank. A blocking call, which has nothing else to do, looks for the message before it posts the receive, as `MPI_Recv`
+    /// does.
+    ///
+    /// # Safety
+    /// The memory is valid and left alone until the result is ready or dropped.
+    pub(crate) async unsafe fn receive_now(&self, from: u32, memory: Memory) -> Result<Outcome> {
+        let instance: &Instance = &self.communicator.instance;
+        let (pattern, peer) = (self.pattern(from), Some(self.process(from)));
+        let mut memory = Some(memory);
+        let receiving = poll_fn(|context| {
+            let memory = memory.take().expect("polled once");
+            // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
+            let received = unsafe {
+                match poller(context) {
+                    Poller::Blocks => instance.receive_attended(pattern, peer, memory, || true),
+                    _ => instance.engine().receive(pattern, peer, memory),
+                }
+            };
+            Poll::Ready(completion(instance, received))
+        });
+        receiving.await.await
+    }
+
+    /// The message from a rank.
+    #[inline]
+    fn pattern(&self, from: u32) -> Pattern {
+        Pattern {
             context: self.context,
             source: Some(from),
             tag: Some(self.tag),
-        };
-        // SAFETY: the caller keeps the memory valid for writing, and alone for this, until the receive has ended.
-        match unsafe {
-            instance
-                .engine()
-                .receive(pattern, Some(self.process(from)), memory)
-        } {
-            Ok(Received::Later(request)) => Completion::of(instance, request),
-            Ok(Received::Now(outcome)) => Completion::of_outcome(outcome),
-            Err(error) => Completion::ended(Err(error)),
         }
     }
 
@@ -276,5 +300,15 @@ impl Collective {
         receiving.await?;
         sending.await?;
         Ok(bytes)
+    }
+}
+
+/// The end of a receive.
+#[inline]
+fn completion(instance: &Instance, received: Result<Received>) -> Completion<&Instance> {
+    match received {
+        Ok(Received::Later(request)) => Completion::of(instance, request),
+        Ok(Received::Now(outcome)) => Completion::of_outcome(outcome),
+        Err(error) => Completion::ended(Err(error)),
     }
 }
