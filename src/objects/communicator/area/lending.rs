@@ -7,7 +7,7 @@
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::{AT_DONE, AT_READER, AT_SAMPLE, AT_VALUE, Area, Bytes, PAIR, Room, Round, SHORT};
+use super::{AT_DONE, AT_READER, AT_SAMPLE, AT_VALUE, Area, Bytes, LINE, PAIR, Room, Round, SHORT};
 use crate::base::error::{Error, Result};
 use crate::data::kind::MemoryKind;
 use crate::data::pieces::{Cursor, Piece, total};
@@ -36,6 +36,11 @@ impl Lent {
     /// See [`Published::total`](super::Published::total).
     pub fn total(&self) -> u64 {
         self.total
+    }
+
+    /// How far byte `at` is from the beginning of its cache line.
+    pub fn offset_in_line(&self, at: u64) -> usize {
+        (self.address.wrapping_add(at) % LINE as u64) as usize
     }
 }
 
@@ -153,6 +158,27 @@ impl Area {
         match unsafe { cma::read_run(pid, from.address.wrapping_add(at), piece) } {
             Ok(()) => Ok(()),
             Err(error) => Err(self.unread(from, error).await),
+        }
+    }
+
+    /// Writes bytes to lent ones from byte `at` on.
+    ///
+    /// # Errors
+    /// As for [`Area::read`].
+    ///
+    /// # Safety
+    /// They are lent for that: until this process is done with the round their owner waits, and nobody else uses those that are written.
+    pub async unsafe fn write(&self, to: &Lent, at: u64, bytes: Bytes) -> Result<()> {
+        let piece = Piece {
+            address: bytes.address(),
+            len: bytes.number(),
+            kind: MemoryKind::System,
+        };
+        let pid = self.pid_for(to, at, piece.len)?;
+        // SAFETY: by the promise of `Bytes::new` the memory is the operation's; the other process's: the caller's promise.
+        match unsafe { cma::write_run(pid, to.address.wrapping_add(at), piece) } {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.unread(to, error).await),
         }
     }
 
