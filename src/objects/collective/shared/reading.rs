@@ -1,6 +1,6 @@
-//! Reductions of long operands that are read where they are ([`Area::lend`]). Each process combines a slice of all operands. A root gets
-//! it at once: it lends its result too, where the others write; short operands of two processes it combines alone. Where all need
-//! the result, they take it from long places, segment after segment. Each element is combined in one order only, as in `reducing`.
+//! Reductions of long operands that are read where they are ([`Area::lend`]). Each process combines a slice of all operands. A root
+//! lends its result too, and the others write their slices there. Where all need the result, they take it from long places, segment
+//! after segment. Each element is combined in one order only, as in `reducing`.
 
 use std::ops::Range;
 
@@ -9,7 +9,6 @@ use super::short::uneven;
 use super::{Area, Bytes, LONG, Room, Run, all_have_long, get, rounds, start_of};
 use crate::base::error::Result;
 use crate::objects::collective::buffer::Address;
-use crate::objects::collective::choose;
 use crate::objects::collective::reduction::Reducer;
 use crate::objects::collective::scratch::{AT_A_TIME, KEPT, Scratch, apply_many};
 use crate::objects::communicator::area::{ALL_LONG, Lent, Round};
@@ -27,6 +26,8 @@ struct Operands<'a> {
     /// From an address to the first byte of its elements.
     shift: i64,
     count: u64,
+    /// This process.
+    rank: u32,
     own: Address,
     /// By process, those of the others.
     lent: Vec<Option<Lent>>,
@@ -43,21 +44,41 @@ fn slot_for(bytes: u64) -> u64 {
     (bytes + LINE - 1).next_multiple_of(LINE)
 }
 
+/// The elements of a range that one of `size` processes combines. All have about as many, a root somewhat more, as it writes them to no
+/// other process.
+fn slice_of(range: &Range<u64>, size: u32, member: u32, root: Option<u32>) -> Range<u64> {
+    let (number, size) = (range.end - range.start, u64::from(size));
+    let start = |member: u64| {
+        let before = member * size + u64::from(root.is_some_and(|root| u64::from(root) < member));
+        let all = size * size + u64::from(root.is_some());
+        let elements = u128::from(number) * u128::from(before) / u128::from(all);
+        range.start + number.min((elements as u64).next_multiple_of(LINE))
+    };
+    start(u64::from(member))..start(u64::from(member) + 1)
+}
+
 impl<'a> Operands<'a> {
-    /// Of `size` processes; nothing is lent yet.
-    fn new(reducer: &'a Reducer, shift: i64, count: u64, own: Address, size: u32) -> Result<Operands<'a>> {
-        let (others, bytes) = (u64::from(size) - 1, reducer.datatype.size());
+    /// Nothing is lent yet.
+    fn new(
+        run: &Run<'_>,
+        reducer: &'a Reducer,
+        shift: i64,
+        count: u64,
+        own: Address,
+    ) -> Result<Operands<'a>> {
+        let (others, bytes) = (u64::from(run.size) - 1, reducer.datatype.size());
         let len = (READ / others).saturating_sub(LINE).max(READ_MIN);
         let most = (len / bytes / LINE * LINE).max(1).min(count);
         Ok(Operands {
             reducer,
             shift,
             count,
+            rank: run.rank,
             own,
             lent: Vec::new(),
             scratch: Scratch::kept((slot_for(most * bytes) * others) as usize)?,
             most,
-            inputs: vec![own; size as usize],
+            inputs: vec![own; run.size as usize],
         })
     }
 
@@ -68,12 +89,9 @@ impl<'a> Operands<'a> {
         unsafe { Bytes::new(elements.at(self.shift).get(), len as usize) }
     }
 
-    /// The elements of a range that a process combines: all have about as many.
-    fn slice(&self, range: Range<u64>, member: u32) -> Range<u64> {
-        let (number, size) = (range.end - range.start, self.inputs.len() as u64);
-        let each = number.div_ceil(size).next_multiple_of(LINE);
-        let of = |member: u64| range.end.min(range.start + member * each);
-        of(u64::from(member))..of(u64::from(member) + 1)
+    /// See [`slice_of`].
+    fn slice(&self, range: &Range<u64>, member: u32, root: Option<u32>) -> Range<u64> {
+        slice_of(range, self.inputs.len() as u32, member, root)
     }
 
     /// The parts of a range that are read and combined at a time: as equally long as can be.
@@ -89,31 +107,45 @@ impl<'a> Operands<'a> {
             .map(move |start| start..range.end.min(start + each))
     }
 
-    /// Reads a part of all operands.
-    async fn read(&mut self, run: &mut Run<'_>, area: &Area, part: &Range<u64>) {
+    /// Reads a part of all operands, and that of the last other process to `spare` if there is such a place.
+    async fn read(&mut self, run: &mut Run<'_>, area: &Area, part: &Range<u64>, spare: Option<Address>) {
         let datatype = &self.reducer.datatype;
-        let (at, len) = (
-            part.start * datatype.size(),
-            (part.end - part.start) * datatype.size(),
-        );
-        let slot = slot_for(self.most * datatype.size());
+        let bytes = datatype.size();
+        let (at, len) = (part.start * bytes, (part.end - part.start) * bytes);
+        let slot = slot_for(self.most * bytes);
+        let last = self.last_other();
         let mut place = 0;
-        for (input, lent) in self.inputs.iter_mut().zip(&self.lent) {
+        for (nth, (input, lent)) in self.inputs.iter_mut().zip(&self.lent).enumerate() {
             let Some(lent) = lent else {
                 *input = self.own.element(part.start, datatype);
                 continue;
             };
             // As far from the beginning of a line as there: the kernel copies whole lines faster.
-            let into = self
-                .scratch
-                .address()
-                .at(place as i64 + lent.offset_in_line(at) as i64);
-            place += slot;
-            // SAFETY: within a slot, which has room for `most` elements from anywhere in its first line.
-            let room = unsafe { Bytes::new(into.get(), len as usize) };
-            let read = area.read(lent, at, room).await;
+            let begin = (place + lent.offset_in_line(at)) as i64;
+            place += slot as usize;
+            *input = match spare {
+                Some(spare) if nth == last => spare,
+                _ => self.scratch.address().at(begin - self.shift),
+            };
+            // SAFETY: the caller's place for them, or within a slot, which has room for `most` elements from anywhere in its first line.
+            let into = unsafe { Bytes::new(input.at(self.shift).get(), len as usize) };
+            let read = area.read(lent, at, into).await;
             run.note(read);
-            *input = into.at(-self.shift);
+        }
+    }
+
+    /// The last process but this one. Its operand is among those that are combined first, so the result may be where it has been read to.
+    fn last_other(&self) -> usize {
+        let last = self.inputs.len() - 1;
+        last - usize::from(self.rank as usize == last)
+    }
+
+    /// Where its operand has been read to.
+    fn spare(&self) -> Address {
+        match self.lent[self.last_other()] {
+            Some(_) => self.inputs[self.last_other()],
+            // It is lost. Nobody will use the result.
+            None => self.scratch.address().at(-self.shift),
         }
     }
 
@@ -123,51 +155,33 @@ impl<'a> Operands<'a> {
         apply_many(operation, &self.inputs, output, part.end - part.start, datatype);
     }
 
-    /// Where the result of a part may be instead of what has been read.
-    fn spare(&self) -> Address {
-        // That of the last process that is not this one: it is among those that are combined first.
-        let others = self.lent.iter().zip(&self.inputs).rev();
-        let mut others = others.filter_map(|(lent, input)| lent.is_some().then_some(*input));
-        others.next().unwrap_or(self.scratch.address().at(-self.shift))
-    }
-
-    /// Where the result of a part is combined that is to be in `result`: there, unless the own operand is there and would be lost before it
-    /// is combined.
-    fn output(&self, result: Address, part: &Range<u64>) -> Address {
-        match result == self.own && self.inputs.len() > AT_A_TIME {
-            true => self.spare(),
-            false => result.element(part.start, &self.reducer.datatype),
-        }
-    }
-
-    /// Combines elements `range`, this process's part of the root's result. `all_read`: what it does when it reads no operand any more.
-    async fn to_result(
-        &mut self,
-        run: &mut Run<'_>,
-        area: &Area,
-        range: Range<u64>,
-        result: Address,
-        all_read: impl Fn() + Send,
-    ) {
-        for part in self.parts(range.clone()) {
-            self.read(run, area, &part).await;
-            if part.end == range.end {
-                all_read();
-            }
-            let output = self.output(result, &part);
-            self.combine(&part, output);
-            let result = result.element(part.start, &self.reducer.datatype);
-            if output != result {
-                self.reducer.copy(output, result, 0..part.end - part.start);
+    /// Combines elements `range`, the root's own part of its result.
+    async fn combine_here(&mut self, run: &mut Run<'_>, area: &Area, range: Range<u64>, result: Address) {
+        for part in self.parts(range) {
+            let into = result.element(part.start, &self.reducer.datatype);
+            let is_free = result != self.own;
+            self.read(run, area, &part, is_free.then_some(into)).await;
+            // Where its own operand is, that would be lost before it is combined, if it is not among the first.
+            if is_free || self.inputs.len() <= AT_A_TIME {
+                self.combine(&part, into);
+            } else {
+                self.combine(&part, self.spare());
+                self.reducer.copy(self.spare(), into, 0..part.end - part.start);
             }
         }
     }
 
     /// Combines elements `range` and writes them to the root's result.
-    async fn to_lent(&mut self, run: &mut Run<'_>, area: &Area, range: Range<u64>, result: Option<Lent>) {
+    async fn combine_there(
+        &mut self,
+        run: &mut Run<'_>,
+        area: &Area,
+        range: Range<u64>,
+        result: Option<Lent>,
+    ) {
         let bytes = self.reducer.datatype.size();
         for part in self.parts(range) {
-            self.read(run, area, &part).await;
+            self.read(run, area, &part, None).await;
             let output = self.spare();
             self.combine(&part, output);
             let Some(result) = result else { continue };
@@ -187,38 +201,19 @@ impl<'a> Operands<'a> {
         self.lent.resize(run.size as usize, None);
         for distance in 1..run.size {
             let member = run.above(distance);
-            match find(run, area, member, round, bytes).await {
-                Found::Lent(lent) => self.lent[member as usize] = Some(lent),
-                Found::Uneven => all_alike = false,
-                Found::Lost => {}
+            match area.lent(member, round, 0).await {
+                Ok(lent) if lent.number() == bytes && lent.total() == bytes => {
+                    self.lent[member as usize] = Some(lent);
+                }
+                Ok(lent) => {
+                    run.note::<()>(Err(uneven(member, lent.total(), bytes)));
+                    all_alike = false;
+                }
+                Err(error) => run.note::<()>(Err(error)),
             }
         }
         area.all_in(round);
         all_alike
-    }
-}
-
-/// What a process lends.
-enum Found {
-    Lent(Lent),
-    /// Its operand has another length, which is noted.
-    Uneven,
-    /// That failed, which is noted.
-    Lost,
-}
-
-/// Waits for the operand that a process lends in a round, which is to have so many bytes.
-async fn find(run: &mut Run<'_>, area: &Area, member: u32, round: Round, bytes: u64) -> Found {
-    match area.lent(member, round, 0).await {
-        Ok(lent) if lent.number() == bytes && lent.total() == bytes => Found::Lent(lent),
-        Ok(lent) => {
-            run.note::<()>(Err(uneven(member, lent.total(), bytes)));
-            Found::Uneven
-        }
-        Err(error) => {
-            run.note::<()>(Err(error));
-            Found::Lost
-        }
     }
 }
 
@@ -238,20 +233,10 @@ pub async fn reduce(
     };
     let bytes = reducer.datatype.size();
     let segment = ALL_LONG as u64 / bytes / LINE * LINE * u64::from(run.size);
-    if segment == 0 || rounds(count, segment).is_none() {
+    if segment == 0 || rounds(count, segment).is_none() || !all_have_long(run, area).await {
         return Ok(false);
     }
-    if !all_have_long(run, area).await {
-        return Ok(false);
-    }
-    let alone = root.filter(|_| choose::root_combines(count * bytes, run.size));
-    if let (Some(root), None) = (alone, receive) {
-        // SAFETY: one run of so many bytes.
-        let whole = unsafe { Bytes::new(own.at(shift).get(), (count * bytes) as usize) };
-        only_lend(run, area, root, whole).await;
-        return Ok(true);
-    }
-    let mut operands = Operands::new(reducer, shift, count, own, run.size)?;
+    let mut operands = Operands::new(run, reducer, shift, count, own)?;
     let loans = [own, receive.unwrap_or(own)].map(|elements| operands.bytes(elements));
     let is_root = root == Some(run.rank);
     let lending = area.next();
@@ -268,29 +253,11 @@ pub async fn reduce(
         return Ok(true);
     }
     match (root, receive) {
-        (Some(_), Some(receive)) if alone.is_some() => {
-            let all = 0..count;
-            operands
-                .to_result(run, area, all, receive, || area.done(lending))
-                .await;
-        }
         (Some(root), receive) => to_root(run, area, &mut operands, (root, receive), lending).await,
         (None, Some(receive)) => to_all(run, area, &mut operands, receive, segment).await,
         (None, None) => unreachable!("all need the result"),
     }
     Ok(true)
-}
-
-/// For the root, which combines all.
-async fn only_lend(run: &mut Run<'_>, area: &Area, root: u32, whole: Bytes) {
-    let (lending, bytes) = (area.next(), whole.number() as u64);
-    let lent = area.lend(lending, 1, |_| whole, bytes).await;
-    run.note(lent);
-    let is_read = matches!(find(run, area, root, lending, bytes).await, Found::Lent(_));
-    if is_read {
-        let returned = area.returned(lending).await;
-        run.note(returned);
-    }
 }
 
 /// Each combines a slice, and writes it to where the root needs it.
@@ -301,9 +268,9 @@ async fn to_root(
     (root, receive): (u32, Option<Address>),
     lending: Round,
 ) {
-    let range = operands.slice(0..operands.count, run.rank);
+    let range = operands.slice(&(0..operands.count), run.rank, Some(root));
     match receive {
-        Some(receive) => operands.to_result(run, area, range, receive, || {}).await,
+        Some(receive) => operands.combine_here(run, area, range, receive).await,
         None => {
             let result = match area.lent(root, lending, 1).await {
                 Ok(result) => Some(result),
@@ -312,7 +279,7 @@ async fn to_root(
                     None
                 }
             };
-            operands.to_lent(run, area, range, result).await;
+            operands.combine_there(run, area, range, result).await;
         }
     }
     area.done(lending);
@@ -326,7 +293,7 @@ async fn to_all(run: &mut Run<'_>, area: &Area, operands: &mut Operands<'_>, rec
     let bytes = reducer.datatype.size();
     // A place that is one of several has left the other cores' caches when its turn comes again: with two processes that have a core each,
     // 64 KiB take 8 µs, and 13 µs in what is always the same place.
-    let most = operands.slice(0..count.min(segment), 0);
+    let most = operands.slice(&(0..count.min(segment)), 0, None);
     let room = match (most.end - most.start) * bytes <= LONG as u64 {
         true => Room::Long,
         false => Room::AllLong,
@@ -336,12 +303,13 @@ async fn to_all(run: &mut Run<'_>, area: &Area, operands: &mut Operands<'_>, rec
         let round = area.next();
         let claimed = area.claim(round, room).await;
         run.note(claimed);
-        let range = operands.slice(all.clone(), run.rank);
+        let range = operands.slice(&all, run.rank, None);
         let len = ((range.end - range.start) * bytes) as usize;
         let place = start_of(area.own(round, len, room)).at(-shift);
         for part in operands.parts(range.clone()) {
-            operands.read(run, area, &part).await;
-            operands.combine(&part, place.element(part.start - range.start, &reducer.datatype));
+            let into = place.element(part.start - range.start, &reducer.datatype);
+            operands.read(run, area, &part, Some(into)).await;
+            operands.combine(&part, into);
         }
         area.publish(round, len, room, count * bytes);
         let take = |from: Address, range: Range<u64>| {
@@ -352,7 +320,7 @@ async fn to_all(run: &mut Run<'_>, area: &Area, operands: &mut Operands<'_>, rec
         for distance in 1..run.size {
             let member = run.above(distance);
             if let Some(found) = get(run, area, member, round).await {
-                let range = operands.slice(all.clone(), member);
+                let range = operands.slice(&all, member, None);
                 let expected = (range.end - range.start) * bytes;
                 let theirs = found.bytes.number() as u64;
                 match theirs == expected {
@@ -363,5 +331,39 @@ async fn to_all(run: &mut Run<'_>, area: &Area, operands: &mut Operands<'_>, rec
         }
         area.all_in(round);
         area.done(round);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_are_all_of_a_range_and_none_is_longer_than_its_share() {
+        for size in [2, 3, 5, 8, 64, 512] {
+            for number in [
+                1,
+                63,
+                64,
+                65,
+                1000,
+                64 * u64::from(size) * 3 - 1,
+                64 * u64::from(size) * 3,
+            ] {
+                for root in [None, Some(0), Some(1), Some(size - 1)] {
+                    let range = 128..128 + number;
+                    let share = number.div_ceil(u64::from(size)).next_multiple_of(LINE);
+                    let mut end = range.start;
+                    for member in 0..size {
+                        let slice = slice_of(&range, size, member, root);
+                        assert_eq!(slice.start, end);
+                        assert!(root.is_some() || slice.end - slice.start <= share);
+                        end = slice.end;
+                    }
+                    assert_eq!(end, range.end);
+                }
+            }
+        }
+        assert_eq!(slice_of(&(0..8000), 2, 1, Some(1)), 3200..8000);
     }
 }
