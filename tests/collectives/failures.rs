@@ -80,8 +80,9 @@ fn uneven_reductions_in_shared_memory() {
         (3, 3_000_000, 2_000_000),
         (4, 50_000, 100_000),
     ] {
-        for odd in [0, 1, size / 2, size - 1] {
+        for (odd, cma) in [(0, true), (1, false), (size / 2, false), (size - 1, true)] {
             let mut options = Options::random(1);
+            options.cma = cma;
             options.layout = Layout::parse("(vector,(0,1,1))").expect("a layout");
             options.processors = None;
             Simulation::new(u64::from(size + odd), size, options).run(|rank| async move {
@@ -101,6 +102,52 @@ fn uneven_reductions_in_shared_memory() {
                     }
                     let sum = (0..size).fold(0, |sum, each| sum ^ each as u8);
                     assert!(!is_even || elements.iter().all(|&byte| byte == sum), "{call}");
+                }
+            });
+        }
+    }
+}
+
+/// The same with a root.
+#[test]
+fn uneven_rooted_reductions_in_shared_memory() {
+    for (size, count, other) in [
+        (2, 50_000, 60_000),
+        (3, 50_000, 100_000),
+        // Only the longer ones are read directly.
+        (3, 100_000, 200_000),
+        (4, 3_000_000, 2_000_000),
+    ] {
+        for (odd, root) in [(0, 0), (0, 1), (1, 0), (size - 1, size - 1)] {
+            let mut options = Options::random(1);
+            options.cma = true;
+            options.layout = Layout::parse("(vector,(0,1,1))").expect("a layout");
+            options.processors = None;
+            Simulation::new(u64::from(size + odd), size, options).run(|rank| async move {
+                let me = rank.me().number();
+                for is_even in [false, true] {
+                    let number = if is_even || me != odd { count } else { other };
+                    let mut elements = vec![me as u8; number as usize];
+                    let messages = rank.world().collective();
+                    let (messages, used) = prepare_in_simulation(messages).await.expect("no process is lost");
+                    assert!(used.is_some(), "all share memory");
+                    let (datatype, op) = (Datatype::byte().clone(), Op::predefined(BXOR).unwrap().clone());
+                    let send = (me != root).then_some(elements.as_ptr());
+                    let receive = (me == root).then_some(elements.as_mut_ptr());
+                    // SAFETY: as long, and outlives the operation.
+                    let given = unsafe { Operands::new(send, receive, number, number, datatype, op) };
+                    let result = collective::reduce(&messages, root, given).await;
+                    let call = format!("{number} bytes at {me} of {size}, {odd} is odd, {root} is the root");
+                    match is_even {
+                        true => result.expect(&call),
+                        false => drop(result.expect_err(&call)),
+                    }
+                    let sum = (0..size).fold(0, |sum, each| sum ^ each as u8);
+                    let expected = if me == root { sum } else { me as u8 };
+                    assert!(
+                        !is_even || elements.iter().all(|&byte| byte == expected),
+                        "{call}"
+                    );
                 }
             });
         }

@@ -94,7 +94,7 @@ fn reduce() {
 
 #[test]
 fn reduce_long() {
-    long_cases("reduce_long", &[512, 513, 4000], reduce_case);
+    long_cases("reduce_long", &[512, 513, 4000, 16_384], reduce_case);
 }
 
 pub async fn allreduce_case(rank: Rank, case: Case) {

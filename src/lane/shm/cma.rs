@@ -1,4 +1,5 @@
-//! Cross-memory attach: reading another process's memory by `process_vm_readv`, one copy, made by the kernel.
+//! Cross-memory attach: reading another process's memory by `process_vm_readv`, and writing it by `process_vm_writev`: one copy, made by
+//! the kernel.
 //!
 //! Any process that may trace the other one may do this. Yama restricts that to ancestors unless the process allows it,
 //! and seccomp profiles may forbid the call. So it is tried once for each peer, on the token in its segment.
@@ -58,15 +59,25 @@ fn iovec(piece: &Piece) -> libc::iovec {
     }
 }
 
-/// Reads what is there of `remote` into `local`; returns how many bytes, at least one.
+/// The one or the other system call: both take the same arguments.
+type Attach = unsafe extern "C" fn(
+    libc::pid_t,
+    *const libc::iovec,
+    libc::c_ulong,
+    *const libc::iovec,
+    libc::c_ulong,
+    libc::c_ulong,
+) -> libc::ssize_t;
+
+/// Reads what is there of `remote` into `local`, or writes what fits of `local` to `remote`; returns how many bytes, at least one.
 ///
 /// # Safety
-/// `local` is valid for writes.
-unsafe fn attach(pid: u32, local: &[libc::iovec], remote: &[libc::iovec]) -> io::Result<usize> {
+/// `local` is valid for that; what is written to `remote` spoils nothing there.
+unsafe fn attach(call: Attach, pid: u32, local: &[libc::iovec], remote: &[libc::iovec]) -> io::Result<usize> {
     loop {
         // SAFETY: `local` is the caller's; the kernel checks `remote`, and both lists have the lengths given.
         let count = unsafe {
-            libc::process_vm_readv(
+            call(
                 pid as libc::pid_t,
                 local.as_ptr(),
                 local.len() as libc::c_ulong,
@@ -93,13 +104,29 @@ unsafe fn attach(pid: u32, local: &[libc::iovec], remote: &[libc::iovec]) -> io:
 /// # Safety
 /// `into` is valid for writes. (`address` need not be valid: that is an error.)
 pub unsafe fn read_run(pid: u32, address: u64, into: Piece) -> io::Result<()> {
+    // SAFETY: the caller says that `into` is valid for writes.
+    unsafe { copy_run(libc::process_vm_readv, pid, address, into) }
+}
+
+/// Writes one run of memory to another one as long, of process `pid`.
+///
+/// # Safety
+/// `from` is valid for reads. Process `pid` expects what is written there. (`address` need not be valid: that is an error.)
+pub unsafe fn write_run(pid: u32, address: u64, from: Piece) -> io::Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe { copy_run(libc::process_vm_writev, pid, address, from) }
+}
+
+/// # Safety
+/// As for [`read_run`] and [`write_run`].
+unsafe fn copy_run(call: Attach, pid: u32, address: u64, own: Piece) -> io::Result<()> {
     let mut done = 0;
-    while done < into.len {
-        let len = (into.len - done).min(PART);
-        let local = iovec(&into.part(done, len));
+    while done < own.len {
+        let len = (own.len - done).min(PART);
+        let local = iovec(&own.part(done, len));
         let remote = iovec(&remote(address.wrapping_add(done as u64), len));
-        // SAFETY: the caller says that `into` is valid for writes.
-        done += unsafe { attach(pid, &[local], &[remote]) }?;
+        // SAFETY: the caller's promise.
+        done += unsafe { attach(call, pid, &[local], &[remote]) }?;
     }
     Ok(())
 }
@@ -120,7 +147,7 @@ pub unsafe fn read(pid: u32, from: &[Piece], into: &[Piece], at: &mut Cursor) ->
         }
         let (local, remote) = (iovecs(&local[..locals]), iovecs(&remote[..remotes]));
         // SAFETY: the caller says that `into` is valid for writes.
-        let count = unsafe { attach(pid, &local, &remote) }?;
+        let count = unsafe { attach(libc::process_vm_readv, pid, &local, &remote) }?;
         at.advance(into, count);
         taken.advance(from, count);
         left -= count;

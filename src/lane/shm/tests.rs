@@ -115,6 +115,20 @@ fn a_word_counts_only_if_it_was_read_and_is_the_right_one() {
 }
 
 #[test]
+fn a_run_is_written_where_it_belongs() {
+    let (from, mut to) = ([1u8, 2, 3], [0u8; 5]);
+    let at = |first: &mut u8| std::ptr::from_mut(first).expose_provenance() as u64;
+    let address = at(&mut to[1]);
+    // SAFETY: of this process, and as long.
+    let written = unsafe { cma::write_run(std::process::id(), address, Piece::of(&from)) };
+    written.unwrap();
+    assert_eq!(to, [0, 1, 2, 3, 0]);
+    // SAFETY: nothing is there.
+    let failed = unsafe { cma::write_run(std::process::id(), 8, Piece::of(&from)) };
+    failed.expect_err("there is no memory");
+}
+
+#[test]
 fn conforms_without_cross_memory_attach() {
     assert!(!lane(0, false).limits().rma);
     conformance::run(|| [lane(0, false), lane(1, false)]);

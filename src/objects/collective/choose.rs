@@ -7,7 +7,7 @@ use super::reduction::Reducer;
 use super::run::{Network, Run};
 use crate::instance::selection::{Algorithm, Choice, Operation, Question, Traits};
 use crate::objects::communicator::Hosts;
-use crate::objects::communicator::area::{ALL_LONG, SHORT};
+use crate::objects::communicator::area::SHORT;
 use crate::system::bootstrap::Job;
 
 /// The cost of switching between two processes on one processor, as a number of messages.
@@ -37,22 +37,18 @@ pub(super) fn in_shared_memory(bytes: u64, size: u32, crowded: impl FnOnce() -> 
 ///
 /// Measured on two cores, in microseconds, reads and otherwise. Two processes: allgather 16 KiB 2.4 and 4.0, 64 KiB 5 and 12, 1 MiB 184
 /// and 242; alltoall 16 KiB 2.6 and 4.0, 64 KiB 5 and 13; allreduce 16 KiB 5.5 and 4.8, 32 KiB 7.3 and 8.6, 1 MiB 131 and 216. Eight:
-/// alltoall 16 KiB 55 and 72, 64 KiB 240 and 350, 1 MiB 7100 and 10100; allgather 64 KiB 161 and 114, 1 MiB 4100 and 4400; allreduce 256 KiB
-/// 265 and 236, 1 MiB 740 and 840; broadcast 1 MiB 370 and 280. What one process reads costs less to copy
+/// alltoall 16 KiB 55 and 72, 64 KiB 240 and 350, 1 MiB 7100 and 10100; allgather 64 KiB 161 and 114, 1 MiB 4100 and 4400; reduce 64 KiB 65
+/// and 49, 128 KiB 80 and 90, 1 MiB 580 and 670; allreduce 256 KiB 233 and 231, 1 MiB 850 and 920; broadcast 1 MiB 370 and 280. What one process reads costs less to copy
 /// than to read where many read it: then it is in places, which stay in the caches.
 pub(super) fn by_reads(operation: Operation, bytes: u64, size: u32) -> bool {
     let least = match (operation, size) {
         (Operation::Alltoall, _) | (Operation::Allgather, 2) => 16 << 10,
         (Operation::Allreduce | Operation::Reduce, 2) => 32 << 10,
-        (Operation::Allgather | Operation::Allreduce | Operation::Reduce, _) => 1 << 20,
+        (Operation::Reduce, _) => 128 << 10,
+        (Operation::Allgather | Operation::Allreduce, _) => 1 << 20,
         _ => return false,
     };
     bytes >= least
-}
-
-/// Whether the root alone combines operands of so many bytes that it reads: that saves one wait for the other process.
-pub(super) fn root_combines(bytes: u64, size: u32) -> bool {
-    size == 2 && bytes <= ALL_LONG as u64
 }
 
 /// How many exchanges with other ranks are under way at once.

@@ -75,7 +75,7 @@ pub(super) async fn within(
     let bytes = count * reducer.datatype.size();
     if let Some(area) = run.area_for(Operation::Reduce, bytes)
         && count != 0
-        && shared::reduce(run, area, send, receive, reducer, count).await?
+        && shared::reduce(run, area, root, send, receive, reducer, count).await?
     {
         return Ok(());
     }

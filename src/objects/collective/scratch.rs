@@ -235,19 +235,21 @@ pub(super) fn apply(op: &Op, input: Address, inout: Address, count: u64, datatyp
     unsafe { op.apply(input.get(), inout.get(), count, datatype) };
 }
 
-/// `output = inputs[0] op inputs[1] op …` for `count` elements of memory of the operation.
+/// So many inputs are combined at a time: as many as processes that most hosts have.
+pub(super) const AT_A_TIME: usize = 32;
+
+/// `output = inputs[0] op inputs[1] op …` for `count` elements of memory of the operation. The output may be one of the last
+/// [`AT_A_TIME`] inputs.
 pub(super) fn apply_many(op: &Op, inputs: &[Address], output: Address, count: u64, datatype: &Arc<Datatype>) {
-    // As many as processes that most hosts have; of more, some are combined at a time.
-    const MOST: usize = 32;
-    let mut pointers = [std::ptr::null::<u8>(); MOST + 1];
-    for (nth, some) in inputs.rchunks(MOST).enumerate() {
+    let mut pointers = [std::ptr::null::<u8>(); AT_A_TIME + 1];
+    for (nth, some) in inputs.rchunks(AT_A_TIME).enumerate() {
         for (pointer, input) in pointers.iter_mut().zip(some) {
             *pointer = input.get();
         }
         // What has been combined so far comes behind these.
         let number = some.len() + usize::from(nth > 0);
         pointers[some.len()] = output.get();
-        // SAFETY: as in `apply`; the output is another buffer than the inputs, or the last of them.
+        // SAFETY: as in `apply`; the output is another buffer than the inputs, or the same as one.
         unsafe { op.combine_many(&pointers[..number], output.get(), count, datatype) };
     }
 }

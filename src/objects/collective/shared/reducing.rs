@@ -116,7 +116,7 @@ pub async fn allreduce(
             Some(receive),
             reducer,
             count,
-            false,
+            None,
         )
         .await);
     }
@@ -151,6 +151,7 @@ pub async fn allreduce(
 pub async fn reduce(
     run: &mut Run<'_>,
     area: &Area,
+    root: u32,
     send: Option<Address>,
     receive: Option<Address>,
     reducer: &Reducer,
@@ -161,7 +162,7 @@ pub async fn reduce(
         return Err(crate::objects::collective::gather::no_send());
     };
     if bytes > SHORT as u64 {
-        return Ok(long(run, area, own, receive, reducer, count, true).await);
+        return Ok(long(run, area, own, receive, reducer, count, Some(root)).await);
     }
     let Some(receive) = receive else {
         publish(run, area, &reducer.chunk(own, 0..count)).await;
@@ -221,7 +222,7 @@ pub async fn reduce_scatter(
 
 /// Segment after segment: each process puts its elements of a segment into a place, combines a slice of all processes' elements, and
 /// puts that into its place of the next round, from where those take it that need the result: who passes
-/// `receive`; with `to_root` that is only the root.
+/// `receive`, which is `root` or, if that is `None`, all.
 async fn long(
     run: &mut Run<'_>,
     area: &Area,
@@ -229,14 +230,14 @@ async fn long(
     receive: Option<Address>,
     reducer: &Reducer,
     count: u64,
-    to_root: bool,
+    root: Option<u32>,
 ) -> bool {
-    let operation = match to_root {
-        true => Operation::Reduce,
-        false => Operation::Allreduce,
+    let operation = match root {
+        Some(_) => Operation::Reduce,
+        None => Operation::Allreduce,
     };
     if run.reads(area, operation, count * reducer.datatype.size()) {
-        let done = reading::reduce(run, area, own, receive, reducer, count, to_root).await;
+        let done = reading::reduce(run, area, own, receive, reducer, count, root).await;
         if done_or_noted(run, done) {
             return true;
         }

@@ -2,12 +2,15 @@
 //!
 //! A process *lends* bytes in a round: it publishes their address and number. The others read from there what they need. The bytes stay
 //! as they are until nobody reads them any more: all others are done with the round, which their process waits for ([`Area::returned`]), or have
-//! published something that they do only after they have read.
+//! published something that they do only after they have read. Where the operation says so, the others write what is lent.
 
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::{AT_DONE, AT_READER, AT_SAMPLE, AT_VALUE, Area, Bytes, PAIR, Room, Round, SHORT};
+use super::{
+    AT_DONE, AT_READER, AT_SAMPLE, AT_VALUE, AT_WRITTEN, AT_WRITTEN_AT, Area, Bytes, LINE, PAIR, Room, Round,
+    SHORT,
+};
 use crate::base::error::{Error, Result};
 use crate::data::kind::MemoryKind;
 use crate::data::pieces::{Cursor, Piece, total};
@@ -37,6 +40,11 @@ impl Lent {
     pub fn total(&self) -> u64 {
         self.total
     }
+
+    /// How far byte `at` is from the beginning of its cache line.
+    pub fn offset_in_line(&self, at: u64) -> usize {
+        (self.address.wrapping_add(at) % LINE as u64) as usize
+    }
 }
 
 impl Area {
@@ -48,10 +56,13 @@ impl Area {
         };
         self.map.u64(at + AT_VALUE).store(value, Relaxed);
         self.map.u64(at + AT_SAMPLE).store(address, Relaxed);
+        let written_at = self.map.u64(at + AT_WRITTEN).as_ptr().expose_provenance() as u64;
+        self.map.u64(at + AT_WRITTEN_AT).store(written_at, Relaxed);
         self.map.u32(at + AT_READER).store(pid, Release);
     }
 
-    /// The process ids of all processes, if this one can read the memory of all others. Called when all processes have mapped the area.
+    /// The process ids of all processes, if this one can read and write the memory of all others. Called when all processes have mapped the
+    /// area.
     pub fn try_reads(&self) -> Option<Box<[u32]>> {
         let sample = |member| {
             let at = self.member(member);
@@ -61,11 +72,22 @@ impl Area {
                 value: self.map.u64(at + AT_VALUE).load(Relaxed),
             }
         };
-        let works = |sample: Sample| (sample.pid != 0 && cma::works(sample)).then_some(sample.pid);
-        (0..self.size).map(|member| works(sample(member))).collect()
+        let works = |member| {
+            let sample = sample(member);
+            let at = self.member(member);
+            let written_at = self.map.u64(at + AT_WRITTEN_AT).load(Relaxed);
+            let works = sample.pid != 0 && cma::works(sample) && {
+                // SAFETY: its word for this, which all write alike; it was read from the process that it is in.
+                unsafe { cma::write_run(sample.pid, written_at, Piece::of(&sample.value.to_ne_bytes())) }
+                    .is_ok()
+                    && self.map.u64(at + AT_WRITTEN).load(Acquire) == sample.value
+            };
+            works.then_some(sample.pid)
+        };
+        (0..self.size).map(works).collect()
     }
 
-    /// Whether each process can read the memory of all others, as all have agreed: then bytes can be lent.
+    /// Whether each process can read and write the memory of all others, as all have agreed: then bytes can be lent.
     #[inline]
     pub fn reads(&self) -> bool {
         !self.readable.is_empty()
@@ -153,6 +175,27 @@ impl Area {
         match unsafe { cma::read_run(pid, from.address.wrapping_add(at), piece) } {
             Ok(()) => Ok(()),
             Err(error) => Err(self.unread(from, error).await),
+        }
+    }
+
+    /// Writes bytes to lent ones from byte `at` on.
+    ///
+    /// # Errors
+    /// As for [`Area::read`].
+    ///
+    /// # Safety
+    /// They are lent for that: until this process is done with the round their owner waits, and nobody else uses those that are written.
+    pub async unsafe fn write(&self, to: &Lent, at: u64, bytes: Bytes) -> Result<()> {
+        let piece = Piece {
+            address: bytes.address(),
+            len: bytes.number(),
+            kind: MemoryKind::System,
+        };
+        let pid = self.pid_for(to, at, piece.len)?;
+        // SAFETY: by the promise of `Bytes::new` the memory is the operation's; the other process's: the caller's promise.
+        match unsafe { cma::write_run(pid, to.address.wrapping_add(at), piece) } {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.unread(to, error).await),
         }
     }
 

@@ -71,6 +71,9 @@ const AT_WHOM: usize = 20;
 const AT_READER: usize = 24;
 const AT_SAMPLE: usize = 32;
 const AT_VALUE: usize = 40;
+// By what they try whether they can write it: a word, and where that is in the process's own memory.
+const AT_WRITTEN: usize = 48;
+const AT_WRITTEN_AT: usize = 56;
 const AT_DONE: usize = LINE;
 // Offsets in a flag's line.
 const AT_ROUND: usize = 0;
@@ -153,7 +156,7 @@ pub struct Area {
     flat: bool,
     /// Whether whoever publishes executes a fence.
     fences: bool,
-    /// The process ids of its processes, if they can read each other's memory.
+    /// The process ids of its processes, if they can read and write each other's memory.
     readable: Box<[u32]>,
     /// By process: it is done with this round and those before it, as far as is known here.
     seen: Box<[AtomicU64]>,
