@@ -276,34 +276,85 @@ struct Publication<'a, E, F> {
 }
 
 impl<E: Edges, F: Fn(u32) -> Chunk + Send + Sync> Publication<'_, E, F> {
-    fn new<'a>(area: &Area, edges: &'a E, outgoing: &'a F, must_pack: bool) -> Publication<'a, E, F> {
+    fn new<'a>(
+        run: &mut Run<'_>,
+        area: &Area,
+        edges: &'a E,
+        outgoing: &'a F,
+        must_pack: bool,
+    ) -> Publication<'a, E, F> {
         let all = Outgoing::of(edges, outgoing, must_pack);
-        let (mut form, mut size, mut room) = all.form(area);
-        let (mut packed, mut rounds) = (None, 1);
-        if let Form::Lent(piece) = form {
-            rounds = all.longest.div_ceil(piece).max(1);
-            let bytes = match rounds {
-                1 => all.scattered,
-                _ => all.blocks.saturating_mul(piece.min(all.longest)),
-            };
-            if bytes > 0 {
-                packed = Scratch::kept(bytes as usize).ok();
-            }
-            if bytes > 0 && packed.is_none() {
-                // Messages need no memory for all at once.
-                (form, size, room, rounds) = (Form::Messages, 0, Room::Short, 1);
-            }
-        }
-        Publication {
+        let (form, size, room) = all.form(area);
+        let mut mine = Publication {
             edges,
             outgoing,
             form,
             room,
             size: size as usize,
-            rounds,
+            rounds: 1,
             must_pack,
             to_all: edges.connect_all() && all.shortest > 0,
-            packed,
+            packed: None,
+        };
+        if let Form::Lent(piece) = form {
+            mine.rounds = all.longest.div_ceil(piece).max(1);
+            let bytes = match mine.rounds {
+                1 => all.scattered,
+                _ => all.blocks.saturating_mul(piece.min(all.longest)),
+            };
+            if all.scattered > 0 {
+                mine.packed = Scratch::kept(bytes as usize).ok();
+            }
+            if all.scattered > 0 && mine.packed.is_none() {
+                // Messages need no memory for all at once.
+                mine.become_messages();
+            }
+        }
+        if mine.form == Form::Messages && must_pack {
+            match Scratch::bytes(usize::try_from(all.scattered).unwrap_or(usize::MAX)) {
+                Ok(packed) => mine.packed = Some(packed),
+                // The others get messages all the same.
+                Err(error) => run.note::<()>(Err(error)),
+            }
+            let mut end = 0;
+            for block in blocks(edges).map(outgoing) {
+                mine.pack(run, &block, block.clone(), &mut end);
+            }
+        }
+        mine
+    }
+
+    fn become_messages(&mut self) {
+        (self.form, self.size, self.room, self.rounds) = (Form::Messages, 0, Room::Short, 1);
+    }
+
+    /// Some bytes of a block, which are packed behind the `end` of what is packed, if they have to be.
+    fn pack(&self, run: &mut Run<'_>, block: &Chunk, some: Chunk, end: &mut usize) -> Chunk {
+        match &self.packed {
+            Some(packed) if self.must_pack || block.run().is_none() => {
+                let into = packed.part(*end, some.len() as usize);
+                *end += some.len() as usize;
+                run.note(copy(&some, &into));
+                into
+            }
+            _ => some,
+        }
+    }
+
+    /// Starts to send the blocks as messages.
+    fn send<'b>(&self, messages: &mut Run<'b>, area: &Area, under_way: &mut UnderWay<'b>) {
+        let mut end = 0;
+        for (at, to) in self.edges.outgoing() {
+            let mut block = (self.outgoing)(at);
+            if let Some(packed) = &self.packed {
+                let len = block.len() as usize;
+                block = packed.part(end, len);
+                end += len;
+            }
+            if !block.is_empty() {
+                let sending = messages.send(area.rank_of(to), block);
+                messages.keep(under_way, sending);
+            }
         }
     }
 
@@ -340,18 +391,7 @@ impl<E: Edges, F: Fn(u32) -> Chunk + Send + Sync> Publication<'_, E, F> {
         let mut end = 0;
         for at in blocks(self.edges) {
             let block = (self.outgoing)(at);
-            let mut some = part(&block, start, piece);
-            if let Some(packed) = self
-                .packed
-                .as_ref()
-                .filter(|_| self.must_pack || block.run().is_none())
-            {
-                let len = some.len() as usize;
-                let into = packed.part(end, len);
-                run.note(copy(&some, &into));
-                end += len;
-                some = into;
-            }
+            let some = self.pack(run, &block, part(&block, start, piece), &mut end);
             let address = some
                 .run()
                 .map_or(0, |(address, _)| address.get().expose_provenance());
@@ -387,7 +427,7 @@ pub async fn exchange(
 ) {
     let mut round = area.next();
     let has_some = edges.outgoing().next().is_some();
-    let mine = has_some.then(|| Publication::new(area, edges, outgoing, must_pack));
+    let mine = has_some.then(|| Publication::new(run, area, edges, outgoing, must_pack));
     if let Some(mine) = &mine {
         mine.publish(run, area, round, 0).await;
     }
@@ -422,17 +462,9 @@ pub async fn exchange(
     if let (Some(mine), Some(lent)) = (&mine, lent) {
         mine.returned(run, area, lent).await;
     }
-    let sends = mine.is_some_and(|mine| mine.form == Form::Messages);
-    if sends || !sources.by_message.is_empty() {
-        messages(
-            run,
-            area,
-            edges,
-            sends.then_some(outgoing),
-            &sources.by_message,
-            receive,
-        )
-        .await;
+    let sent = mine.as_ref().filter(|mine| mine.form == Form::Messages);
+    if sent.is_some() || !sources.by_message.is_empty() {
+        messages(run, area, sent, &sources.by_message, receive).await;
     }
 }
 
@@ -449,17 +481,16 @@ pub async fn rest(run: &mut Run<'_>, area: &Area, round: Round, edges: &impl Edg
         round = area.next();
     }
     if !sources.by_message.is_empty() {
-        let none = None::<&fn(u32) -> Chunk>;
-        messages(run, area, edges, none, &sources.by_message, receive).await;
+        let sent = None::<&Publication<'_, All, fn(u32) -> Chunk>>;
+        messages(run, area, sent, &sources.by_message, receive).await;
     }
 }
 
-/// Exchanges blocks as messages: this process's, if they are `outgoing`, and those that others send so.
-async fn messages(
+/// Exchanges blocks as messages: this process's, if they are `sent` so, and those of others.
+async fn messages<E: Edges, F: Fn(u32) -> Chunk + Send + Sync>(
     run: &mut Run<'_>,
     area: &Area,
-    edges: &impl Edges,
-    outgoing: Option<&(impl Fn(u32) -> Chunk + Send + Sync)>,
+    sent: Option<&Publication<'_, E, F>>,
     incoming: &[Incoming],
     receive: &impl Blocks,
 ) {
@@ -471,14 +502,8 @@ async fn messages(
         let receiving = messages.receive(area.rank_of(from.member), receive.block(from.place));
         messages.keep(&mut under_way, receiving);
     }
-    if let Some(outgoing) = outgoing {
-        for (at, to) in edges.outgoing() {
-            let block = outgoing(at);
-            if !block.is_empty() {
-                let sending = messages.send(area.rank_of(to), block);
-                messages.keep(&mut under_way, sending);
-            }
-        }
+    if let Some(sent) = sent {
+        sent.send(&mut messages, area, &mut under_way);
     }
     messages.end_all(under_way).await;
     run.note(messages.finish());
