@@ -13,6 +13,7 @@ const RUN: u64 = 512;
 const RUNS: usize = 128;
 /// So many bytes are unpacked at a time: they stay in a core's own cache.
 const UNPACKED: u64 = 64 << 10;
+
 /// The bytes of a chunk that is one run.
 pub fn bytes_of(chunk: &Chunk) -> Option<Bytes> {
     let (address, len) = chunk.run()?;

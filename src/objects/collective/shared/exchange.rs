@@ -9,8 +9,7 @@ use smallvec::SmallVec;
 
 use super::moving::truncated;
 use super::{
-    Area, Bytes, LONG, Published, ROUNDS_MAX, Room, Round, Run, SHORT, chunk_of, direct, get, part, rounds,
-    take,
+    Area, Bytes, LONG, Published, Room, Round, Run, SHORT, chunk_of, direct, get, part, rounds, take,
 };
 use crate::base::error::Error;
 use crate::err;
@@ -187,6 +186,8 @@ struct Outgoing {
     scattered: u64,
     /// Number of places in a table of them.
     places: u64,
+    /// Whether received data may overwrite them.
+    must_pack: bool,
 }
 
 impl Outgoing {
@@ -199,6 +200,7 @@ impl Outgoing {
             even: true,
             scattered: 0,
             places: edges.places().into(),
+            must_pack,
         };
         for block in blocks(edges).map(outgoing) {
             let len = block.len();
@@ -232,10 +234,11 @@ impl Outgoing {
             .bytes
             .is_none_or(|bytes| bytes / self.blocks.max(1) >= READ_MIN);
         let fits = size <= LONG as u64;
+        let too_many = || rounds(self.longest, self.piece()).is_none();
         let has_room = |len| len <= SHORT as u64 || len <= LONG as u64 && area.allocate_long();
         if size <= SHORT as u64 {
             (form, size, Room::Short)
-        } else if area.reads() && (long || !fits) && has_room(self.table()) {
+        } else if area.reads() && (long || !fits) && has_room(self.table()) && !too_many() {
             (
                 Form::Lent(self.piece()),
                 self.table(),
@@ -248,13 +251,13 @@ impl Outgoing {
         }
     }
 
-    /// How much of each block is lent at a time.
+    /// How much of each block is lent at a time. Of what received data overwrites, it is the same on all processes: then what comes in a
+    /// round takes the place of what has been packed for it.
     fn piece(&self) -> u64 {
-        if self.scattered <= PACKED {
+        if !self.must_pack && self.scattered <= PACKED {
             return WHOLE;
         }
-        let least = PIECE_MIN.max(self.longest / (ROUNDS_MAX / 2));
-        (PACKED / self.blocks.max(1)).max(least).min(WHOLE)
+        (PACKED / self.places.max(1)).max(PIECE_MIN)
     }
 }
 

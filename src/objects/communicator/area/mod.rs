@@ -37,7 +37,7 @@ mod sleep;
 pub use bytes::{Bytes, PAIR};
 pub use edges::{Destination, Edges, Source};
 pub use kept::Kept;
-pub use lending::{LOANS_MAX, Lent};
+pub use lending::Lent;
 
 const LINE: usize = 64;
 const PAGE: usize = 4096;
