@@ -2,11 +2,11 @@
    usage: collective barrier MILLISECONDS           prints: collective RANKS AVERAGE SLOWEST
           collective OPERATION MILLISECONDS BYTES... prints: collective BYTES AVERAGE SLOWEST
    in microseconds: the average over the ranks, and the slowest rank's. The operations are those of the table below; BYTES is what a rank gives to a reduction,
-   a broadcast or an allgather, and what it sends to each peer in an alltoall. Where there is a root, each process is it in turn, so that nobody gets far ahead.
+   a broadcast, an allgather or a gather, and what it sends to each peer in an alltoall or a scatter. Where there is a root, each process is it in turn, so that nobody gets far ahead.
    Prints "collective unsupported PROCEDURE" if the library says that it lacks it. */
 #include "bench.h"
 
-static int rank, ranks, doubles;
+static int rank, ranks, doubles, *counts, *displs;
 static double *terms, *results;
 static MPI_Comm grid = MPI_COMM_NULL;
 static MPI_Request persistent = MPI_REQUEST_NULL;
@@ -55,6 +55,24 @@ static void alltoall(long count)
         MPI_Alltoall(terms, doubles, MPI_DOUBLE, results, doubles, MPI_DOUBLE, MPI_COMM_WORLD);
 }
 
+static void alltoallv(long count)
+{
+    for (; count > 0; count--)
+        MPI_Alltoallv(terms, counts, displs, MPI_DOUBLE, results, counts, displs, MPI_DOUBLE, MPI_COMM_WORLD);
+}
+
+static void gather(long count)
+{
+    for (; count > 0; count--)
+        MPI_Gather(terms, doubles, MPI_DOUBLE, results, doubles, MPI_DOUBLE, (int)(count % ranks), MPI_COMM_WORLD);
+}
+
+static void scatter(long count)
+{
+    for (; count > 0; count--)
+        MPI_Scatter(terms, doubles, MPI_DOUBLE, results, doubles, MPI_DOUBLE, (int)(count % ranks), MPI_COMM_WORLD);
+}
+
 static void neighbor_alltoall(long count)
 {
     for (; count > 0; count--)
@@ -95,6 +113,17 @@ static void terms_of_all(void)
     int i;
     for (i = 0; i < ranks; i++)
         expect(results + (size_t)i * doubles, i + 1);
+}
+
+static void terms_of_all_at_root(void)
+{
+    if (rank == 1 % ranks)
+        terms_of_all();
+}
+
+static void result_of_root(void)
+{
+    expect(results, 1 % ranks + 1);
 }
 
 /* In the order of the dimensions, down and up. */
@@ -151,6 +180,21 @@ static int make_persistent(void)
                                                               MPI_INFO_NULL, &persistent));
 }
 
+/* Equal blocks, one after the other. */
+static int make_counts(void)
+{
+    int i;
+    counts = realloc(counts, ranks * sizeof *counts);
+    displs = realloc(displs, ranks * sizeof *displs);
+    if (counts == NULL || displs == NULL)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    for (i = 0; i < ranks; i++) {
+        counts[i] = doubles;
+        displs[i] = i * doubles;
+    }
+    return 1;
+}
+
 static const struct operation {
     const char *name;
     void (*run)(long count);
@@ -166,6 +210,9 @@ static const struct operation {
     {"bcast", bcast, terms_of_root, 0, 1, NULL, NULL},
     {"allgather", allgather, terms_of_all, 1, 1, NULL, NULL},
     {"alltoall", alltoall, terms_of_all, 1, 1, NULL, NULL},
+    {"alltoallv", alltoallv, terms_of_all, 1, 1, NULL, make_counts},
+    {"gather", gather, terms_of_all_at_root, 1, 1, NULL, NULL},
+    {"scatter", scatter, result_of_root, 1, 1, NULL, NULL},
     {"neighbor_alltoall", neighbor_alltoall, terms_of_neighbors, 0, 4, make_grid, try_neighbor_alltoall},
 };
 

@@ -6,6 +6,7 @@
 #include "check.h"
 
 #define MOST 70000
+#define PACKED 300000
 
 static unsigned long long state;
 
@@ -34,13 +35,46 @@ static void compare(int number, int operation, const char *name)
         SAME(got[at], expected[at], "operation %d, %s, element %d of %d", operation, name, at, number);
 }
 
+/* As many elements from rank a to rank b as back, 0, n / 2 or n. Where they are sent they are `gap` places apart. */
+static void blocks_for_each(MPI_Comm comm, int operation, int n, int gap, int in_place, int by_types)
+{
+    int rank, size, lengths[64], starts[64], bytes[64], sent_bytes[64], end = 0;
+    MPI_Datatype apart, types[64], sent_types[64];
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &size);
+    MPI_Type_create_resized(MPI_INT, 0, gap * (MPI_Aint)sizeof(int), &apart);
+    MPI_Type_commit(&apart);
+    for (int other = 0; other < size; other++) {
+        lengths[other] = n * ((rank + other) % 3) / 2;
+        starts[other] = end;
+        bytes[other] = end * (int)sizeof(int);
+        sent_bytes[other] = gap * bytes[other];
+        types[other] = MPI_INT;
+        sent_types[other] = apart;
+        for (int at = 0; at < lengths[other]; at++) {
+            int sent = element(rank, other * n + at, operation);
+            expected[end + at] = element(other, rank * n + at, operation);
+            own[(end + at) * gap] = sent;
+            got[end + at] = in_place ? sent : 0;
+        }
+        end += lengths[other];
+    }
+    const void *send = in_place ? MPI_IN_PLACE : own;
+    if (by_types)
+        MPI_Alltoallw(send, lengths, sent_bytes, sent_types, got, lengths, bytes, types, comm);
+    else
+        MPI_Alltoallv(send, lengths, starts, apart, got, lengths, starts, MPI_INT, comm);
+    compare(end, operation, by_types ? "MPI_Alltoallw" : "MPI_Alltoallv");
+    MPI_Type_free(&apart);
+}
+
 /* One operation of the communicator. */
 static void operate(MPI_Comm comm, int operation)
 {
     int rank, size;
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &size);
-    unsigned kind = drawn(11), count = (unsigned)counts[drawn(sizeof counts / sizeof *counts)];
+    unsigned kind = drawn(14), count = (unsigned)counts[drawn(sizeof counts / sizeof *counts)];
     int root = (int)drawn((unsigned)size), in_place = drawn(3) == 0, late = (int)drawn(40);
     if (size > 3 && count > LONG)
         count = LONG / 2;
@@ -134,6 +168,27 @@ static void operate(MPI_Comm comm, int operation)
         compare(n, operation, "MPI_Reduce_scatter_block");
         break;
     }
+    case 10:
+    case 11:
+        blocks_for_each(comm, operation, n / (2 * size), 1 + (int)drawn(2), in_place, kind == 11);
+        break;
+    case 12: {
+        /* Rank r gets r times so many. */
+        int lengths[64], starts[64], end = 0;
+        n = n / size;
+        for (int other = 0; other < size; other++) {
+            lengths[other] = n * other;
+            starts[other] = end;
+            end += lengths[other];
+        }
+        for (int at = 0; at < lengths[rank]; at++)
+            expected[at] = element(root, starts[rank] + at, operation);
+        for (int at = 0; at < end; at++)
+            own[at] = element(rank, at, operation);
+        MPI_Scatterv(rank == root ? own : NULL, lengths, starts, MPI_INT, got, lengths[rank], MPI_INT, root, comm);
+        compare(lengths[rank], operation, "MPI_Scatterv");
+        break;
+    }
     default: {
         /* Blocks of different lengths: rank r gives r + 1 elements more. */
         int lengths[64], starts[64], end = 0;
@@ -166,7 +221,7 @@ int main(int argc, char **argv)
     state = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     int operations = argc > 2 ? atoi(argv[2]) : 300;
     CHECK(ranks <= 64, "for up to 64 ranks");
-    size_t elements = (size_t)LONG * (size_t)ranks + 3 * LONGEST + MOST;
+    size_t elements = 2 * (size_t)PACKED * (size_t)(ranks + 1) + 3 * LONGEST;
     own = malloc(sizeof *own * elements);
     got = malloc(sizeof *got * elements);
     expected = malloc(sizeof *expected * elements);
@@ -199,6 +254,9 @@ int main(int argc, char **argv)
                 SAME(received[at], (me + ranks - 1) % ranks + operation + at, "the message during operation %d", operation);
         }
     }
+    /* So long that what is packed for others to read goes in several pieces. */
+    for (int operation = 0; operation < 4; operation++)
+        blocks_for_each(MPI_COMM_WORLD, operation, PACKED, 2, operation % 2, operation / 2);
     MPI_Comm_free(&reverse);
     MPI_Comm_free(&half);
     MPI_Comm_free(&duplicate);

@@ -1,11 +1,13 @@
 //! Counts that do not match, and several operations at once.
 
+use std::sync::Arc;
+
 use weft::Class;
 use weft::data::datatype::Datatype;
 use weft::data::op::Op;
 use weft::engine::request::Outcome;
 use weft::objects::collective::shared::prepare_in_simulation;
-use weft::objects::collective::{self, Buffer, Operands};
+use weft::objects::collective::{self, Buffer, Operands, VBuffer};
 use weft::sim::{Options, Simulation, check};
 use weft::system::locality::Layout;
 
@@ -148,6 +150,89 @@ fn uneven_rooted_reductions_in_shared_memory() {
                         !is_even || elements.iter().all(|&byte| byte == expected),
                         "{call}"
                     );
+                }
+            });
+        }
+    }
+}
+
+/// A process that shares memory with others expects fewer bytes than they send: all calls end, its own with an error, and nothing lies
+/// beyond its blocks. `gap`: how far apart the bytes are that the others send.
+#[test]
+fn uneven_blocks_in_shared_memory() {
+    const CASES: [(u32, u64, u64, i64); 6] = [
+        (2, 10, 5, 1),
+        (3, 700, 699, 1),
+        (3, 9000, 1, 1),
+        (5, 5000, 2000, 2),
+        (3, 100_000, 50_000, 1),
+        (4, 100_000, 99_999, 2),
+    ];
+    for (size, count, fewer, gap) in CASES {
+        for (odd, root) in [(0, size - 1), (size - 1, 0), (size / 2, (size / 2 + 1) % size)] {
+            let mut options = Options::random(1);
+            options.layout = Layout::parse("(vector,(0,1,1))").expect("a layout");
+            options.processors = None;
+            Simulation::new(count + u64::from(odd), size, options).run(|rank| async move {
+                let me = rank.me().number();
+                let datatype = Datatype::resized(Datatype::byte(), 0, gap).expect("a datatype");
+                datatype.commit();
+                let all = size as usize * count as usize;
+                let displs: Arc<[i64]> = (0..i64::from(size)).map(|at| at * count as i64).collect();
+                for call in [
+                    "even alltoallv",
+                    "alltoallv",
+                    "even scatterv",
+                    "scatterv",
+                    "even scatterv",
+                ] {
+                    let what = format!("{call} of {count} and {fewer} bytes at {me} of {size}, {odd} is odd");
+                    let mine = if !call.starts_with("even") && me == odd {
+                        fewer
+                    } else {
+                        count
+                    };
+                    let mut own = vec![me as u8 + 1; all * gap as usize];
+                    let mut got = vec![0; all];
+                    let messages = rank.world().collective();
+                    let (messages, used) = prepare_in_simulation(messages).await.expect("no process is lost");
+                    assert!(used.is_some(), "all share memory");
+                    let blocks = |address: &mut [u8], count, datatype: &Arc<Datatype>| {
+                        let counts = vec![count; size as usize].into();
+                        // SAFETY: so many bytes from each displacement on, which outlive the operations.
+                        unsafe {
+                            VBuffer::new(address.as_mut_ptr(), counts, displs.clone(), datatype.clone())
+                        }
+                    };
+                    let send = blocks(&mut own, count, &datatype);
+                    let is_alltoall = call.ends_with("alltoallv");
+                    let result = match is_alltoall {
+                        true => {
+                            let receive = blocks(&mut got, mine, Datatype::byte());
+                            collective::alltoallv(&messages, Some(send), receive).await
+                        }
+                        false => {
+                            let receive = Some(bytes(&mut got, mine, 1));
+                            collective::scatterv(&messages, root, (me == root).then_some(send), receive).await
+                        }
+                    };
+                    match mine == count {
+                        true => result.expect(&what),
+                        false => assert_eq!(result.expect_err(&what).class, Class::Truncate, "{what}"),
+                    }
+                    for (from, block) in (0..size).zip(got.chunks(count as usize)) {
+                        let from = match is_alltoall {
+                            true => Some(from),
+                            false => (from == 0).then_some(root),
+                        };
+                        let (come, rest) = block.split_at(from.map_or(0, |_| mine as usize));
+                        assert!(
+                            come.iter()
+                                .all(|&byte| Some(u32::from(byte)) == from.map(|from| from + 1)),
+                            "{what}"
+                        );
+                        assert!(rest.iter().all(|&byte| byte == 0), "{what}");
+                    }
                 }
             });
         }

@@ -495,3 +495,23 @@ fn flush() {
         }
     });
 }
+
+#[test]
+fn alltoallv_long() {
+    long_cases("alltoallv_long", &[900, 9000], alltoallv_case);
+}
+
+#[test]
+fn alltoallw_long() {
+    long_cases("alltoallw_long", &[900, 9000], alltoallw_case);
+}
+
+#[test]
+fn scatter_long() {
+    long_cases("scatter_long", &[900, 9000], scatter_case);
+}
+
+#[test]
+fn scatterv_long() {
+    long_cases("scatterv_long", &[900, 9000], scatterv_case);
+}

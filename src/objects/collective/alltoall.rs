@@ -74,6 +74,18 @@ async fn blocks<B: Blocks>(operation: &Collective, send: Option<B>, receive: B) 
         true => inter::alltoall(operation, send, receive).await,
         false => {
             let mut run = Run::new(operation);
+            if let Some(area) = run.area {
+                let in_place = send.is_none();
+                shared::blocks_to_all(
+                    &mut run,
+                    area,
+                    send.as_ref().unwrap_or(&receive),
+                    &receive,
+                    in_place,
+                )
+                .await;
+                return run.finish();
+            }
             blocks_within(&mut run, choose::WINDOW, send, receive).await?;
             run.finish()
         }

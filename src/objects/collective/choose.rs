@@ -36,10 +36,12 @@ pub(super) fn in_shared_memory(bytes: u64, size: u32, crowded: impl FnOnce() -> 
 /// Whether an operation on blocks of so many bytes reads them from the memory of the process that has them, where all can.
 ///
 /// Measured on two cores, in microseconds, reads and otherwise. Two processes: allgather 16 KiB 2.4 and 4.0, 64 KiB 5 and 12, 1 MiB 184
-/// and 242; alltoall 16 KiB 2.6 and 4.0, 64 KiB 5 and 13; allreduce 16 KiB 5.5 and 4.8, 32 KiB 7.3 and 8.6, 1 MiB 131 and 216. Eight:
-/// alltoall 16 KiB 55 and 72, 64 KiB 240 and 350, 1 MiB 7100 and 10100; allgather 64 KiB 161 and 114, 1 MiB 4100 and 4400; reduce 64 KiB 65
-/// and 49, 128 KiB 80 and 90, 1 MiB 580 and 670; allreduce 256 KiB 233 and 231, 1 MiB 850 and 920; broadcast 1 MiB 370 and 280. What one process reads costs less to copy
-/// than to read where many read it: then it is in places, which stay in the caches.
+/// and 242; alltoall 16 KiB 2.6 and 4.0, 64 KiB 5 and 13; allreduce 16 KiB 5.5 and 4.8, 32 KiB 7.3 and 8.6, 1 MiB 131 and 216; gather
+/// 1 MiB 132 and 110. Eight: alltoall 16 KiB 55 and 72, 64 KiB 240 and 350, 1 MiB 4100 and 10100; allgather 64 KiB 161 and 114, 1 MiB 4100
+/// and 4400; reduce 64 KiB 65 and 49, 128 KiB 80 and 90, 1 MiB 580 and 670; allreduce 256 KiB 233 and 231, 1 MiB 850 and 920; broadcast
+/// 1 MiB 370 and 280; gather 64 KiB 51 and 45. What one process reads costs less to copy than to read where many read it: then it is in
+/// places, which stay in the caches. The root of a gather would read alone. Operations in which the sender alone decides
+/// (`shared::exchange`) don't ask this.
 pub(super) fn by_reads(operation: Operation, bytes: u64, size: u32) -> bool {
     let least = match (operation, size) {
         (Operation::Alltoall, _) | (Operation::Allgather, 2) => 16 << 10,

@@ -68,7 +68,9 @@ async fn exchange(
     let neighbours = topology.neighbours()?;
     let mut run = Run::new(operation);
     match run.area_of_host() {
-        Some(area) => shared::exchange(&mut run, area, neighbours, same, &outgoing, receive).await?,
+        Some(area) => {
+            shared::among_neighbours(&mut run, area, neighbours, same, &outgoing, receive).await?;
+        }
         None => {
             let others = |rank| rank != operation.rank();
             let under_way = start(&mut run, neighbours, others, &outgoing, receive);

@@ -11,6 +11,7 @@ use crate::base::error::{Error, Result};
 use crate::err;
 use crate::instance::selection::{Algorithm, Operation};
 use crate::objects::communicator::Collective;
+use crate::objects::communicator::area::Area;
 
 /// To each rank its block of the root's elements. `send` matters only at the root, and has the layout of the elements for one
 /// rank; `receive` is `None` with `MPI_IN_PLACE` at the root.
@@ -38,20 +39,12 @@ pub(super) async fn among(
 ) -> Result<()> {
     let mut run = Run::on(network);
     if let Some(area) = run.area {
-        let send = send.as_ref().filter(|_| run.rank == root);
-        let own = receive.as_ref().map(|receive| receive.chunk());
-        let block = match (send, &own) {
-            (Some(send), _) => send.block(0).len(),
-            (None, own) => own.as_ref().ok_or_else(no_receive)?.len(),
+        let block = match (&send, &receive) {
+            (Some(send), _) if run.rank == root => send.block(0).len(),
+            (_, receive) => receive.as_ref().map_or(0, |receive| receive.chunk().len()),
         };
-        if run.area_for(Operation::Scatter, block).is_some()
-            && shared::scatter(&mut run, area, root, send, own.as_ref(), block).await
-        {
-            if let (Some(send), Some(own)) = (send, own) {
-                run.note(copy(&send.block(run.rank), &own));
-            }
-            return run.finish();
-        }
+        scatter_shared(&mut run, area, root, send, receive, Some(block)).await?;
+        return run.finish();
     }
     within(&mut run, root, send, receive).await?;
     run.finish()
@@ -94,6 +87,10 @@ pub async fn scatterv(
     let send = root.own_blocks(send);
     let (operation, root) = root.among(operation);
     let mut run = Run::new(&operation);
+    if let Some(area) = run.area {
+        scatter_shared(&mut run, area, root, send, receive, None).await?;
+        return run.finish();
+    }
     if run.rank == root {
         let send = send.ok_or_else(no_send)?;
         linear_root(&mut run, &send, receive.as_ref()).await;
@@ -102,6 +99,36 @@ pub async fn scatterv(
             .await;
     }
     run.finish()
+}
+
+/// `block`: the bytes of each block, if all know that they are equal.
+async fn scatter_shared(
+    run: &mut Run<'_>,
+    area: &Area,
+    root: u32,
+    send: Option<impl Blocks>,
+    receive: Option<Buffer>,
+    block: Option<u64>,
+) -> Result<()> {
+    let send = send.filter(|_| run.rank == root);
+    if run.rank == root && send.is_none() {
+        return Err(no_send());
+    }
+    if run.rank != root && receive.is_none() {
+        return Err(no_receive());
+    }
+    let receive = receive.map(|receive| receive.chunk());
+    let (send, receive) = (send.as_ref(), receive.as_ref());
+    if let Some(block) = block
+        && shared::scatter_short(run, area, root, send, receive, block).await
+    {
+        if let (Some(send), Some(receive)) = (send, receive) {
+            run.note(copy(&send.block(root), receive));
+        }
+        return Ok(());
+    }
+    shared::scatter(run, area, root, send, receive).await;
+    Ok(())
 }
 
 /// The root's part where it sends directly to every process.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::buffer::{Address, Chunk};
 use super::pool::{Block, Pool, SPARE};
-use crate::base::bytes::{RawBytes, RawRoom};
+use crate::base::bytes::{self, RawBytes, RawRoom};
 use crate::base::error::Result;
 use crate::data::datatype::Datatype;
 use crate::data::memory::Memory;
@@ -221,6 +221,26 @@ pub(super) fn copy(from: &Chunk, to: &Chunk) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// As [`copy`], by stores that bypass the caches, if both are one run of bytes.
+pub(super) fn copy_streaming(from: &Chunk, to: &Chunk) -> Result<()> {
+    if let (Some((source, number)), Some((target, room))) = (from.run(), to.run())
+        && number <= room
+    {
+        // What stands before the first address that such stores take.
+        let before = target.get().align_offset(ALIGN).min(number);
+        // SAFETY: as in `copy`; the second part begins at a multiple of 16.
+        unsafe {
+            bytes::copy(source.get(), target.get(), before);
+            if before < number {
+                let (source, target) = (source.get().add(before), target.get().add(before));
+                bytes::copy_streaming(source, target, number - before);
+            }
+        }
+        return Ok(());
+    }
+    copy(from, to)
 }
 
 /// `inout = input op inout` for `count` elements of memory of the operation.

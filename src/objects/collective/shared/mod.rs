@@ -3,12 +3,14 @@
 //!
 //! - here: when a communicator gets such memory, and what operations do with its rounds
 //! - [`short`]: what fits into one round
-//! - `moving`: operations that move data; `reducing`: reductions; `neighbour`: operations among neighbours
-//! - `direct`, `reading`: the same of long blocks that are read where they are
+//! - `exchange`: blocks between any processes; `moving`: operations that move data, `neighbour`: operations among neighbours
+//! - `reducing`: reductions; `reading`: the same of long operands that are read where they are
+//! - `direct`: reads of other processes' memory
 //!
 //! A function here returns `false` where it has done nothing, and messages are to be used: for reasons that all processes see alike.
 
 mod direct;
+mod exchange;
 mod moving;
 mod neighbour;
 mod reading;
@@ -29,8 +31,10 @@ use crate::objects::communicator::area::{
 use crate::objects::communicator::{Collective, Communicator};
 use crate::system::shared_memory::{self, Finding};
 
-pub(super) use moving::{allgather, alltoall, arrive, barrier, broadcast, gather, offer, scatter};
-pub(super) use neighbour::exchange;
+pub(super) use moving::{
+    allgather, alltoall, arrive, barrier, blocks_to_all, broadcast, gather, offer, scatter, scatter_short,
+};
+pub(super) use neighbour::among_neighbours;
 pub use neighbour::rest as rest_among_neighbours;
 pub(super) use reducing::{allreduce, reduce, reduce_scatter, scan};
 

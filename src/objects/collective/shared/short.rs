@@ -1,8 +1,8 @@
 //! Operations of one round, on runs of bytes that a short place has room for: what all others are made of, and what the fast path of
 //! the bindings calls.
 
+use super::exchange::even_block;
 use super::moving::truncated;
-use super::neighbour::even_block;
 use super::{Area, Bytes, Room, Round, SHORT};
 use crate::base::error::{Error, Result};
 use crate::err;

@@ -50,10 +50,4 @@ impl Edges {
             all_here: !away,
         }
     }
-
-    /// Whether something goes to another process of the area.
-    pub fn lead_here(&self) -> bool {
-        let here = |to: &Destination| matches!(to, Destination::Here(_));
-        self.destinations.iter().any(here)
-    }
 }

@@ -9,7 +9,6 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::{
     AT_DONE, AT_READER, AT_SAMPLE, AT_VALUE, AT_WRITTEN, AT_WRITTEN_AT, Area, Bytes, LINE, PAIR, Room, Round,
-    SHORT,
 };
 use crate::base::error::{Error, Result};
 use crate::data::kind::MemoryKind;
@@ -17,9 +16,6 @@ use crate::data::pieces::{Cursor, Piece, total};
 use crate::err;
 use crate::lane::Sample;
 use crate::lane::shm::cma;
-
-/// The most loans of a round: of each, address and number are published.
-pub const LOANS_MAX: u32 = (SHORT / PAIR) as u32;
 
 /// Bytes of another process, until this one is done with the round.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +97,7 @@ impl Area {
     /// As for [`Area::claim`].
     ///
     /// # Panics
-    /// If `number` is more than [`LOANS_MAX`].
+    /// If so many entries, of 16 bytes each, are more than a short place has room for ([`SHORT`](super::SHORT)).
     pub async fn lend(
         &self,
         round: Round,

@@ -37,7 +37,7 @@ mod sleep;
 pub use bytes::{Bytes, PAIR};
 pub use edges::{Destination, Edges, Source};
 pub use kept::Kept;
-pub use lending::{LOANS_MAX, Lent};
+pub use lending::Lent;
 
 const LINE: usize = 64;
 const PAGE: usize = 4096;
@@ -311,6 +311,14 @@ impl Area {
         self.ranks.binary_search(&rank).ok().map(|place| place as u32)
     }
 
+    /// The rank of one of its processes in the communicator.
+    ///
+    /// # Panics
+    /// If there is no such process.
+    pub fn rank_of(&self, member: u32) -> u32 {
+        self.ranks[member as usize]
+    }
+
     /// Number of its processes.
     #[inline]
     pub fn size(&self) -> u32 {
@@ -510,6 +518,13 @@ impl Area {
         // Release: pairs with the acquire in `wait`; the bytes come before.
         self.word(at + AT_ROUND).store(round.id, Release);
         self.wake();
+    }
+
+    /// Whether [`Area::published`] need not wait.
+    #[inline]
+    pub fn has_published(&self, member: u32, round: Round) -> bool {
+        // Acquire: pairs with the release in `publish`.
+        self.word(self.flag(member, round.place) + AT_ROUND).load(Acquire) >= round.id
     }
 
     /// Waits for what a process publishes in a round.
