@@ -66,8 +66,6 @@ fn clone(data: *const ()) -> RawWaker {
 const BLOCKS: usize = usize::MAX;
 /// The number in the waker of [`look_at`].
 const FIRST_LOOK: usize = usize::MAX - 1;
-/// The number in the waker of the first poll of [`run_in_place`].
-const BLOCKS_BRIEFLY: usize = usize::MAX - 2;
 
 fn waker(number: usize) -> Waker {
     // SAFETY: the functions of the table never dereference the pointer, which is only a number.
@@ -79,8 +77,6 @@ fn waker(number: usize) -> Waker {
 pub enum Poller {
     /// A blocking call that runs this operation by itself: a wait may be made in place. It has nothing else to do meanwhile.
     Blocks,
-    /// The same, but so far its caller keeps other threads from something: only a short wait may be made in place.
-    BlocksBriefly,
     /// The first poll of what becomes a task directly afterwards ([`look_at`]): nobody need be woken.
     Looks,
     /// A task, which is polled when what it waits for has come.
@@ -96,7 +92,6 @@ pub fn poller(context: &Context<'_>) -> Poller {
         0 => Poller::Other,
         BLOCKS => Poller::Blocks,
         FIRST_LOOK => Poller::Looks,
-        BLOCKS_BRIEFLY => Poller::BlocksBriefly,
         number => Poller::Task(TaskId(number as u32 - 1)),
     }
 }
@@ -115,25 +110,15 @@ pub fn look_at<T>(poll: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
     poll(&mut Context::from_waker(&waker))
 }
 
-/// Runs an operation that waits in place ([`Poller::Blocks`]) and nowhere else. Before a wait that may be long, `prepare` is called once.
+/// Runs an operation that waits in place ([`Poller::Blocks`]) and nowhere else.
 ///
 /// # Panics
 /// If it waits elsewhere.
 #[inline(always)]
-pub fn run_in_place<T>(operation: impl Future<Output = T>, prepare: impl FnOnce()) -> T {
-    let mut operation = std::pin::pin!(operation);
-    let briefly = std::mem::ManuallyDrop::new(waker(BLOCKS_BRIEFLY));
-    if let Poll::Ready(result) = operation.as_mut().poll(&mut Context::from_waker(&briefly)) {
-        return result;
-    }
-    prepare();
-    run_on(operation)
-}
-
-#[inline(never)]
-fn run_on<T>(operation: Pin<&mut impl Future<Output = T>>) -> T {
-    let blocks = std::mem::ManuallyDrop::new(waker(BLOCKS));
-    match operation.poll(&mut Context::from_waker(&blocks)) {
+pub fn run_in_place<T>(operation: impl Future<Output = T>) -> T {
+    let waker = waker(BLOCKS);
+    let waker = std::mem::ManuallyDrop::new(waker);
+    match std::pin::pin!(operation).poll(&mut Context::from_waker(&waker)) {
         Poll::Ready(result) => result,
         Poll::Pending => unreachable!("it waits in place"),
     }

@@ -182,25 +182,17 @@ impl Instance {
     /// What the engine knows of the process that was to raise it: it is lost, or in another operation.
     #[inline]
     pub fn wait_for_word(&self, is_reached: impl Fn() -> bool, watched: impl Fn() -> Watched) -> Result<()> {
-        match self.wait_briefly(&is_reached) {
-            true => Ok(()),
-            false => self.wait_long_for_word(&is_reached, &watched),
-        }
-    }
-
-    /// Waits for about a microsecond, where spinning pays, until `is_reached`. `false`: it still is not.
-    #[inline]
-    pub fn wait_briefly(&self, is_reached: impl Fn() -> bool) -> bool {
-        if self.pace.spin() == 0 {
-            return is_reached();
-        }
-        for _ in 0..WORD_TURNS {
-            if is_reached() {
-                return true;
+        if self.pace.spin() != 0 {
+            for _ in 0..WORD_TURNS {
+                if is_reached() {
+                    return Ok(());
+                }
+                std::hint::spin_loop();
             }
-            std::hint::spin_loop();
+        } else if is_reached() {
+            return Ok(());
         }
-        false
+        self.wait_long_for_word(&is_reached, &watched)
     }
 
     /// Waits for a while for a collective operation that may end without a message, and takes its outcome.

@@ -2,8 +2,6 @@
 //!
 //! Each function does all of its call, or nothing, and returns `None`; then the general path checks everything from the beginning. A
 //! process may take either way, whatever the others do: both publish the same.
-//!
-//! The communicator is held by a read section while all goes fast, and by a reference from the first longer wait on.
 
 use std::ffi::c_void;
 
@@ -26,7 +24,7 @@ pub fn run<S: Short>(
     operation: Operation,
     describe: impl FnOnce(&Communicator) -> Option<S>,
 ) -> Option<Result<()>> {
-    let comm = COMMUNICATORS.hold(comm)?.keepable();
+    let comm = COMMUNICATORS.get(comm)?;
     let area = comm.whole_area()?;
     let short = describe(&comm)?;
     let operation = match short.root() {
@@ -37,9 +35,7 @@ pub fn run<S: Short>(
         Ok(used) => used,
         Err(error) => return Some(Err(error)),
     };
-    let done = run_in_place(short.begin(area), || {
-        comm.keep();
-    });
+    let done = run_in_place(short.begin(area));
     drop(used);
     Some(done)
 }
@@ -56,7 +52,7 @@ pub unsafe fn neighbours(
     comm: MPI_Comm,
     operation: Operation,
 ) -> Option<Result<()>> {
-    let comm = COMMUNICATORS.hold(comm)?.keepable();
+    let comm = COMMUNICATORS.get(comm)?;
     let area = comm.area().get()?.as_deref()?;
     let edges = area.edges().get().filter(|edges| edges.all_here)?;
     let sources = edges.sources.len();
@@ -78,9 +74,7 @@ pub unsafe fn neighbours(
         Ok(used) => used,
         Err(error) => return Some(Err(error)),
     };
-    let done = run_in_place(short::neighbours(area, edges, same, (send, receive), len), || {
-        comm.keep();
-    });
+    let done = run_in_place(short::neighbours(area, edges, same, (send, receive), len));
     Some(match done {
         Ok(None) => Ok(()),
         Ok(Some(round)) => {
@@ -88,7 +82,7 @@ pub unsafe fn neighbours(
             // SAFETY: the caller's buffer.
             let receive =
                 unsafe { Buffer::new(address, len as u64, sources as u32, Datatype::byte().clone()) };
-            let operation = comm.keep().begun_with(tag).on_area();
+            let operation = comm.begun_with(tag).on_area();
             let rest = rest_among_neighbours(operation, round, same, receive);
             comm.instance().block_on(rest)
         }

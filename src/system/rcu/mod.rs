@@ -17,7 +17,7 @@
 //! What does not belong here: what is published (the tables of handles in `abi::common`, the instance of a process in `instance`), locks
 //! (`lock`), and the fence (`membarrier`).
 
-use std::cell::{Cell, OnceCell};
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
@@ -364,18 +364,7 @@ pub struct Held<'a, T> {
     of: PhantomData<&'a T>,
 }
 
-impl<'a, T> Held<'a, T> {
-    /// The same, so that it may later be kept without the section.
-    #[inline(always)]
-    pub fn keepable(self) -> Keepable<'a, T> {
-        Keepable {
-            object: self.object,
-            section: Cell::new(Some(self.section)),
-            kept: OnceCell::new(),
-            of: PhantomData,
-        }
-    }
-
+impl<T> Held<'_, T> {
     /// A reference that stays.
     #[inline]
     pub fn share(&self) -> Arc<T> {
@@ -393,42 +382,6 @@ impl<T> Deref for Held<'_, T> {
     #[inline(always)]
     fn deref(&self) -> &T {
         // SAFETY: the object stays as long as the section.
-        unsafe { self.object.as_ref() }
-    }
-}
-
-/// An object that stays while this lives: like [`Held`] at first, and from [`Keepable::keep`] on with a reference, so that its user may wait.
-pub struct Keepable<'a, T> {
-    /// As in [`Held`].
-    object: NonNull<T>,
-    /// Until there is a reference.
-    section: Cell<Option<Section>>,
-    kept: OnceCell<Arc<T>>,
-    of: PhantomData<&'a T>,
-}
-
-impl<T> Keepable<'_, T> {
-    /// Keeps it, and ends the section.
-    #[inline(never)]
-    pub fn keep(&self) -> &Arc<T> {
-        let kept = self.kept.get_or_init(|| {
-            // SAFETY: the object of an Arc, whose reference is given up after the section at the earliest, and that has not ended yet.
-            unsafe {
-                Arc::increment_strong_count(self.object.as_ptr());
-                Arc::from_raw(self.object.as_ptr())
-            }
-        });
-        self.section.take();
-        kept
-    }
-}
-
-impl<T> Deref for Keepable<'_, T> {
-    type Target = T;
-
-    #[inline(always)]
-    fn deref(&self) -> &T {
-        // SAFETY: the object stays as long as the section, and then as long as the reference, which came before the section's end.
         unsafe { self.object.as_ref() }
     }
 }
@@ -457,20 +410,6 @@ mod tests {
         fn drop(&mut self) {
             self.alive.store(false, Ordering::Relaxed);
         }
-    }
-
-    #[test]
-    fn what_is_kept_stays_without_a_section() {
-        let published = Published::none();
-        assert!(published.replace(Some(Canary::new())).is_none());
-        let held = published.hold().expect("an object").keepable();
-        let kept = held.keep().clone();
-        let before = published.replace(None).expect("the object");
-        // No section of this thread's own is in the way.
-        drop(before.reclaim());
-        assert!(held.alive.load(Ordering::Relaxed) && Arc::ptr_eq(&kept, held.keep()));
-        drop(held);
-        assert_eq!(Arc::strong_count(&kept), 1);
     }
 
     #[test]

@@ -79,13 +79,9 @@ impl Area {
                 let failure = instance.engine().failure_of(id);
                 return failure.map_or(Poll::Pending, |error| Poll::Ready(Err(error)));
             }
-            let is_reached = || self.word(at).load(Acquire) >= least;
             let id = match poller(context) {
-                Poller::BlocksBriefly => match instance.wait_briefly(is_reached) {
-                    true => return Poll::Ready(Ok(())),
-                    false => return Poll::Pending,
-                },
                 Poller::Blocks => {
+                    let is_reached = || self.word(at).load(Acquire) >= least;
                     let watched = || self.watched(member, at, least);
                     return Poll::Ready(instance.wait_for_word(is_reached, watched));
                 }
