@@ -88,7 +88,7 @@ settings! {
     shared_collectives: bool = "WEFT_SHARED_COLLECTIVES", ValueKind::Switch, "1";
     /// a file with lines of the table that says which algorithms collective operations use; they come before Weft's own (docs/collectives.md). All ranks need the same
     collectives: Option<String> = "WEFT_COLLECTIVES", ValueKind::Text, "";
-    /// whether large messages over shared memory, and blocks of collective operations, may be read from the memory of the process that has them (process_vm_readv)
+    /// whether large messages over shared memory, and blocks of collective operations, may be read from the memory of the process that has them (process_vm_readv), and results written into it
     cma: bool = "WEFT_CMA", ValueKind::Switch, "1";
     /// how long messages are written into shared memory: cached (ordinary store instructions), streaming (they bypass the caches); by default whichever proves faster
     stores: Vec<&'static str> = "WEFT_STORES", ValueKind::List { of: &["cached", "streaming"] }, "";

@@ -1,10 +1,15 @@
 //! A library's table of imported functions: where its entries are, and how one leads to another function. Other libraries and the program
-//! have tables of their own, which stay as they are.
+//! have tables of their own, which stay as they are. What is put there calls libc's function: whatever else has replaced the same entry in the same
+//! way is left out meanwhile.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::{mem, slice};
+
+/// Held while a page is writable, so that nobody else makes it read-only meanwhile.
+static PAGES: Mutex<()> = Mutex::new(());
 
 /// An entry in the table of imported functions of a library that stays loaded.
 #[derive(Clone, Copy)]
@@ -27,6 +32,8 @@ impl Entry {
 
     /// Puts a function there if there is `before`; `false` if there is another, or the entry can't be changed.
     pub(crate) fn replace(self, before: usize, function: usize) -> bool {
+        // Entries of several functions share a page.
+        let _alone = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
         if self.sealed && !self.protect(libc::PROT_READ | libc::PROT_WRITE) {
             return false;
         }

@@ -48,6 +48,18 @@ static void counted(const char *what, const int before[LEVELS], const int after[
                before[PACKAGE], after[HOST], after[PACKAGE]);
 }
 
+/* mapped: the place that this process is given, or MPI_UNDEFINED. */
+static void each_place_once(const char *what, int mapped, int places)
+{
+    int given[64], times[64] = {0};
+    OK(MPI_Allgather(&mapped, 1, MPI_INT, given, 1, MPI_INT, MPI_COMM_WORLD));
+    for (int rank = 0; rank < ranks; rank++)
+        if (given[rank] >= 0 && given[rank] < places)
+            times[given[rank]]++;
+    for (int place = 0; place < places; place++)
+        SAME(times[place], 1, "%s: processes at place %d", what, place);
+}
+
 static void grid(int number, const int *dims, int periodic, int best)
 {
     int periods[3] = {periodic, periodic, periodic}, places = 1, mapped, rank = MPI_UNDEFINED;
@@ -81,6 +93,7 @@ static void grid(int number, const int *dims, int periodic, int best)
         OK(MPI_Comm_free(&plain));
     }
     SAME(mapped == MPI_UNDEFINED, rank == MPI_UNDEFINED, "MPI_Cart_map gives no place");
+    each_place_once("MPI_Cart_map", mapped, places);
     char what[64];
     snprintf(what, sizeof what, "%s of %d × %d × %d", periodic ? "torus" : "grid", dims[0], number > 1 ? dims[1] : 1,
              number > 2 ? dims[2] : 1);
@@ -135,6 +148,7 @@ static void graphs(int best)
     CHECK(mapped >= 0 && mapped < ranks, "MPI_Graph_map gives %d of %d nodes", mapped, ranks);
     if (mapped >= 0 && mapped < ranks)
         SAME(node_of(worlds[mapped]), node_of(me), "the host of the node that MPI_Graph_map gives");
+    each_place_once("MPI_Graph_map", mapped, ranks);
     for (int node = 0; node < ranks; node++) {
         add(was, node, (node + 1) % ranks);
         add(is, worlds[node], worlds[(node + 1) % ranks]);

@@ -14,8 +14,8 @@ use crate::outcome::Failure;
 /// What a rank is bound to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, serde::Serialize, serde::Deserialize)]
 pub enum Bind {
-    /// An even share of the cores that no other job has, if that is one or more for each of several ranks. A core for each, several for
-    /// one core, if all cores get the same number of ranks. Otherwise nothing.
+    /// An even share of the cores that no other job has, if that is one or more for each of several ranks. With more ranks than cores one
+    /// core, in turn, if no other job has any, and all get the same number of ranks. Otherwise nothing.
     #[value(skip)]
     Share,
     /// Nothing.
@@ -78,9 +78,9 @@ pub fn bindings(
         (Bind::Share, _) if ranks < 2 => Vec::new(),
         (Bind::Share, MapBy::Slot | MapBy::Core) => {
             let cores = cores_of_sysfs(&allowed);
-            if ranks <= share() {
+            if ranks <= cores.len().min(share()) {
                 shares(&claims.take(&cores, ranks..=cores.len()), ranks)
-            } else if shared_evenly(ranks, cores.len()) && allowed.len() == share() {
+            } else if takes_turns(ranks, cores.len()) && allowed.len() == share() {
                 claims.take(&cores, cores.len()..=cores.len())
             } else {
                 Vec::new()
@@ -141,8 +141,8 @@ fn share() -> usize {
 /// Whether ranks that take turns on the cores are bound. The kernel leaves three of four on one of two cores for tenths of a second, as
 /// none of them ever sleeps for long: seen in most of the runs of less than a second, which then took up to twice as long. Where cores would get different
 /// numbers of ranks, the kernel is fairer to them.
-fn shared_evenly(ranks: usize, cores: usize) -> bool {
-    cores > 0 && ranks.is_multiple_of(cores)
+fn takes_turns(ranks: usize, cores: usize) -> bool {
+    cores > 1 && ranks.is_multiple_of(cores)
 }
 
 /// Shares neighbouring cores out to `ranks` ranks: as many to each, or one more. Empty: there are not enough.
@@ -370,13 +370,17 @@ mod tests {
         let cores = cores_of_sysfs(&allowed);
         let whole = allowed.len() == share();
         let mut claims = claims("turns");
-        let ranks = 3 * allowed.len();
-        let bound = bindings(Bind::Share, MapBy::Slot, ranks, &mut claims).unwrap();
-        for (rank, bound) in bound.iter().enumerate() {
-            let core = cpu_set(&cores[rank % cores.len()]).unwrap();
-            assert_eq!(*bound, whole.then_some(core), "rank {rank}");
+        for turns in 2..4 {
+            let ranks = turns * cores.len();
+            let bound = bindings(Bind::Share, MapBy::Slot, ranks, &mut claims).unwrap();
+            for (rank, bound) in bound.iter().enumerate() {
+                let core = cpu_set(&cores[rank % cores.len()]).unwrap();
+                let expected = (whole && cores.len() > 1).then_some(core);
+                assert_eq!(*bound, expected, "rank {rank} of {ranks}");
+            }
+            claims.release();
         }
-        assert!(shared_evenly(8, 4) && !shared_evenly(9, 4) && !shared_evenly(8, 0));
+        assert!(takes_turns(8, 4) && !takes_turns(9, 4) && !takes_turns(8, 1));
     }
 
     #[test]

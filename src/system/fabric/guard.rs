@@ -102,7 +102,7 @@ pub(crate) struct UnpacedLoopback(BeforeConnect);
 impl UnpacedLoopback {
     /// For the endpoint at `address`. `None`: that is not on the loopback address, or this system does not choose such a congestion control.
     pub fn new(address: SocketAddr) -> Option<UnpacedLoopback> {
-        if !address.ip().is_loopback() {
+        if !is_loopback(address) {
             return None;
         }
         let mut paced = false;
@@ -115,9 +115,13 @@ impl UnpacedLoopback {
     }
 }
 
+fn is_loopback(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
 /// Before a socket has connections, or is connected to `address`.
 fn begin_unpaced(socket: BorrowedFd<'_>, address: SocketAddr) {
-    if address.ip().is_loopback() && is_paced(socket) {
+    if is_loopback(address) && is_paced(socket) {
         choose_unpaced(socket);
     }
 }

@@ -4,7 +4,7 @@
 //! where edges have weights, and the best one is taken: the identity, unless another one is better.
 //!
 //! A method puts the places into an order, and the processes, host by host, take them in this order. Inside a host, too, places that
-//! follow each other are near each other. So neighbours share packages and caches where consecutive ranks do, as launchers bind them. Where
+//! follow each other are near each other. So neighbours in a grid share packages and caches where consecutive ranks do, as launchers bind them. Where
 //! processes have told each other in which parts of their hosts they are, the same methods then improve the mapping inside each host.
 //!
 //! - `grid`: the methods for grids
