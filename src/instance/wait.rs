@@ -244,7 +244,8 @@ impl Instance {
                 }
             }
             if let Some(error) = watch.and_then(|watch| engine.failure_of(watch)) {
-                break Err(error);
+                // What a process publishes before it is lost counts.
+                break if is_reached() { Ok(()) } else { Err(error) };
             }
             if any {
                 idle = begin(watch);

@@ -160,8 +160,11 @@ fn uneven_rooted_reductions_in_shared_memory() {
 /// beyond its blocks. `gap`: how far apart the bytes are that the others send.
 #[test]
 fn uneven_blocks_in_shared_memory() {
-    const CASES: [(u32, u64, u64, i64); 6] = [
+    const CASES: [(u32, u64, u64, i64); 8] = [
         (2, 10, 5, 1),
+        // A root whose blocks are lent, or in a place, and a process that expects so few bytes that it takes them for short ones.
+        (4, 10_000, 1000, 1),
+        (3, 2000, 100, 1),
         (3, 700, 699, 1),
         (3, 9000, 1, 1),
         (5, 5000, 2000, 2),
@@ -184,13 +187,16 @@ fn uneven_blocks_in_shared_memory() {
                     "alltoallv",
                     "even scatterv",
                     "scatterv",
+                    "scatter",
+                    "even scatter",
+                    "nothing for scatterv",
                     "even scatterv",
                 ] {
                     let what = format!("{call} of {count} and {fewer} bytes at {me} of {size}, {odd} is odd");
-                    let mine = if !call.starts_with("even") && me == odd {
-                        fewer
-                    } else {
-                        count
+                    let mine = match me == odd && !call.starts_with("even") {
+                        true if call.starts_with("nothing") => 0,
+                        true => fewer,
+                        false => count,
                     };
                     let mut own = vec![me as u8 + 1; all * gap as usize];
                     let mut got = vec![0; all];
@@ -210,6 +216,15 @@ fn uneven_blocks_in_shared_memory() {
                         true => {
                             let receive = blocks(&mut got, mine, Datatype::byte());
                             collective::alltoallv(&messages, Some(send), receive).await
+                        }
+                        false if call.ends_with("scatter") => {
+                            let receive = Some(bytes(&mut got, mine, 1));
+                            let elements = |address: &mut [u8]| {
+                                // SAFETY: a block for each process, which outlive the operation.
+                                unsafe { Buffer::new(address.as_mut_ptr(), count, size, datatype.clone()) }
+                            };
+                            let send = (me == root).then(|| elements(&mut own));
+                            collective::scatter(&messages, root, send, receive).await
                         }
                         false => {
                             let receive = Some(bytes(&mut got, mine, 1));

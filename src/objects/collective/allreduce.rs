@@ -93,7 +93,9 @@ pub(super) async fn within(
             0 => (send, Some(receive)),
             _ => (send.or(Some(receive)), None),
         };
-        reduce::by_messages(run, 0, own, result, reducer, count).await?;
+        // The others wait for the second part also where the first has failed here.
+        let reduced = reduce::by_messages(run, 0, own, result, reducer, count).await;
+        run.note(reduced);
         bcast::by_messages(run, 0, reducer.chunk(receive, 0..count)).await?;
     } else if algorithm == Algorithm::Ring {
         ring(run, send, receive, reducer, count).await?;

@@ -366,6 +366,11 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Whether an error was noted.
+    pub fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
     /// Its result.
     pub fn finish(self) -> Result<()> {
         self.failure.map_or(Ok(()), Err)

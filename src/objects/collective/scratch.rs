@@ -118,7 +118,7 @@ impl Scratch {
 
     /// A copy of all the bytes, once no message writes them any more.
     pub fn to_vec(&self) -> Vec<u8> {
-        // SAFETY: its own bytes, which were zeroed when they were allocated.
+        // SAFETY: its own bytes, which were zeroed when they were allocated, and may be those of an earlier operation.
         unsafe { RawBytes::new(self.address().get(), self.len) }.to_vec()
     }
 

@@ -132,19 +132,19 @@ pub enum Form {
     /// A table of their addresses and lengths is there. So many bytes of each can be read until this process is done with the round, and the
     /// next ones in the next round.
     Lent(u64),
-    /// They come as messages.
+    /// They come as messages. In the place is a table of their lengths, if a short one has room for it.
     Messages,
 }
 
 /// All bytes of a block.
 const WHOLE: u64 = (1 << 62) - 1;
 /// Above all lengths; the other bits say how many bytes can be read.
-const LENT: u64 = 1 << 62;
+pub const LENT: u64 = 1 << 62;
 const TABLE: u64 = u64::MAX - 1;
 const MESSAGES: u64 = u64::MAX;
 
 impl Form {
-    fn total(self) -> u64 {
+    pub fn total(self) -> u64 {
         match self {
             Form::Even(len) => len,
             Form::Table => TABLE,
@@ -220,6 +220,13 @@ impl Outgoing {
         self.places * PAIR as u64
     }
 
+    /// The same where only their lengths are in it: nothing, if a short place has no room for it.
+    fn lengths(&self) -> u64 {
+        Some(self.table())
+            .filter(|&table| table <= SHORT as u64)
+            .unwrap_or(0)
+    }
+
     /// In which form they are to be published, how many bytes of a place that takes, and of which place.
     fn form(&self, area: &Area) -> (Form, u64, Room) {
         let (form, size) = match self.even {
@@ -247,7 +254,7 @@ impl Outgoing {
         } else if fits && area.allocate_long() {
             (form, size, Room::Long)
         } else {
-            (Form::Messages, 0, Room::Short)
+            (Form::Messages, self.lengths(), Room::Short)
         }
     }
 
@@ -310,7 +317,8 @@ impl<E: Edges, F: Fn(u32) -> Chunk + Send + Sync> Publication<'_, E, F> {
             }
             if all.scattered > 0 && mine.packed.is_none() {
                 // Messages need no memory for all at once.
-                mine.become_messages();
+                (mine.form, mine.size, mine.room) = (Form::Messages, all.lengths() as usize, Room::Short);
+                mine.rounds = 1;
             }
         }
         if mine.form == Form::Messages && must_pack {
@@ -325,10 +333,6 @@ impl<E: Edges, F: Fn(u32) -> Chunk + Send + Sync> Publication<'_, E, F> {
             }
         }
         mine
-    }
-
-    fn become_messages(&mut self) {
-        (self.form, self.size, self.room, self.rounds) = (Form::Messages, 0, Room::Short, 1);
     }
 
     /// Some bytes of a block, which are packed behind the `end` of what is packed, if they have to be.
@@ -385,7 +389,12 @@ impl<E: Edges, F: Fn(u32) -> Chunk + Send + Sync> Publication<'_, E, F> {
                 }
             }
             Form::Lent(piece) => self.lend(run, place, nth.saturating_mul(piece), piece),
-            Form::Messages => {}
+            Form::Messages if self.size == 0 => {}
+            Form::Messages => {
+                for at in blocks(self.edges) {
+                    place.set_pair(at as usize, [0, (self.outgoing)(at).len()]);
+                }
+            }
         }
         area.publish(round, self.size, self.room, self.form.total());
     }
@@ -418,7 +427,7 @@ impl<E: Edges, F: Fn(u32) -> Chunk + Send + Sync> Publication<'_, E, F> {
 }
 
 /// Exchanges the blocks of an operation. `outgoing` is the block of a number; with `must_pack`, received data may overwrite them. `meanwhile`
-/// is done when they have been published.
+/// is done when they have been published. This is the last that the operation does in the area.
 pub async fn exchange(
     run: &mut Run<'_>,
     area: &Area,
@@ -462,6 +471,8 @@ pub async fn exchange(
             mine.publish(run, area, round, nth).await;
         }
     }
+    // Sources of others may wait for this process before they go on to their messages.
+    area.done_with_all();
     if let (Some(mine), Some(lent)) = (&mine, lent) {
         mine.returned(run, area, lent).await;
     }
@@ -483,6 +494,7 @@ pub async fn rest(run: &mut Run<'_>, area: &Area, round: Round, edges: &impl Edg
         }
         round = area.next();
     }
+    area.done_with_all();
     if !sources.by_message.is_empty() {
         let sent = None::<&Publication<'_, All, fn(u32) -> Chunk>>;
         messages(run, area, sent, &sources.by_message, receive).await;
@@ -540,9 +552,11 @@ struct Sources {
 
 impl Sources {
     fn of(edges: &impl Edges, receive: &impl Blocks) -> Sources {
+        // Of an only source it is seen whether it sends too much, also where nothing is expected.
+        let only = edges.incoming().nth(1).is_none();
         let some = edges
             .incoming()
-            .filter(|from| !receive.block(from.place).is_empty())
+            .filter(|from| only || !receive.block(from.place).is_empty())
             .map(|from| Source {
                 from,
                 done: Some(0),
@@ -630,7 +644,10 @@ impl Sources {
                 None
             }
             Some(Form::Messages) => {
-                self.by_message.push(from);
+                // An empty block is not sent.
+                if found.bytes.pair(number).is_none_or(|[_, len]| len != 0) {
+                    self.by_message.push(from);
+                }
                 return None;
             }
             _ => None,

@@ -1,6 +1,6 @@
 //! Operations that move data, in shared memory.
 
-use super::exchange::{All, Pattern, exchange};
+use super::exchange::{All, Form, LENT, Pattern, exchange, rest};
 use super::{
     ALL_LONG, Area, Bytes, LONG, Room, Run, SHORT, all_have_long, chunk_of, get, part, put, room_for, rounds,
     short, take,
@@ -34,6 +34,15 @@ pub(super) fn truncated(from: u32, theirs: u64, mine: u64) -> Error {
     err!(
         Truncate,
         "process {from} of this host sends {theirs} bytes, and there is room for {mine}"
+    )
+}
+
+/// A process lends its blocks, which are so long that it takes the operation for an exchange.
+#[cold]
+pub(super) fn longer(from: u32) -> Error {
+    err!(
+        Truncate,
+        "process {from} of this host sends longer blocks than this one expects"
     )
 }
 
@@ -146,6 +155,10 @@ pub async fn allgather(run: &mut Run<'_>, area: &Area, own: Option<&Chunk>, bloc
                 continue;
             };
             let block = blocks.block(from);
+            if found.total >= LENT {
+                run.note::<()>(Err(longer(from)));
+                continue;
+            }
             if nth == 0 && found.total > block.len() {
                 run.note::<()>(Err(truncated(from, found.total, block.len())));
             }
@@ -203,7 +216,8 @@ async fn put_all(
             run.note(copy(&part(&block, start, len), &chunk_of(at)));
         }
     }
-    area.publish(round, all as usize, room, all);
+    // As an exchange has it, which some may do whose blocks are longer.
+    area.publish(round, all as usize, room, Form::Even(len).total());
 }
 
 /// This process's block of those that another one has published, `theirs` bytes for each process, as far as `len` bytes of it matter.
@@ -283,6 +297,10 @@ pub async fn alltoall(
             let Some(found) = get(run, area, from, round).await else {
                 continue;
             };
+            if found.total >= LENT {
+                run.note::<()>(Err(longer(from)));
+                continue;
+            }
             let theirs = found.bytes.number() as u64 / u64::from(run.size);
             if theirs > len {
                 run.note::<()>(Err(truncated(from, theirs, len)));
@@ -354,17 +372,12 @@ pub async fn scatter_short(
     let round = area.next();
     if let Some(send) = send {
         put_all(run, area, round, (Room::Short, 0, block), send).await;
-    } else if let Some(found) = get(run, area, root, round).await
-        && let Some(receive) = receive
-    {
-        let theirs = found.bytes.number() as u64 / u64::from(run.size);
-        if theirs > block {
-            run.note::<()>(Err(truncated(root, theirs, block)));
-        }
-        let mine = block_of(run, found.bytes, theirs, block);
-        take(run, &chunk_of(mine), receive, 0);
+        area.done(round);
+    } else if let Some(receive) = receive {
+        // The root's blocks may be longer.
+        let edges = all(run, Pattern::Scatter(root));
+        rest(run, area, round, &edges, &One(receive.clone())).await;
     }
-    area.done(round);
     true
 }
 

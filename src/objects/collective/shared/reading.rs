@@ -8,6 +8,7 @@ use super::reducing::shift;
 use super::short::uneven;
 use super::{Area, Bytes, LONG, Room, Run, all_have_long, get, rounds, start_of};
 use crate::base::error::Result;
+use crate::err;
 use crate::objects::collective::buffer::Address;
 use crate::objects::collective::reduction::Reducer;
 use crate::objects::collective::scratch::{AT_A_TIME, KEPT, Scratch, apply_many};
@@ -80,13 +81,6 @@ impl<'a> Operands<'a> {
             most,
             inputs: vec![own; run.size as usize],
         })
-    }
-
-    /// The bytes of all elements of an operand, or of a result as long.
-    fn bytes(&self, elements: Address) -> Bytes {
-        let len = self.count * self.reducer.datatype.size();
-        // SAFETY: the operation's memory, and one run.
-        unsafe { Bytes::new(elements.at(self.shift).get(), len as usize) }
     }
 
     /// See [`slice_of`].
@@ -236,8 +230,9 @@ pub async fn reduce(
     if segment == 0 || rounds(count, segment).is_none() || !all_have_long(run, area).await {
         return Ok(false);
     }
-    let mut operands = Operands::new(run, reducer, shift, count, own)?;
-    let loans = [own, receive.unwrap_or(own)].map(|elements| operands.bytes(elements));
+    // SAFETY: the operation's memory, and one run.
+    let loan = |elements: Address| unsafe { Bytes::new(elements.at(shift).get(), (count * bytes) as usize) };
+    let loans = [own, receive.unwrap_or(own)].map(loan);
     let is_root = root == Some(run.rank);
     let lending = area.next();
     let lent = area.lend(
@@ -248,16 +243,50 @@ pub async fn reduce(
     );
     let lent = lent.await;
     run.note(lent);
-    if !operands.find(run, area, lending).await {
-        // The others see that, too, and nobody reads anything.
-        return Ok(true);
-    }
-    match (root, receive) {
-        (Some(root), receive) => to_root(run, area, &mut operands, (root, receive), lending).await,
-        (None, Some(receive)) => to_all(run, area, &mut operands, receive, segment).await,
-        (None, None) => unreachable!("all need the result"),
+    match (Operands::new(run, reducer, shift, count, own), root, receive) {
+        (Ok(mut operands), Some(root), receive) => {
+            // Where another length is found, the others see that, too, and nobody reads anything.
+            if operands.find(run, area, lending).await {
+                // A process that finds another one lost writes nothing. The others may not have noticed, and go on.
+                if !run.has_failed() {
+                    to_root(run, area, &mut operands, (root, receive), lending).await;
+                }
+                end_at_root(run, area).await;
+            }
+        }
+        (Err(error), Some(_), _) => {
+            run.note::<()>(Err(error));
+            end_at_root(run, area).await;
+        }
+        (Ok(mut operands), None, Some(receive)) => {
+            if operands.find(run, area, lending).await {
+                to_all(run, area, &mut operands, receive, segment).await;
+            }
+        }
+        (Err(error), None, _) => return Err(error),
+        (Ok(_), None, None) => unreachable!("all need the result"),
     }
     Ok(true)
+}
+
+/// The last round of a reduction for a root: who has published in it reads and writes nothing any more, and says whether its slice is there.
+async fn end_at_root(run: &mut Run<'_>, area: &Area) {
+    let round = area.next();
+    let claimed = area.claim(round, Room::Short).await;
+    run.note(claimed);
+    area.publish(round, 0, Room::Short, run.has_failed().into());
+    for member in area.others() {
+        if let Some(theirs) = get(run, area, member, round).await
+            && theirs.total != 0
+        {
+            run.note::<()>(Err(err!(
+                Other,
+                "the operation has failed on process {member} of this host"
+            )));
+        }
+    }
+    area.all_in(round);
+    area.done(round);
 }
 
 /// Each combines a slice, and writes it to where the root needs it.
@@ -282,9 +311,6 @@ async fn to_root(
             operands.combine_there(run, area, range, result).await;
         }
     }
-    area.done(lending);
-    let returned = area.returned(lending).await;
-    run.note(returned);
 }
 
 /// Each combines a slice of a segment in its long places, from where all take it.

@@ -1,8 +1,8 @@
 //! Operations of one round, on runs of bytes that a short place has room for: what all others are made of, and what the fast path of
 //! the bindings calls.
 
-use super::exchange::even_block;
-use super::moving::truncated;
+use super::exchange::{LENT, even_block};
+use super::moving::{longer, truncated};
 use super::{Area, Bytes, Room, Round, SHORT};
 use crate::base::error::{Error, Result};
 use crate::err;
@@ -12,26 +12,26 @@ use crate::objects::communicator::area::{Destination, Edges, Source};
 #[inline(always)]
 pub async fn publish(area: &Area, own: Bytes) -> Result<Round> {
     let round = area.next();
-    publish_in(area, round, own).await?;
+    publish_in(area, round, own, own.number() as u64).await?;
     Ok(round)
 }
 
-/// The same in this round.
+/// The same in this round, with this total.
 #[inline(always)]
-async fn publish_in(area: &Area, round: Round, own: Bytes) -> Result<()> {
+async fn publish_in(area: &Area, round: Round, own: Bytes, total: u64) -> Result<()> {
     assert!(own.number() <= SHORT, "as many as a short place has room for");
     if let Err(error) = area.claim(round, Room::Short).await {
-        publish_bytes(area, round, own);
+        publish_bytes(area, round, own, total);
         return Err(error);
     }
-    publish_bytes(area, round, own);
+    publish_bytes(area, round, own, total);
     Ok(())
 }
 
 #[inline(always)]
-fn publish_bytes(area: &Area, round: Round, own: Bytes) {
+fn publish_bytes(area: &Area, round: Round, own: Bytes, total: u64) {
     own.copy_to(area.own(round, own.number(), Room::Short));
-    area.publish(round, own.number(), Room::Short, own.number() as u64);
+    area.publish(round, own.number(), Room::Short, total);
 }
 
 /// What the total says in a tree where a process has failed, and so has nothing to publish.
@@ -163,7 +163,7 @@ async unsafe fn up_tree(
             }
         } else if mine.is_multiple_of(step) {
             let published = match failure {
-                None => publish_in(area, round, has).await,
+                None => publish_in(area, round, has, has.number() as u64).await,
                 Some(_) => publish_failure(area, round).await,
             };
             failure = failure.or(published.err());
@@ -191,7 +191,7 @@ async unsafe fn through_tree(
     let combined = unsafe { up_tree(area, own, result, &combine).await };
     let round = area.next();
     let shared = match area.mine() {
-        0 if combined.is_ok() => publish_in(area, round, result).await,
+        0 if combined.is_ok() => publish_in(area, round, result, result.number() as u64).await,
         0 => publish_failure(area, round).await,
         _ => hear(area, 0, round, result.number())
             .await
@@ -283,10 +283,14 @@ pub async fn allgather(area: &Area, own: Bytes, all: Bytes) -> Result<()> {
     }
     for member in area.others() {
         let found = area.published(member, round).await?;
-        found.bytes.copy_to(block(member));
         if found.total > own.number() as u64 {
+            if found.total >= LENT {
+                return Err(longer(member));
+            }
+            found.bytes.copy_to(block(member));
             return Err(truncated(member, found.total, own.number() as u64));
         }
+        found.bytes.copy_to(block(member));
     }
     area.all_in(round);
     Ok(())
@@ -295,16 +299,21 @@ pub async fn allgather(area: &Area, own: Bytes, all: Bytes) -> Result<()> {
 /// Every process's block for every process, all of the same length: both buffers have one for each. They may be the same.
 #[inline(always)]
 pub async fn alltoall(area: &Area, send: Bytes, receive: Bytes) -> Result<()> {
-    let round = publish(area, send).await?;
     let len = send.number() / area.size() as usize;
+    // As an exchange has it, which some may do whose blocks are longer.
+    let round = area.next();
+    publish_in(area, round, send, len as u64).await?;
     let block = |of: Bytes, member: u32| of.part(member as usize * len, len);
     if !send.is(receive) {
         block(send, area.mine()).copy_to(block(receive, area.mine()));
     }
     for member in area.others() {
         let found = area.published(member, round).await?;
-        if found.bytes.number() != send.number() {
-            return Err(truncated(member, found.total, send.number() as u64));
+        if found.total != len as u64 || found.bytes.number() != send.number() {
+            return Err(match found.total >= LENT {
+                true => longer(member),
+                false => truncated(member, found.total, len as u64),
+            });
         }
         block(found.bytes, area.mine()).copy_to(block(receive, member));
     }

@@ -235,7 +235,7 @@ impl Area {
         }
         err!(
             Other,
-            "the memory of rank {} can't be read any more: {error}",
+            "the memory of rank {} can't be read or written any more: {error}",
             self.ranks[from.member as usize]
         )
     }

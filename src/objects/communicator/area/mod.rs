@@ -356,9 +356,13 @@ impl Area {
     #[inline]
     pub fn leave(&self) {
         // Whatever was left out: nobody waits for this process to be done with a round of this operation.
-        let id = self.operation.load(Relaxed) << SUB_BITS | (ROUNDS_MAX - 1);
-        self.done_with(id);
+        self.done_with_all();
         self.in_use.store(false, Relaxed);
+    }
+
+    /// Says that this process is done with all rounds of the operation: it reads and publishes nothing more in it.
+    pub fn done_with_all(&self) {
+        self.done_with(self.operation.load(Relaxed) << SUB_BITS | (ROUNDS_MAX - 1));
     }
 
     /// Notes that an operation in it has failed, so that its processes may not agree any more about what is where.

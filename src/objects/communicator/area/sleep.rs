@@ -77,7 +77,12 @@ impl Area {
             let instance = &self.instance;
             if let Some((instance, id)) = watch.0 {
                 let failure = instance.engine().failure_of(id);
-                return failure.map_or(Poll::Pending, |error| Poll::Ready(Err(error)));
+                return match failure {
+                    None => Poll::Pending,
+                    // What a process publishes before it is lost counts.
+                    Some(_) if self.word(at).load(Acquire) >= least => Poll::Ready(Ok(())),
+                    Some(error) => Poll::Ready(Err(error)),
+                };
             }
             let id = match poller(context) {
                 Poller::Blocks => {
