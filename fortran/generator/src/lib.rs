@@ -1,0 +1,12 @@
+//! Writes the Fortran interfaces of MPI 5.0 from one table of procedures:
+//!
+//! - [`modules`]: the modules `mpi_f08` and `mpi` and the include file `mpif.h`, in Fortran
+//! - [`bindings`]: the procedures that those call, in Rust, on the C ABI
+//! - [`table`]: the tables: `procedures.tsv`, `callbacks.tsv`, and the ABI's constants and functions
+//!
+//! What it writes is not in git. The build of `weft-fortran` runs it for the Rust part; `weft-fortran-modules` runs it for the Fortran
+//! part, on the user's machine.
+
+pub mod bindings;
+pub mod modules;
+pub mod table;

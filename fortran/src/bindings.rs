@@ -1,0 +1,18 @@
+//! What the generator writes.
+
+#![allow(
+    clippy::all,
+    non_snake_case,
+    missing_docs,
+    reason = "the generator does not care"
+)]
+
+use std::ffi::{c_char, c_void};
+use std::ptr;
+
+use crate::abi::*;
+use crate::by_hand;
+use crate::convert;
+use crate::sections::{Buffer, Descriptor, On, Plan, Until, Way, character};
+
+include!(concat!(env!("OUT_DIR"), "/bindings.rs"));
