@@ -114,3 +114,20 @@ pub unsafe fn character(descriptor: *const Descriptor) -> (*mut c_char, usize) {
     let described = unsafe { &*descriptor };
     (described.base.cast(), described.length)
 }
+
+/// For `weft-fortran-modules`, which passes `array(2:8:3, 1:5:2)` of `integer :: array(10, 6)`, and a scalar: whether a compiler's
+/// descriptors are what this library reads. 0: the former; 1: the latter; -1: something else.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn weft_probe(descriptor: *const Descriptor) -> c_int {
+    let buffer = unsafe { Buffer::read(descriptor) };
+    let dimensions: Vec<_> = buffer
+        .dimensions()
+        .iter()
+        .map(|dimension| (dimension.extent, dimension.stride))
+        .collect();
+    match (buffer.element, dimensions.as_slice()) {
+        (4, [(3, 12), (3, 80)]) if !buffer.is_contiguous() => 0,
+        (4, []) if buffer.is_contiguous() => 1,
+        _ => -1,
+    }
+}
