@@ -1,4 +1,4 @@
-//! Compiles the C programs, once, however many tests and processes want them: a lock per program, and file times.
+//! Compiles the C and Fortran programs, once, however many tests and processes want them: a lock per program, and file times.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::SystemTime;
 
 use libtest_mimic::Failed;
+use weft_fortran_generator::compile;
 
 /// The repository.
 pub fn root() -> &'static Path {
@@ -32,15 +33,23 @@ pub fn library_folder() -> Result<PathBuf, Failed> {
     let folder = folder()?.join("lib");
     fs::create_dir_all(&folder)?;
     let _lock = lock(&folder.join("lock"))?;
-    let library = std::env::current_exe()?.with_file_name("libweft.so");
-    if !library.exists() {
-        return Err(format!("the library is not built: {}", library.display()).into());
-    }
-    for name in ["libmpi_abi.so.1", "libmpi_abi.so"] {
-        let link = folder.join(name);
-        if fs::read_link(&link).ok().as_deref() != Some(&library) {
-            let _ = fs::remove_file(&link);
-            std::os::unix::fs::symlink(&library, &link)?;
+    for (built, names) in [
+        ("libweft.so", ["libmpi_abi.so.1", "libmpi_abi.so"]),
+        (
+            "libweft_fortran.so",
+            ["libweft_fortran.so.1", "libweft_fortran.so"],
+        ),
+    ] {
+        let library = std::env::current_exe()?.with_file_name(built);
+        if !library.exists() {
+            return Err(format!("the library is not built: {}", library.display()).into());
+        }
+        for name in names {
+            let link = folder.join(name);
+            if fs::read_link(&link).ok().as_deref() != Some(&library) {
+                let _ = fs::remove_file(&link);
+                std::os::unix::fs::symlink(&library, &link)?;
+            }
         }
     }
     Ok(folder)
@@ -69,7 +78,7 @@ const FLAGS: &[&str] = &[
 ];
 
 /// Compiles a program or library of `tests/c` with `compiler` into `output` if it is not newer than its sources.
-fn compile(compiler: &OsStr, name: &str, output: &Path, options: &[String]) -> Result<(), Failed> {
+fn compile_c(compiler: &OsStr, name: &str, output: &Path, options: &[String]) -> Result<(), Failed> {
     let _lock = lock(&output.with_extension("lock"))?;
     let sources = [
         source(name),
@@ -107,7 +116,7 @@ pub fn program(name: &str) -> Result<PathBuf, Failed> {
         "-lmpi_abi".into(),
         "-lm".into(),
     ];
-    compile(OsStr::new("cc"), name, &output, &options)?;
+    compile_c(OsStr::new("cc"), name, &output, &options)?;
     Ok(output)
 }
 
@@ -119,14 +128,14 @@ pub fn preloaded(name: &str) -> Result<PathBuf, Failed> {
         "-shared".into(),
         "-fPIC".into(),
     ];
-    compile(OsStr::new("cc"), name, &output, &options)?;
+    compile_c(OsStr::new("cc"), name, &output, &options)?;
     Ok(output)
 }
 
 /// A program as a compiler wrapper makes it; `suffix` keeps it apart.
 pub fn wrapped(wrapper: &Path, name: &str, suffix: &str) -> Result<PathBuf, Failed> {
     let output = folder()?.join(format!("{name}-{suffix}"));
-    compile(wrapper.as_os_str(), name, &output, &[])?;
+    compile_c(wrapper.as_os_str(), name, &output, &[])?;
     Ok(output)
 }
 
@@ -145,4 +154,82 @@ pub fn mpicc() -> Result<PathBuf, Failed> {
     let wrapper = prefix.join("bin/mpicc");
     fs::copy(root().join("tools/mpicc"), &wrapper)?;
     Ok(wrapper)
+}
+
+/// The Fortran compiler of the tests.
+pub fn fortran_compiler() -> String {
+    std::env::var("WEFT_TEST_FC").unwrap_or_else(|_| "gfortran".to_owned())
+}
+
+/// Whether there is a Fortran compiler here.
+pub fn has_fortran() -> bool {
+    compile::folder_name(&fortran_compiler()).is_ok()
+}
+
+/// The folder of the Fortran modules, newer than what they are made from.
+pub fn fortran_modules() -> Result<PathBuf, Failed> {
+    let (compiler, libraries) = (fortran_compiler(), library_folder()?);
+    let folder = folder()?.join("fortran").join(compile::folder_name(&compiler)?);
+    fs::create_dir_all(folder.parent().ok_or("a folder in another")?)?;
+    let _lock = lock(&folder.with_extension("lock"))?;
+    // The generator is a part of this program.
+    let program = modified(&std::env::current_exe()?);
+    if modified(&folder) < program {
+        let built = compile::build(&compiler, &libraries, &folder)?;
+        if let Some(why) = built.without_descriptors {
+            eprintln!("programs: {compiler} gets no descriptors: {why}");
+        }
+        compile::write_include(&folder)?;
+    }
+    Ok(folder)
+}
+
+/// Compiles these files of `tests/fortran`, or of the path given, into a program; `suffix` keeps apart what is made of the same files
+/// with other options.
+pub fn fortran(name: &str, files: &[&Path], suffix: &str, options: &[&str]) -> Result<PathBuf, Failed> {
+    let (modules, library) = (fortran_modules()?, library_folder()?);
+    let output = folder()?.join(format!("fortran-{name}{suffix}"));
+    let sources: Vec<_> = files
+        .iter()
+        .map(|file| root().join("tests/fortran").join(file))
+        .collect();
+    let others = [root().join("tests/fortran/interface.h"), modules.clone()];
+    let newest = sources
+        .iter()
+        .chain(&others)
+        .filter_map(|path| modified(path))
+        .max();
+    let _lock = lock(&output.with_extension("lock"))?;
+    if modified(&output) > newest {
+        return Ok(output);
+    }
+    // Module files that the programs make go where no other compilation is.
+    let own = tempfile::tempdir()?;
+    let mut command = Command::new(fortran_compiler());
+    command
+        .arg("-g")
+        .arg(format!("-I{}", modules.display()))
+        .arg(format!("-I{}", root().join("include").display()))
+        .args(options)
+        .args(&sources)
+        .arg("-o")
+        .arg(&output)
+        .arg(format!("-L{}", modules.display()))
+        .arg(format!("-L{}", library.display()))
+        .arg(format!("-Wl,-rpath,{}", library.display()))
+        .args([
+            "-Wl,--enable-new-dtags",
+            "-lweft_modules",
+            "-lweft_fortran",
+            "-lmpi_abi",
+        ])
+        .current_dir(own.path());
+    let result = command
+        .output()
+        .map_err(|error| format!("{command:?}: {error}"))?;
+    if !result.status.success() {
+        let _ = fs::remove_file(&output);
+        return Err(format!("{command:?}\n{}", String::from_utf8_lossy(&result.stderr)).into());
+    }
+    Ok(output)
 }

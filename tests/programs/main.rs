@@ -1,4 +1,4 @@
-//! C programs (`tests/c/`) on Weft: over each provider with several numbers of ranks, dying in several ways, under
+//! C and Fortran programs (`tests/c/`, `tests/fortran/`) on Weft: over each provider with several numbers of ranks, dying in several ways, under
 //! other launchers and on another MPI's library.
 //!
 //! Each program and provider is a test of its own: `cargo test --test programs -- sizes` runs one program over all
@@ -11,6 +11,7 @@ mod cross;
 mod deaths;
 mod diagnosis;
 mod finalizing;
+mod fortran;
 mod job;
 mod kills;
 mod libfabric2;
@@ -41,6 +42,7 @@ fn main() {
     trials.extend(kills::trials());
     trials.extend(confined::trials());
     trials.extend(finalizing::trials());
+    trials.extend(fortran::trials());
     trials.extend(unauthenticated::trials());
     trials.extend(profiler::trials());
     trials.extend(cross::trials());

@@ -125,6 +125,11 @@ pub fn write_sources(folder: &Path, compiler: Compiler) -> io::Result<()> {
     fs::write(folder.join("weft_mpi_types.f90"), types::module(compiler))?;
     fs::write(folder.join("mpi_f08.f90"), f08::module(compiler))?;
     fs::write(folder.join("mpi.f90"), mpi::module(compiler))?;
+    write_include(folder)
+}
+
+/// Writes `mpif.h` into a folder.
+pub fn write_include(folder: &Path) -> io::Result<()> {
     fs::write(folder.join("mpif.h"), include::file())
 }
 

@@ -2,6 +2,7 @@
 //!
 //! - [`modules`]: the modules `mpi_f08` and `mpi` and the include file `mpif.h`, in Fortran
 //! - [`bindings`]: the procedures that those call, in Rust, on the C ABI
+//! - [`calls`]: programs that call all of them, for tests
 //! - [`compile`]: compiles the modules with the user's compiler
 //! - [`table`]: the tables: `procedures.tsv`, `callbacks.tsv`, and the ABI's constants and functions
 //!
@@ -9,6 +10,7 @@
 //! part, on the user's machine.
 
 pub mod bindings;
+pub mod calls;
 pub mod compile;
 pub mod modules;
 pub mod table;

@@ -342,3 +342,170 @@ impl fmt::Display for Direction {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The C functions that Fortran has not: the conversions of handles, and the tool interface (sections 19.3.4, 15.3).
+    fn c_alone(name: &str) -> bool {
+        name.starts_with("MPI_T_") || name.ends_with("_fromint") || name.ends_with("_toint")
+    }
+
+    /// The arguments that C has and Fortran has not.
+    fn fewer(name: &str) -> usize {
+        match name {
+            "MPI_Init" | "MPI_Init_thread" | "MPI_Info_create_env" => 2,
+            // `...`
+            "MPI_Pcontrol" => 1,
+            _ => 0,
+        }
+    }
+
+    /// C's type of a parameter: without `const`, the name, and what makes it a pointer; and whether it is one.
+    fn base(parameter: &str) -> (String, bool) {
+        let pointer = parameter.contains('*') || parameter.contains('[');
+        let text = parameter.split('[').next().unwrap_or("").replace('*', " ");
+        let words: Vec<_> = text.split_whitespace().filter(|word| *word != "const").collect();
+        (words.first().copied().unwrap_or("").to_owned(), pointer)
+    }
+
+    #[test]
+    fn fortran_has_each_function_of_c_and_no_other() {
+        let functions = functions();
+        let procedures = procedures();
+        for function in &functions {
+            if c_alone(function.name) {
+                continue;
+            }
+            // A procedure with large counts is the other one's other form.
+            let of = |name: &str| procedures.iter().find(|procedure| procedure.name == name);
+            let found = of(function.name).is_some()
+                || function
+                    .name
+                    .strip_suffix("_c")
+                    .and_then(of)
+                    .is_some_and(|procedure| procedure.large);
+            assert!(found, "{} is not in the table", function.name);
+        }
+        for procedure in &procedures {
+            let in_c = functions.iter().any(|function| function.name == procedure.name);
+            let fortran_alone = [
+                "MPI_F_sync_reg",
+                "MPI_Sizeof",
+                "MPI_Status_f082f",
+                "MPI_Status_f2f08",
+            ];
+            assert_eq!(
+                in_c,
+                !fortran_alone.contains(&procedure.name.as_str()),
+                "{}",
+                procedure.name
+            );
+            let large = format!("{}_c", procedure.name);
+            assert_eq!(
+                procedure.large,
+                functions.iter().any(|function| function.name == large),
+                "{large}"
+            );
+        }
+    }
+
+    #[test]
+    fn arguments_are_those_of_c() {
+        for procedure in procedures() {
+            for large in [false, true].into_iter().take(1 + usize::from(procedure.large)) {
+                let name = format!("{}{}", procedure.name, if large { "_c" } else { "" });
+                let Some(function) = functions().into_iter().find(|function| function.name == name) else {
+                    continue;
+                };
+                let c: Vec<_> = function
+                    .parameters
+                    .split(", ")
+                    .filter(|text| !text.is_empty() && *text != "void")
+                    .collect();
+                let arguments: Vec<_> = procedure.arguments(large).collect();
+                assert_eq!(c.len(), arguments.len() + fewer(&name), "{name}");
+                for (c, argument) in c[fewer(&name) * usize::from(name != "MPI_Pcontrol")..]
+                    .iter()
+                    .zip(arguments)
+                {
+                    fits(&name, c, argument, large);
+                }
+            }
+        }
+    }
+
+    /// An argument is what C's parameter is.
+    fn fits(name: &str, c: &str, argument: &Argument, large: bool) {
+        let (kind, pointer) = base(c);
+        let expected = match &argument.kind {
+            Kind::Integer(small, large_size) => match if large { large_size } else { small } {
+                Integer::Default => "int",
+                Integer::Address => "MPI_Aint",
+                Integer::Count => "MPI_Count",
+                Integer::Offset => "MPI_Offset",
+            }
+            .to_owned(),
+            Kind::Logical | Kind::Weights => "int".to_owned(),
+            Kind::Handle(handle) => format!("MPI_{handle}"),
+            Kind::Status | Kind::OldStatus | Kind::NewStatus => "MPI_Status".to_owned(),
+            Kind::Choice | Kind::Pointer | Kind::Detached | Kind::Memory | Kind::RawLogical => {
+                "void".to_owned()
+            }
+            Kind::String | Kind::Strings | Kind::StringLists => "char".to_owned(),
+            Kind::Procedure(interface) => {
+                let suffix = if kind.ends_with("_c") { "_c" } else { "" };
+                format!("{interface}{suffix}")
+            }
+        };
+        let what = format!("{name}: {} and C's {c}", argument.name);
+        // Extra states and attributes are addresses, for which C has pointers.
+        let address = kind == "void" && matches!(argument.kind, Kind::Integer(..));
+        assert!(kind == expected || address, "{what}");
+        let written = argument.direction != Direction::In;
+        if !address && !matches!(argument.kind, Kind::Procedure(_)) {
+            let by_pointer =
+                written || argument.is_array() || matches!(expected.as_str(), "void" | "char" | "MPI_Status");
+            // `MPI_Cancel` alone gets a pointer to what it does not change.
+            assert!(pointer == by_pointer || name == "MPI_Cancel", "{what}");
+        }
+        // Buffers and strings that are only read are constant in C, but for a few.
+        let constant = c.starts_with("const ");
+        if constant && matches!(argument.kind, Kind::Choice | Kind::String | Kind::Integer(..)) {
+            assert!(!written, "{what}: constant, and written");
+        }
+    }
+
+    #[test]
+    fn lengths_are_arguments_or_constants() {
+        let constants = constants();
+        for procedure in procedures() {
+            for argument in &procedure.arguments {
+                let Some(length) = &argument.length else { continue };
+                for part in length.split(',') {
+                    let known = part == "*"
+                        || part.parse::<u32>().is_ok()
+                        || procedure.arguments.iter().any(|other| other.name == part)
+                        || constants.iter().any(|constant| constant.name == part);
+                    assert!(known, "{}: {} of length {length}", procedure.name, argument.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn callbacks_are_those_that_procedures_take() {
+        let callbacks = callbacks();
+        for procedure in procedures() {
+            for argument in &procedure.arguments {
+                if let Kind::Procedure(interface) = &argument.kind {
+                    assert!(
+                        callbacks.iter().any(|callback| callback.name == *interface),
+                        "{interface}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -103,7 +103,9 @@ fn subroutine(out: &mut String, procedure: &Procedure, name: &str, as_pointer: b
         if as_pointer && argument.kind == Kind::Pointer {
             writeln!(out, "      type(weft_c_ptr), intent(out) :: {}", argument.name).unwrap();
         } else {
-            declare(out, argument, false);
+            // Older than large counts, and never an INTEGER (section 4.2.1); the library reads what is in its lower half.
+            let partitioned = matches!(procedure.name.as_str(), "MPI_Psend_init" | "MPI_Precv_init");
+            declare(out, argument, partitioned && argument.name == "count");
         }
     }
     if ierror {
