@@ -22,6 +22,6 @@ program profiled
   call MPI_Waitall(left + 1, requests, MPI_STATUSES_IGNORE, ierror)
   call MPI_Sendrecv(from, 10, MPI_INTEGER, right, 2, to, 10, MPI_INTEGER, left, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE, ierror)
   if (rank == 0) print '(a, i0, a)', 'profiled: ok with ', ranks, ' ranks'
-  call flush(6)
+  flush (6)
   call MPI_Finalize(ierror)
 end program profiled

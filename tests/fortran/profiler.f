@@ -19,7 +19,7 @@
       CALL PMPI_COMM_RANK(MPI_COMM_WORLD, RANK, IERROR)
       PRINT '(A,I0,A,I0,A,I0,A)', 'profiler: rank ', RANK,
      &  ' called MPI_Send ', SENDS, ' times, with ', BYTES, ' bytes'
-      CALL FLUSH(6)
+      FLUSH (6)
       CALL PMPI_FINALIZE(IERROR)
       END
 
