@@ -64,6 +64,10 @@ pub fn module(compiler: Compiler) -> String {
     out.push_str("  end interface\n");
 
     for procedure in procedures() {
+        // Without descriptors `weft_mpi_types` has it.
+        if procedure.name == "MPI_Sizeof" && !compiler.descriptors {
+            continue;
+        }
         for prefix in ["", "P"] {
             generic(&mut out, &procedure, prefix, compiler);
         }

@@ -34,8 +34,8 @@ pub fn file() -> String {
         let declaration = match name {
             "MPI_STATUS_IGNORE" => "INTEGER MPI_STATUS_IGNORE(MPI_STATUS_SIZE)".to_owned(),
             "MPI_STATUSES_IGNORE" => "INTEGER MPI_STATUSES_IGNORE(MPI_STATUS_SIZE,1)".to_owned(),
-            "MPI_ARGV_NULL" => "CHARACTER*1 MPI_ARGV_NULL(1)".to_owned(),
-            "MPI_ARGVS_NULL" => "CHARACTER*1 MPI_ARGVS_NULL(1,1)".to_owned(),
+            "MPI_ARGV_NULL" => "CHARACTER MPI_ARGV_NULL(1)".to_owned(),
+            "MPI_ARGVS_NULL" => "CHARACTER MPI_ARGVS_NULL(1,1)".to_owned(),
             "MPI_ERRCODES_IGNORE" | "MPI_UNWEIGHTED" | "MPI_WEIGHTS_EMPTY" => format!("INTEGER {name}(1)"),
             _ => format!("INTEGER {name}"),
         };

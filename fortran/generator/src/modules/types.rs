@@ -87,7 +87,34 @@ pub fn module(compiler: Compiler) -> String {
             writeln!(out, "  private :: weft_{}_{suffix}", handle.to_lowercase()).unwrap();
         }
     }
+    let sizes = if compiler.descriptors { Vec::new() } else { sized() };
+    for name in ["MPI_Sizeof", "PMPI_Sizeof"]
+        .iter()
+        .take(2 * usize::from(!sizes.is_empty()))
+    {
+        writeln!(out, "\n  interface {name}").unwrap();
+        for (procedure, ..) in &sizes {
+            writeln!(out, "    module procedure {procedure}").unwrap();
+        }
+        writeln!(out, "  end interface {name}").unwrap();
+    }
+    for (procedure, ..) in &sizes {
+        writeln!(out, "  private :: {procedure}").unwrap();
+    }
     out.push_str("\ncontains\n");
+    for (procedure, kind, rank) in &sizes {
+        let shape = match rank {
+            0 => String::new(),
+            rank => format!("({})", vec![":"; *rank].join(",")),
+        };
+        writeln!(
+            out,
+            "\n  subroutine {procedure}(x, size, ierror)\n    {kind}, intent(in) :: x{shape}\n    \
+             integer, intent(out) :: size\n    integer, optional, intent(out) :: ierror\n    \
+             size = int(storage_size(x)) / 8\n    if (present(ierror)) ierror = 0\n  end subroutine {procedure}"
+        )
+        .unwrap();
+    }
     for handle in HANDLES {
         for (operator, suffix) in [("==", "equal"), ("/=", "unequal")] {
             let name = format!("weft_{}_{suffix}", handle.to_lowercase());
@@ -101,4 +128,26 @@ pub fn module(compiler: Compiler) -> String {
     }
     out.push_str("\nend module weft_mpi_types\n");
     out
+}
+
+/// The procedures of `MPI_Sizeof` for a compiler that passes no descriptors: the name of each, the type of its argument, and how many
+/// dimensions that has.
+fn sized() -> Vec<(String, String, usize)> {
+    let kinds = [
+        ("integer", [1, 2, 4, 8].as_slice()),
+        ("real", &[4, 8]),
+        ("complex", &[4, 8]),
+        ("logical", &[1, 2, 4, 8]),
+    ];
+    let numbers = kinds.iter().flat_map(|(name, kinds)| {
+        kinds
+            .iter()
+            .map(move |kind| (format!("{name}{kind}"), format!("{name}(kind={kind})")))
+    });
+    numbers
+        .chain([("character".to_owned(), "character(len=*)".to_owned())])
+        .flat_map(|(name, kind)| {
+            (0..8).map(move |rank| (format!("weft_sizeof_{name}_{rank}"), kind.clone(), rank))
+        })
+        .collect()
 }
