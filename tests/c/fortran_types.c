@@ -1,5 +1,9 @@
 /* Each predefined operation on each predefined datatype, by the table of MPI 5.0, section 6.9.2: where the standard (or Weft, which
  * takes more) defines it the result is right, and everywhere else it is refused. Types that Fortran's kinds are found by. */
+#if defined(__GNUC__) && !defined(__clang__)
+/* There is much of it, and nothing to gain: with -O3 it takes gcc 13 s. */
+#pragma GCC optimize("O0")
+#endif
 #include "check.h"
 #include <stdbool.h>
 #include <wchar.h>
