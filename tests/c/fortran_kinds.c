@@ -314,7 +314,8 @@ static void wide(int argc, char **argv)
 
 static void narrow(int argc, char **argv)
 {
-    tell(INFO("mpi_logical_size", "1", "mpi_integer_size", "2", "mpi_double_precision_size", "4"));
+    tell(INFO("mpi_logical_size", "1", "mpi_integer_size", "2", "mpi_double_precision_size", "4", "mpi_real2_supported",
+              "true"));
     start(&argc, &argv);
     have_sizes(1, 2, 4, 4);
     has_size(MPI_DOUBLE_COMPLEX, "MPI_DOUBLE_COMPLEX", 8);
@@ -323,6 +324,15 @@ static void narrow(int argc, char **argv)
     TRUTH(MPI_LOGICAL, int8_t, 1, 0);
     EXTERNAL(MPI_INTEGER, int16_t, -2, 4, "fffffffe");
     EXTERNAL(MPI_DOUBLE_PRECISION, float, 0.1f, 8, "3fb99999a0000000");
+    /* selected_real_kind finds a kind of two bytes, and `external32` has four for it (section 19.1.9). */
+    MPI_Datatype half;
+    unsigned char number_of_two[2];
+    int size;
+    OK(MPI_Type_create_f90_real(3, 4, &half));
+    OK(MPI_Type_size(half, &size));
+    SAME(size, 2, "the size of the kind with three digits");
+    memcpy(number_of_two, &(uint16_t){0xc100}, 2);
+    external(half, number_of_two, 2, 4, "c0200000");
     /* 65536 does not fit in memory. */
     unsigned char packed[4] = {0, 1, 0, 0};
     MPI_Aint position = 0;
