@@ -2621,9 +2621,10 @@ int PMPI_Win_toint(MPI_Win win);
 /*
  * Not in the standard's ABI, for the source code of programs.
  *
- * Fortran's handles (MPI 5.0, section 19.3.4). An MPI_Fint is an int, so they are what the standard's ABI has as handles in
- * integers: a program that uses these names still runs on any library of the ABI. A status in Fortran is an array of
- * MPI_F_STATUS_SIZE integers, and the same memory.
+ * Fortran's handles and statuses (MPI 5.0, sections 19.3.4 and 19.3.5). An MPI_Fint is an int, so handles are what the
+ * standard's ABI has as handles in integers: a program that uses these names still runs on any library of the ABI. A
+ * status is the same eight integers in C, in an array of Fortran's, and in mpi_f08's MPI_Status. Where Fortran's INTEGER
+ * has 8 bytes (-fdefault-integer-8), C can't use its handles and statuses by these names.
  */
 #define MPI_Comm_c2f MPI_Comm_toint
 #define MPI_Comm_f2c MPI_Comm_fromint
@@ -2669,14 +2670,71 @@ int PMPI_Win_toint(MPI_Win win);
 #define PMPI_Type_f2c PMPI_Type_fromint
 #define PMPI_Win_c2f PMPI_Win_toint
 #define PMPI_Win_f2c PMPI_Win_fromint
-#define MPI_F_STATUS_SIZE 8
-#define MPI_F_SOURCE      0
-#define MPI_F_TAG         1
-#define MPI_F_ERROR       2
-#define MPI_Status_c2f(c_status, f_status) (*(MPI_Status *)(void *)(f_status) = *(c_status), MPI_SUCCESS)
-#define MPI_Status_f2c(f_status, c_status) (*(c_status) = *(const MPI_Status *)(const void *)(f_status), MPI_SUCCESS)
-#define PMPI_Status_c2f(c_status, f_status) MPI_Status_c2f(c_status, f_status)
-#define PMPI_Status_f2c(f_status, c_status) MPI_Status_f2c(f_status, c_status)
+typedef MPI_Status MPI_F08_status;
+
+/*
+ * The addresses of Fortran's MPI_STATUS_IGNORE and MPI_STATUSES_IGNORE, which are variables of its library: null where
+ * that library is not there.
+ */
+#if defined(__GNUC__)
+extern MPI_Fint weft_status_ignore_[] __attribute__((weak));
+extern MPI_Fint weft_statuses_ignore_[] __attribute__((weak));
+#define MPI_F_STATUS_IGNORE     ((MPI_Fint *)weft_status_ignore_)
+#define MPI_F_STATUSES_IGNORE   ((MPI_Fint *)weft_statuses_ignore_)
+#else
+#define MPI_F_STATUS_IGNORE     ((MPI_Fint *)0)
+#define MPI_F_STATUSES_IGNORE   ((MPI_Fint *)0)
+#endif
+#define MPI_F08_STATUS_IGNORE   ((MPI_F08_status *)(void *)MPI_F_STATUS_IGNORE)
+#define MPI_F08_STATUSES_IGNORE ((MPI_F08_status *)(void *)MPI_F_STATUSES_IGNORE)
+
+/* Copies of statuses: MPI_ERR_ARG where one is to be ignored, since there is nothing to copy then. */
+#if defined(__GNUC__)
+#define MPI_WEFT_INLINE static __inline__ __attribute__((unused))
+#else
+#define MPI_WEFT_INLINE static
+#endif
+MPI_WEFT_INLINE int MPI_Weft_copy_status(const void *from, void *to)
+{
+    const int *words = (const int *)from;
+    int *copy = (int *)to, i;
+    if (!from || !to || from == (const void *)MPI_F_STATUS_IGNORE || from == (const void *)MPI_F_STATUSES_IGNORE ||
+        to == (void *)MPI_F_STATUS_IGNORE || to == (void *)MPI_F_STATUSES_IGNORE)
+        return MPI_ERR_ARG;
+    for (i = 0; i < MPI_F_STATUS_SIZE; i++)
+        copy[i] = words[i];
+    return MPI_SUCCESS;
+}
+MPI_WEFT_INLINE int MPI_Status_c2f(const MPI_Status *c_status, MPI_Fint *f_status)
+{
+    return MPI_Weft_copy_status(c_status, f_status);
+}
+MPI_WEFT_INLINE int MPI_Status_f2c(const MPI_Fint *f_status, MPI_Status *c_status)
+{
+    return MPI_Weft_copy_status(f_status, c_status);
+}
+MPI_WEFT_INLINE int MPI_Status_c2f08(const MPI_Status *c_status, MPI_F08_status *f08_status)
+{
+    return MPI_Weft_copy_status(c_status, f08_status);
+}
+MPI_WEFT_INLINE int MPI_Status_f082c(const MPI_F08_status *f08_status, MPI_Status *c_status)
+{
+    return MPI_Weft_copy_status(f08_status, c_status);
+}
+MPI_WEFT_INLINE int MPI_Status_f2f08(const MPI_Fint *f_status, MPI_F08_status *f08_status)
+{
+    return MPI_Weft_copy_status(f_status, f08_status);
+}
+MPI_WEFT_INLINE int MPI_Status_f082f(const MPI_F08_status *f08_status, MPI_Fint *f_status)
+{
+    return MPI_Weft_copy_status(f08_status, f_status);
+}
+#define PMPI_Status_c2f   MPI_Status_c2f
+#define PMPI_Status_f2c   MPI_Status_f2c
+#define PMPI_Status_c2f08 MPI_Status_c2f08
+#define PMPI_Status_f082c MPI_Status_f082c
+#define PMPI_Status_f2f08 MPI_Status_f2f08
+#define PMPI_Status_f082f MPI_Status_f082f
 
 /* Procedures of MPI-1 that MPI 3.0 removed and programs still use. Not every library of the ABI has them. */
 #if defined(__GNUC__) && !defined(MPI_WEFT_REMOVED)

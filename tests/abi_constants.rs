@@ -235,6 +235,11 @@ int second(void)
         return 1;
     return fortran[MPI_F_SOURCE] + fortran[MPI_F_TAG] + back.MPI_TAG;
 }
+extern int (*conversions(int which))(const MPI_Status *, MPI_F08_status *);
+int (*conversions(int which))(const MPI_Status *, MPI_F08_status *)
+{
+    return which ? MPI_Status_c2f08 : PMPI_Status_c2f08;
+}
 "#,
     );
     for dialect in ["c89", "c99", "c17"] {
@@ -253,5 +258,86 @@ int second(void)
         );
         let said = abi::refused("removed.c", &call, &["-c"]);
         assert!(said.contains("MPI 3.0: use MPI_"), "{}: {said}", procedure.name);
+    }
+}
+
+/// A program that looks at what C knows of Fortran's statuses. `theirs`, in a library, is the address that Fortran has.
+const STATUSES: &str = r#"
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+
+int *theirs(int all) __attribute__((weak));
+
+#define CHECK(condition) do { if (!(condition)) { printf("line %d: %s\n", __LINE__, #condition); return 1; } } while (0)
+
+int main(void)
+{
+    MPI_Fint *one = MPI_F_STATUS_IGNORE, *all = MPI_F_STATUSES_IGNORE, f[MPI_F_STATUS_SIZE], g[MPI_F_STATUS_SIZE];
+    MPI_F08_status *one08 = MPI_F08_STATUS_IGNORE, *all08 = MPI_F08_STATUSES_IGNORE, f08, g08;
+    MPI_Status c, d;
+    memset(&c, 0x5a, sizeof c);
+    c.MPI_SOURCE = 1;
+    c.MPI_TAG = 2;
+    c.MPI_ERROR = 3;
+    memset(&d, 0, sizeof d);
+    memset(&f08, 0, sizeof f08);
+    memset(&g08, 0, sizeof g08);
+    CHECK(sizeof f == sizeof c && sizeof f08 == sizeof c);
+    CHECK((void *)one == (void *)one08 && (void *)all == (void *)all08);
+    if (theirs) {
+        CHECK(one && all && one != all);
+        CHECK(one == theirs(0) && all == theirs(1));
+    } else {
+        CHECK(!one && !all);
+    }
+    CHECK(MPI_Status_c2f(&c, f) == MPI_SUCCESS);
+    CHECK(f[MPI_F_SOURCE] == 1 && f[MPI_F_TAG] == 2 && f[MPI_F_ERROR] == 3);
+    CHECK(MPI_Status_f2f08(f, &f08) == MPI_SUCCESS && f08.MPI_TAG == 2);
+    CHECK(MPI_Status_f082c(&f08, &d) == MPI_SUCCESS && memcmp(&c, &d, sizeof c) == 0);
+    CHECK(MPI_Status_c2f08(&d, &g08) == MPI_SUCCESS);
+    CHECK(PMPI_Status_f082f(&g08, g) == MPI_SUCCESS && memcmp(f, g, sizeof f) == 0);
+    memset(&d, 0, sizeof d);
+    CHECK(PMPI_Status_f2c(g, &d) == MPI_SUCCESS && memcmp(&c, &d, sizeof c) == 0);
+    /* There is nothing to copy in what is ignored, or to. */
+    CHECK(MPI_Status_f2c(MPI_F_STATUS_IGNORE, &d) == MPI_ERR_ARG);
+    CHECK(MPI_Status_f2c(MPI_F_STATUSES_IGNORE, &d) == MPI_ERR_ARG);
+    CHECK(MPI_Status_c2f(MPI_STATUS_IGNORE, f) == MPI_ERR_ARG);
+    CHECK(MPI_Status_c2f(&c, MPI_F_STATUS_IGNORE) == MPI_ERR_ARG);
+    CHECK(MPI_Status_f082c(MPI_F08_STATUS_IGNORE, &d) == MPI_ERR_ARG);
+    CHECK(MPI_Status_c2f08(MPI_STATUSES_IGNORE, &f08) == MPI_ERR_ARG);
+    CHECK(MPI_Status_f2f08(f, MPI_F08_STATUSES_IGNORE) == MPI_ERR_ARG);
+    printf("right");
+    return 0;
+}
+"#;
+
+/// Fortran's library has the statuses to be ignored as COMMON blocks; C finds their addresses where it is there.
+#[test]
+fn c_knows_the_statuses_that_fortran_ignores() {
+    let library = "int weft_status_ignore_[8], weft_statuses_ignore_[8];\nint *theirs(int all);\n\
+                   int *theirs(int all) { return all ? weft_statuses_ignore_ : weft_status_ignore_; }\n";
+    let library = compile("libstatuses.c", library, &["-shared", "-fPIC"]);
+    let common = compile(
+        "common.c",
+        "int weft_status_ignore_[8], weft_statuses_ignore_[8];\n",
+        &["-c", "-fcommon"],
+    );
+    let (library, common) = (library.to_string_lossy(), common.to_string_lossy());
+    let rpath = format!("-Wl,-rpath,{}", abi::scratch().display());
+    for (kind, code) in [("pie", ["-fPIE", "-pie"]), ("fixed", ["-fno-pie", "-no-pie"])] {
+        let program = |name: &str, more: &[&str]| {
+            let flags = [&code[..], &["-std=c99"], more].concat();
+            run(&compile(&format!("statuses-{kind}-{name}.c"), STATUSES, &flags))
+        };
+        assert_eq!(program("without", &[]), "right", "{kind}");
+        assert_eq!(
+            program("library", &["-Wl,--no-as-needed", &library, &rpath]),
+            "right",
+            "{kind}"
+        );
+        // A program in Fortran has the COMMON blocks itself, too.
+        let both = ["-Wl,--no-as-needed", &common, &library, &rpath];
+        assert_eq!(program("both", &both), "right", "{kind}");
     }
 }

@@ -3,13 +3,14 @@
 //!
 //! - [`common`]: what the procedures of all chapters share
 //! - `point_to_point` (chapters 3 and 4), `datatype` (5), `collective` (6), `communicator` (7), `topology` (8),
-//!   `environment` (9), `info` (10), [`process`] (11), `window` (12), `external` (13), `file` (14)
+//!   `environment` (9), `info` (10), [`process`] (11), `window` (12), `external` (13), `file` (14), `abi_info` (20)
 //! - `trivial`: procedures that need no instance; [`unsupported`]: what is not built yet
 //!
 //! What does not belong here: what a Rust program without handles would need too (`objects`, `instance`).
 
 use std::ffi::c_int;
 
+mod abi_info;
 mod collective;
 pub mod common;
 mod communicator;

@@ -262,11 +262,4 @@ unsupported! {
         MPI_T_source_get_num(tool),
         MPI_T_source_get_timestamp(tool),
     }
-    20 "Application binary interface" {
-        MPI_Abi_get_fortran_booleans,
-        MPI_Abi_get_fortran_info,
-        MPI_Abi_get_info,
-        MPI_Abi_set_fortran_booleans,
-        MPI_Abi_set_fortran_info,
-    }
 }

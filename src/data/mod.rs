@@ -2,6 +2,7 @@
 //! this layer and the lanes touch the user's bytes.
 //!
 //! - [`datatype`]: layouts, packing and unpacking
+//! - [`fortran`]: what is known of the Fortran compiler
 //! - [`op`]: reduction operations and their kernels
 //! - [`kind`]: kinds of memory
 //! - [`memory`]: a buffer argument
@@ -11,6 +12,7 @@
 //! write to at any time (`base::bytes`).
 
 pub mod datatype;
+pub mod fortran;
 pub mod kind;
 pub mod memory;
 pub mod op;

@@ -86,6 +86,14 @@ static void inquiries(int thread)
     SAME(major * 10 + minor, 50, "MPI_Get_version");
     OK(MPI_Abi_get_version(&major, &minor));
     SAME(major, MPI_ABI_VERSION, "MPI_Abi_get_version");
+    MPI_Info info;
+    OK(MPI_Abi_get_info(&info));
+    info_says(info, "mpi_count_size", "8");
+    OK(MPI_Info_free(&info));
+    OK(MPI_Abi_get_fortran_info(&info));
+    CHECK(info == MPI_INFO_NULL, "something is known of Fortran");
+    OK(MPI_Abi_get_fortran_booleans(4, &major, &minor, &flag));
+    SAME(flag, 0, "is_set");
     OK(MPI_Get_library_version(text, &length));
     SAME(length, strlen(text), "MPI_Get_library_version");
 }

@@ -100,6 +100,7 @@ const PROGRAMS: &[Program] = &[
         ..slow_over_sockets("scattered")
     },
     program("datatypes", &[], &[1]),
+    program("fortran_types", &[], &[1]),
     program("communicators", &[], RANKS),
     program("topologies", &[], RANKS),
     program("graphs", &[], RANKS),

@@ -22,6 +22,7 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("semantics::tool_calls_return_codes_at_any_time", || {
             are_well("tool", &[1, 2], SHM)
         }),
+        Trial::test("semantics::kinds_of_fortran_are_told_once", kinds_of_fortran),
         Trial::test("semantics::buffers_that_overlap_are_refused", || {
             are_well("aliased", &[1, 2, 3, 5], SHM)?;
             are_well("aliased", &[3], common())
@@ -38,6 +39,21 @@ fn are_well(program: &str, numbers: &[u32], way: &str) -> Outcome {
     for &ranks in numbers {
         let job = Job::new(&build::program(program)?, ranks).over(way);
         job.run()?.is_well(program, ranks)?;
+    }
+    Ok(())
+}
+
+/// A process is told once, so each case is a job of its own.
+fn kinds_of_fortran() -> Outcome {
+    for case in [
+        "nothing", "usual", "wide", "narrow", "lacking", "refused", "threads",
+    ] {
+        for (ranks, way) in [(1, SHM), (2, SHM), (3, SHM), (5, SHM), (3, common())] {
+            let job = Job::new(&build::program("fortran_kinds")?, ranks)
+                .arguments(&[case])
+                .over(way);
+            job.run()?.is_well("fortran_kinds", ranks)?;
+        }
     }
     Ok(())
 }

@@ -382,13 +382,24 @@ pub fn datatype(handle: MPI_Datatype) -> Result<Found<Datatype>> {
     }
     match DATATYPES.get(handle) {
         Some(found) => Ok(Found::Users(found)),
-        None => Err(invalid(
+        None => Err(no_datatype(handle)),
+    }
+}
+
+#[cold]
+fn no_datatype(handle: MPI_Datatype) -> Error {
+    match Datatype::unsupported(handle) {
+        Some(name) => err!(
+            Type,
+            "the Fortran compiler does not have {name}, as MPI_Abi_set_fortran_info was told"
+        ),
+        None => invalid(
             crate::Class::Type,
             "the datatype",
             handle,
             MPI_DATATYPE_NULL,
             "MPI_DATATYPE_NULL",
-        )),
+        ),
     }
 }
 

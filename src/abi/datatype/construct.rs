@@ -1,4 +1,4 @@
-//! Sections 5.1.2 to 5.1.12, 18.1.5: making datatypes.
+//! Sections 5.1.2 to 5.1.12, 19.1.9: making datatypes.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -200,28 +200,28 @@ mpi! {
         unsafe { give(pair_type, pair, "pair_type") }
     }
 
-    /// Section 18.1.5.
+    /// Section 19.1.9.
     small fn MPI_Type_match_size(typeclass: c_int, size: c_int, newtype: *mut MPI_Datatype) local {
         let found = Datatype::match_size(TypeClass::from_abi(typeclass)?, size)?;
         // SAFETY: null or a handle of the user's.
         unsafe { give(newtype, found.handle(), "datatype") }
     }
 
-    /// Section 18.1.5.
+    /// Section 19.1.9.
     small fn MPI_Type_create_f90_real(p: c_int, r: c_int, newtype: *mut MPI_Datatype) local {
         let handle = parametrised(Combiner::F90Real, p, r, || Datatype::f90_real(p, r))?;
         // SAFETY: null or a handle of the user's.
         unsafe { give(newtype, handle, "newtype") }
     }
 
-    /// Section 18.1.5.
+    /// Section 19.1.9.
     small fn MPI_Type_create_f90_complex(p: c_int, r: c_int, newtype: *mut MPI_Datatype) local {
         let handle = parametrised(Combiner::F90Complex, p, r, || Datatype::f90_complex(p, r))?;
         // SAFETY: null or a handle of the user's.
         unsafe { give(newtype, handle, "newtype") }
     }
 
-    /// Section 18.1.5.
+    /// Section 19.1.9.
     small fn MPI_Type_create_f90_integer(r: c_int, newtype: *mut MPI_Datatype) local {
         let handle = parametrised(Combiner::F90Integer, 0, r, || Datatype::f90_integer(r))?;
         // SAFETY: null or a handle of the user's.

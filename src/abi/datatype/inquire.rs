@@ -15,19 +15,26 @@ use crate::base::error::Result;
 use crate::data::datatype::{Contents, Datatype};
 use crate::err;
 
+/// The bytes of a datatype. `MPI_UNDEFINED` says that the Fortran compiler does not have it (section 20.4).
+fn size_of_type(handle: MPI_Datatype) -> Result<i64> {
+    match datatype(handle) {
+        Ok(found) => Ok(found.size() as i64),
+        Err(_) if Datatype::unsupported(handle).is_some() => Ok(MPI_UNDEFINED.into()),
+        Err(error) => Err(error),
+    }
+}
+
 mpi! {
     /// Section 5.1.5.
     large fn MPI_Type_size(type_: MPI_Datatype, size: *mut Count) local {
-        let bytes = datatype(type_)?.size() as i64;
         // SAFETY: null or a number of the user's.
-        unsafe { give_count(size, bytes, "size") }
+        unsafe { give_count(size, size_of_type(type_)?, "size") }
     }
 
     /// Section 16.3.
     small fn MPI_Type_size_x(type_: MPI_Datatype, size: *mut MPI_Count) local {
-        let bytes = datatype(type_)?.size() as i64;
         // SAFETY: null or a number of the user's.
-        unsafe { give(size, bytes, "size") }
+        unsafe { give(size, size_of_type(type_)?, "size") }
     }
 
     /// Section 5.1.7.
@@ -160,10 +167,11 @@ mpi! {
 
     /// Section 7.8.
     small fn MPI_Type_get_name(type_: MPI_Datatype, name: *mut c_char, resultlen: *mut c_int) local {
-        // A null handle has a name, too: the standard's own.
-        let known = match type_ {
-            MPI_DATATYPE_NULL => "MPI_DATATYPE_NULL".into(),
-            _ => datatype(type_)?.name(),
+        // A null handle has a name, too: the standard's own. So has what the Fortran compiler does not have.
+        let known = match (type_, datatype(type_)) {
+            (MPI_DATATYPE_NULL, _) => "MPI_DATATYPE_NULL".into(),
+            (_, Ok(found)) => found.name(),
+            (_, Err(error)) => Datatype::unsupported(type_).ok_or(error)?.into(),
         };
         // SAFETY: the standard asks for MPI_MAX_OBJECT_NAME bytes.
         unsafe { give_text(name, MPI_MAX_OBJECT_NAME as usize, resultlen, &known, "type_name") }

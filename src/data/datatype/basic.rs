@@ -43,6 +43,12 @@ pub enum Representation {
     I64,
     U64,
     I128,
+    /// A Fortran `LOGICAL` of so many bits: what its bytes mean depends on the compiler (`data::fortran`).
+    L8,
+    L16,
+    L32,
+    L64,
+    L128,
     /// IEEE binary16.
     F16,
     F32,
@@ -73,7 +79,7 @@ compile_error!("what C's `long double` is on this target is not known: see `Repr
 
 impl Representation {
     /// All, in their order.
-    pub(in crate::data) const ALL: [Representation; 19] = {
+    pub(in crate::data) const ALL: [Representation; 24] = {
         use Representation::*;
         [
             I8,
@@ -85,6 +91,11 @@ impl Representation {
             I64,
             U64,
             I128,
+            L8,
+            L16,
+            L32,
+            L64,
+            L128,
             F16,
             F32,
             F64,
@@ -102,11 +113,11 @@ impl Representation {
     pub const fn size(self) -> u64 {
         use Representation::*;
         match self {
-            I8 | U8 => 1,
-            I16 | U16 | F16 => 2,
-            I32 | U32 | F32 | ComplexF16 => 4,
-            I64 | U64 | F64 | ComplexF32 => 8,
-            I128 | LongDouble | F128 | ComplexF64 => 16,
+            I8 | U8 | L8 => 1,
+            I16 | U16 | L16 | F16 => 2,
+            I32 | U32 | L32 | F32 | ComplexF16 => 4,
+            I64 | U64 | L64 | F64 | ComplexF32 => 8,
+            I128 | L128 | LongDouble | F128 | ComplexF64 => 16,
             ComplexLongDouble | ComplexF128 => 32,
         }
     }
@@ -128,7 +139,8 @@ pub struct Basic {
     pub category: Category,
     /// What its bytes are.
     pub representation: Representation,
-    /// Bytes in the `external32` representation (section 14.5.2), which differs for `long` and `wchar_t`.
+    /// Bytes in the `external32` representation (section 14.5.2), which differs for `long` and `wchar_t`, and for Fortran's default
+    /// kinds where they have other sizes than usual.
     pub external_size: u8,
 }
 

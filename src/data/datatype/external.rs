@@ -2,13 +2,22 @@
 //!
 //! Data goes through the native packed form in small pieces: the layout finds the bytes, the signature has their types.
 //! Sizes differ from native ones for `long` (4 bytes), `wchar_t` (2 bytes) and, in format only, `long double`,
-//! which is IEEE binary128 there and the 80-bit format of the x87 here.
+//! which is IEEE binary128 there and the 80-bit format of the x87 here. Fortran's default kinds have their usual sizes there, whatever the
+//! compiler was told, and what `MPI_Type_create_f90_real` and similar procedures return has the size that the standard gives to its precision
+//! and range. So any integer or real number may be longer here or there. An integer that does not fit is an error, and so is a real number
+//! that would become infinite; one with too many digits is rounded to nearest, ties to even.
+//!
+//! A truth value is 0 or 1 there, and any other is read as true. As long as the literals of the Fortran compiler are not known, a `LOGICAL` is
+//! an integer.
 
 use super::Datatype;
 use super::basic::{Basic, Category, Representation};
 use super::signature::Signature;
 use crate::base::error::{Error, Result};
+use crate::data::fortran::Booleans;
 use crate::err;
+use rustc_apfloat::ieee::{Double, Half, Quad, Single};
+use rustc_apfloat::{Float, FloatConvert};
 
 /// Native bytes converted at a time; every element size divides it.
 const PIECE: usize = 2048;
@@ -68,7 +77,8 @@ impl Datatype {
     /// Unpacks `count` elements to `into` from the start of `from`; returns the bytes taken.
     ///
     /// # Errors
-    /// `MPI_ERR_TRUNCATE` if `from` is too short (nothing is unpacked).
+    /// `MPI_ERR_TRUNCATE` if `from` is too short (nothing is unpacked), `MPI_ERR_CONVERSION` for a number that does not fit in its
+    /// size in memory.
     ///
     /// # Safety
     /// The data of the elements is writable, and does not lie in `from`.
@@ -87,7 +97,7 @@ impl Datatype {
             let (size, external) = (basic.size() as usize, usize::from(basic.external_size));
             let (part, behind) = rest.split_at(elements * external);
             for (native, external) in native.chunks_exact_mut(size).zip(part.chunks_exact(external)) {
-                from_external(basic, external, native);
+                from_external(basic, external, native)?;
             }
             // SAFETY: the caller vouches for the memory; `native` is a local.
             unsafe { self.unpack(into, count, offset, &native[..elements * size]) };
@@ -132,64 +142,174 @@ fn swap(from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// Applies a conversion to the real and the imaginary part.
-fn halves(from: &[u8], to: &mut [u8], convert: impl Fn(&[u8], &mut [u8])) {
-    let (middle_from, middle_to) = (from.len() / 2, to.len() / 2);
-    convert(&from[..middle_from], &mut to[..middle_to]);
-    convert(&from[middle_from..], &mut to[middle_to..]);
+/// The same number in another number of bytes, both in big-endian order.
+type Resize = fn(Basic, &[u8], &mut [u8]) -> Result<()>;
+
+/// How a kind of element is converted.
+struct Conversion {
+    /// How many numbers an element is.
+    parts: usize,
+    /// From native order to big-endian order, and back. A `long double` is as long in both.
+    to_big_endian: fn(&[u8], &mut [u8]),
+    from_big_endian: fn(&[u8], &mut [u8]),
+    resize: Resize,
+}
+
+/// The conversion of an element of so many bytes.
+fn conversion(representation: Representation) -> Conversion {
+    use Representation::*;
+    let parts = match representation {
+        ComplexF16 | ComplexF32 | ComplexF64 | ComplexLongDouble | ComplexF128 => 2,
+        _ => 1,
+    };
+    match representation {
+        LongDouble | ComplexLongDouble => Conversion {
+            parts,
+            to_big_endian: long_double_to_external,
+            from_big_endian: long_double_from_external,
+            resize: resize_real,
+        },
+        F16 | F32 | F64 | F128 | ComplexF16 | ComplexF32 | ComplexF64 | ComplexF128 => Conversion {
+            parts,
+            to_big_endian: swap,
+            from_big_endian: swap,
+            resize: resize_real,
+        },
+        I8 | U8 | I16 | U16 | I32 | U32 | I64 | U64 | I128 | L8 | L16 | L32 | L64 | L128 => Conversion {
+            parts,
+            to_big_endian: swap,
+            from_big_endian: swap,
+            resize: resize_integer,
+        },
+    }
+}
+
+/// The literals of a truth value, if it is one whose literals are known.
+fn literals(basic: Basic) -> Option<Booleans> {
+    use Representation::*;
+    match basic.representation {
+        L8 | L16 | L32 | L64 | L128 => Booleans::told(),
+        // A C compiler trusts a `_Bool` to be 0 or 1.
+        _ if basic.category == Category::Logical => Some(Booleans::USUAL),
+        _ => None,
+    }
 }
 
 fn to_external(basic: Basic, native: &[u8], external: &mut [u8]) -> Result<()> {
-    use Representation::*;
-    match basic.representation {
-        ComplexF16 | ComplexF32 | ComplexF64 | ComplexF128 => halves(native, external, swap),
-        LongDouble => long_double_to_external(native, external),
-        ComplexLongDouble => halves(native, external, long_double_to_external),
-        _ if external.len() < native.len() => {
+    if let Some(literals) = literals(basic) {
+        external.fill(0);
+        external[external.len() - 1] = u8::from(literals.is_true(native));
+        return Ok(());
+    }
+    let conversion = conversion(basic.representation);
+    let (size, external_size) = (native.len() / conversion.parts, external.len() / conversion.parts);
+    for (native, external) in native
+        .chunks_exact(size)
+        .zip(external.chunks_exact_mut(external_size))
+    {
+        if size == external_size {
+            (conversion.to_big_endian)(native, external);
+        } else {
             let mut wide = [0; 16];
-            let wide = &mut wide[..native.len()];
-            swap(native, wide);
-            let (high, low) = wide.split_at(native.len() - external.len());
-            external.copy_from_slice(low);
-            if high.iter().any(|&byte| byte != extension(basic, low)) {
-                return Err(err!(
-                    Conversion,
-                    "a number does not fit in the {} bytes that external32 has for its type",
-                    external.len()
-                ));
-            }
+            (conversion.to_big_endian)(native, &mut wide[..size]);
+            (conversion.resize)(basic, &wide[..size], external)?;
         }
-        _ => swap(native, external),
     }
     Ok(())
 }
 
-fn from_external(basic: Basic, external: &[u8], native: &mut [u8]) {
-    use Representation::*;
-    match basic.representation {
-        ComplexF16 | ComplexF32 | ComplexF64 | ComplexF128 => halves(external, native, swap),
-        LongDouble => long_double_from_external(external, native),
-        ComplexLongDouble => halves(external, native, long_double_from_external),
-        // Any byte but 0 is true; a C compiler trusts a `_Bool` to be 0 or 1.
-        U8 if basic.category == Category::Logical => native[0] = u8::from(external[0] != 0),
-        _ if external.len() < native.len() => {
-            let mut wide = [extension(basic, external); 16];
-            let wide = &mut wide[..native.len()];
-            wide[native.len() - external.len()..].copy_from_slice(external);
-            swap(wide, native);
+fn from_external(basic: Basic, external: &[u8], native: &mut [u8]) -> Result<()> {
+    if let Some(literals) = literals(basic) {
+        let is_true = external.iter().any(|&byte| byte != 0);
+        let literal = if is_true { literals.yes } else { literals.no };
+        native.copy_from_slice(&Booleans::bytes(literal, native.len()));
+        return Ok(());
+    }
+    let conversion = conversion(basic.representation);
+    let (size, external_size) = (native.len() / conversion.parts, external.len() / conversion.parts);
+    for (external, native) in external
+        .chunks_exact(external_size)
+        .zip(native.chunks_exact_mut(size))
+    {
+        if size == external_size {
+            (conversion.from_big_endian)(external, native);
+        } else {
+            let mut wide = [0; 16];
+            (conversion.resize)(basic, external, &mut wide[..size])?;
+            (conversion.from_big_endian)(&wide[..size], native);
         }
-        _ => swap(external, native),
+    }
+    Ok(())
+}
+
+/// An integer of another length.
+fn resize_integer(basic: Basic, from: &[u8], to: &mut [u8]) -> Result<()> {
+    match from.len().checked_sub(to.len()) {
+        Some(left_out) => {
+            let (high, low) = from.split_at(left_out);
+            to.copy_from_slice(low);
+            let wanted = extension(basic, low);
+            match high.iter().all(|&byte| byte == wanted) {
+                true => Ok(()),
+                false => Err(does_not_fit(to.len())),
+            }
+        }
+        None => {
+            let (high, low) = to.split_at_mut(to.len() - from.len());
+            high.fill(extension(basic, from));
+            low.copy_from_slice(from);
+            Ok(())
+        }
     }
 }
 
 /// The bytes above a shortened big-endian integer: copies of its sign.
 fn extension(basic: Basic, low: &[u8]) -> u8 {
+    use Representation::*;
     let signed = basic.category != Category::Character
         && matches!(
             basic.representation,
-            Representation::I16 | Representation::I32 | Representation::I64
+            I8 | I16 | I32 | I64 | I128 | L8 | L16 | L32 | L64 | L128
         );
     if signed && low[0] & 0x80 != 0 { 0xff } else { 0 }
+}
+
+/// A real number in the IEEE format of another length.
+fn resize_real(_: Basic, from: &[u8], to: &mut [u8]) -> Result<()> {
+    let bits = from
+        .iter()
+        .fold(0u128, |value, &byte| value << 8 | u128::from(byte));
+    let mut inexact = false;
+    // Each number of a shorter format is one of the longest.
+    let number: Quad = match from.len() {
+        2 => Half::from_bits(bits).convert(&mut inexact).value,
+        4 => Single::from_bits(bits).convert(&mut inexact).value,
+        8 => Double::from_bits(bits).convert(&mut inexact).value,
+        _ => Quad::from_bits(bits),
+    };
+    fn round<F: Float>(number: Quad) -> (u128, bool)
+    where
+        Quad: FloatConvert<F>,
+    {
+        let rounded = number.convert(&mut false).value;
+        (rounded.to_bits(), rounded.is_finite() || !number.is_finite())
+    }
+    let (bits, fits) = match to.len() {
+        2 => round::<Half>(number),
+        4 => round::<Single>(number),
+        8 => round::<Double>(number),
+        _ => (number.to_bits(), true),
+    };
+    to.copy_from_slice(&bits.to_be_bytes()[16 - to.len()..]);
+    if fits { Ok(()) } else { Err(does_not_fit(to.len())) }
+}
+
+#[cold]
+fn does_not_fit(bytes: usize) -> Error {
+    err!(
+        Conversion,
+        "a number does not fit in the {bytes} bytes that it would be converted to"
+    )
 }
 
 /// The bits of the binary128 fraction that the x87's significand lacks.
@@ -259,4 +379,116 @@ fn long_double_to_external(native: &[u8], external: &mut [u8]) {
 #[cfg(not(target_arch = "x86_64"))]
 fn long_double_from_external(external: &[u8], native: &mut [u8]) {
     swap(external, native);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Class;
+
+    fn basic(category: Category, representation: Representation, external_size: u8) -> Basic {
+        Basic {
+            category,
+            representation,
+            external_size,
+        }
+    }
+
+    /// The element in `external32`, and what comes back.
+    fn there_and_back(basic: Basic, native: &[u8]) -> Result<(Vec<u8>, Vec<u8>)> {
+        let mut external = vec![0xdd; basic.external_size.into()];
+        to_external(basic, native, &mut external)?;
+        let mut back = vec![0xdd; native.len()];
+        from_external(basic, &external, &mut back)?;
+        Ok((external, back))
+    }
+
+    #[test]
+    fn a_real_number_is_rounded_to_the_size_that_it_has_there() {
+        let wide = basic(Category::Floating, Representation::F64, 4);
+        for number in [
+            0.0,
+            -0.0,
+            1.0,
+            0.1,
+            -1e-40,
+            1e-46,
+            3.4e38,
+            f64::INFINITY,
+            f64::from(f32::MIN_POSITIVE),
+        ] {
+            let rounded = number as f32;
+            let (external, back) = there_and_back(wide, &number.to_ne_bytes()).expect("it fits");
+            assert_eq!(external, rounded.to_be_bytes(), "{number}");
+            assert_eq!(back, f64::from(rounded).to_ne_bytes(), "{number}");
+        }
+        let (external, back) = there_and_back(wide, &f64::NAN.to_ne_bytes()).expect("any NaN will do");
+        assert!(f32::from_be_bytes(external.try_into().expect("four bytes")).is_nan());
+        assert!(f64::from_ne_bytes(back.try_into().expect("eight bytes")).is_nan());
+        for number in [3.5e38f64, -1e300] {
+            let error = there_and_back(wide, &number.to_ne_bytes()).unwrap_err();
+            assert_eq!(error.class, Class::Conversion);
+        }
+    }
+
+    #[test]
+    fn a_real_number_may_be_longer_there() {
+        let half = basic(Category::Floating, Representation::F16, 4);
+        for bits in 0..=u16::MAX {
+            let (external, back) = there_and_back(half, &bits.to_ne_bytes()).expect("it fits");
+            let number = f32::from_be_bytes(external.try_into().expect("four bytes"));
+            if !number.is_nan() {
+                assert_eq!(back, bits.to_ne_bytes());
+            }
+        }
+        let complex = basic(Category::Complex, Representation::ComplexF32, 16);
+        let native = [1.5f32.to_ne_bytes(), (-2f32).to_ne_bytes()].concat();
+        let (external, back) = there_and_back(complex, &native).expect("it fits");
+        assert_eq!(external, [1.5f64.to_be_bytes(), (-2f64).to_be_bytes()].concat());
+        assert_eq!(back, native);
+        let double = basic(Category::Floating, Representation::F64, 16);
+        let (external, back) = there_and_back(double, &(-0.1f64).to_ne_bytes()).expect("it fits");
+        assert_eq!(external[..2], [0xbf, 0xfb]);
+        assert_eq!(back, (-0.1f64).to_ne_bytes());
+        // The 80-bit format, in a size that binary64 has.
+        let extended = basic(Category::Floating, Representation::LongDouble, 8);
+        let mut native = vec![0; 16];
+        from_external(extended, &0.75f64.to_be_bytes(), &mut native).expect("it fits");
+        let mut external = [0; 8];
+        to_external(extended, &native, &mut external).expect("it fits");
+        assert_eq!(external, 0.75f64.to_be_bytes());
+    }
+
+    #[test]
+    fn an_integer_keeps_its_sign_or_does_not_fit() {
+        let wide = basic(Category::FortranInteger, Representation::I64, 4);
+        for number in [0, -1, i64::from(i32::MIN), i64::from(i32::MAX)] {
+            let (external, back) = there_and_back(wide, &number.to_ne_bytes()).expect("it fits");
+            assert_eq!(external, (number as i32).to_be_bytes());
+            assert_eq!(back, number.to_ne_bytes());
+        }
+        let narrow = basic(Category::FortranInteger, Representation::I16, 4);
+        let (external, back) = there_and_back(narrow, &(-300i16).to_ne_bytes()).expect("it fits");
+        assert_eq!(
+            (external, back),
+            ((-300i32).to_be_bytes().to_vec(), (-300i16).to_ne_bytes().to_vec())
+        );
+        for (basic, number) in [(wide, 1 << 31), (wide, -(1 << 31) - 1)] {
+            assert_eq!(
+                there_and_back(basic, &i64::to_ne_bytes(number))
+                    .unwrap_err()
+                    .class,
+                Class::Conversion
+            );
+        }
+        let error = from_external(narrow, &40_000i32.to_be_bytes(), &mut [0; 2]).unwrap_err();
+        assert_eq!(error.class, Class::Conversion);
+    }
+
+    #[test]
+    fn a_logical_is_an_integer_until_the_literals_are_known() {
+        let logical = basic(Category::Logical, Representation::L64, 4);
+        let (external, back) = there_and_back(logical, &(-1i64).to_ne_bytes()).expect("it fits");
+        assert_eq!((external, back), (vec![0xff; 4], vec![0xff; 8]));
+    }
 }

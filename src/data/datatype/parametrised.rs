@@ -1,8 +1,9 @@
-//! Types found by size or by precision (MPI 5.0, sections 19.1.8 to 19.1.11): `MPI_Type_match_size` and
+//! Types found by size or by precision (MPI 5.0, section 19.1.9): `MPI_Type_match_size` and
 //! `MPI_Type_create_f90_real` and similar procedures.
 //!
 //! The kinds of numbers are those of Fortran compilers for this machine: binary32, binary64, C's `long double` and
-//! binary128; integers of 1 to 16 bytes.
+//! binary128; integers of 1 to 16 bytes; without those that the compiler does not have ([`Kinds`]). As with `selected_real_kind`, the first
+//! that suffices is taken.
 
 use super::Datatype;
 use super::basic::{Basic, Category, Element, Representation};
@@ -11,6 +12,7 @@ use super::layout::Layout;
 use super::predefined::basic_bounds;
 use super::signature::Signature;
 use crate::base::error::Result;
+use crate::data::fortran::Kinds;
 use crate::err;
 use std::sync::Arc;
 
@@ -50,25 +52,27 @@ impl TypeClass {
     }
 }
 
-/// Decimal digits, decimal exponent range, representation, of each kind of real number.
-const REALS: [(i32, i32, Representation); 4] = [
-    (6, 37, Representation::F32),
-    (15, 307, Representation::F64),
-    (18, 4931, Representation::LongDouble),
-    (33, 4931, Representation::F128),
+/// Decimal digits, decimal exponent range, representation, and the named datatype of each kind of real number.
+const REALS: [(i32, i32, Representation, usize); 5] = [
+    (3, 4, Representation::F16, 714),
+    (6, 37, Representation::F32, 722),
+    (15, 307, Representation::F64, 730),
+    (18, 4931, Representation::LongDouble, 0),
+    (33, 4931, Representation::F128, 738),
 ];
 
-/// Decimal range and representation of each kind of integer.
-const INTEGERS: [(i32, Representation); 5] = [
-    (2, Representation::I8),
-    (4, Representation::I16),
-    (9, Representation::I32),
-    (18, Representation::I64),
-    (38, Representation::I128),
+/// Decimal range, representation and named datatype of each kind of integer.
+const INTEGERS: [(i32, Representation, usize); 5] = [
+    (2, Representation::I8, 705),
+    (4, Representation::I16, 713),
+    (9, Representation::I32, 721),
+    (18, Representation::I64, 729),
+    (38, Representation::I128, 737),
 ];
 
 fn complex(real: Representation) -> Representation {
     match real {
+        Representation::F16 => Representation::ComplexF16,
         Representation::F32 => Representation::ComplexF32,
         Representation::F64 => Representation::ComplexF64,
         Representation::LongDouble => Representation::ComplexLongDouble,
@@ -76,8 +80,8 @@ fn complex(real: Representation) -> Representation {
     }
 }
 
-/// The first kind of real number with `precision` digits and `range`.
-fn real(precision: i32, range: i32) -> Result<Representation> {
+/// The first kind of real number with `precision` digits and `range`, and its bytes in `external32`.
+fn real(precision: i32, range: i32, kinds: Kinds) -> Result<(Representation, u8)> {
     if precision == UNDEFINED && range == UNDEFINED {
         return Err(err!(
             Arg,
@@ -93,9 +97,40 @@ fn real(precision: i32, range: i32) -> Result<Representation> {
         }
     }
     // MPI_UNDEFINED is below every precision and range.
-    let kind = REALS.iter().find(|kind| precision <= kind.0 && range <= kind.1);
-    kind.map(|kind| kind.2)
-        .ok_or_else(|| err!(Arg, "no real kind has precision {precision} and range {range}"))
+    let kind = REALS.iter().find(|kind| {
+        let is_there = match kind.2 {
+            Representation::F16 => kinds.has_half,
+            Representation::LongDouble => kinds.has_extended,
+            _ => kinds.has(kind.3),
+        };
+        is_there && precision <= kind.0 && range <= kind.1
+    });
+    let kind = kind.ok_or_else(|| err!(Arg, "no real kind has precision {precision} and range {range}"))?;
+    let external = match () {
+        () if precision > 15 || range > 307 => 16,
+        () if precision > 6 || range > 37 => 8,
+        () => 4,
+    };
+    Ok((kind.2, external))
+}
+
+/// The first kind of integer with `range`, and its bytes in `external32`.
+fn integer(range: i32, kinds: Kinds) -> Result<(Representation, u8)> {
+    if range < 0 {
+        return Err(err!(Arg, "range is {range}, but must not be negative"));
+    }
+    let kind = INTEGERS
+        .iter()
+        .find(|kind| kinds.has(kind.2) && range <= kind.0)
+        .ok_or_else(|| err!(Arg, "no integer kind has range {range}"))?;
+    let external = match range {
+        19.. => 16,
+        10.. => 8,
+        5.. => 4,
+        3.. => 2,
+        _ => 1,
+    };
+    Ok((kind.1, external))
 }
 
 impl Datatype {
@@ -135,13 +170,13 @@ impl Datatype {
     /// # Errors
     /// `MPI_ERR_ARG` where no kind suffices.
     pub fn f90_real(precision: i32, range: i32) -> Result<Arc<Datatype>> {
-        let arguments = &[precision, range];
-        Ok(unnamed(
-            Combiner::F90Real,
-            arguments,
-            Category::Floating,
-            real(precision, range)?,
-        ))
+        let (representation, external_size) = real(precision, range, Kinds::current())?;
+        let basic = Basic {
+            category: Category::Floating,
+            representation,
+            external_size,
+        };
+        Ok(unnamed(Combiner::F90Real, &[precision, range], basic))
     }
 
     /// `MPI_Type_create_f90_complex`; as [`f90_real`](Self::f90_real).
@@ -149,13 +184,13 @@ impl Datatype {
     /// # Errors
     /// `MPI_ERR_ARG` where no kind suffices.
     pub fn f90_complex(precision: i32, range: i32) -> Result<Arc<Datatype>> {
-        let representation = complex(real(precision, range)?);
-        Ok(unnamed(
-            Combiner::F90Complex,
-            &[precision, range],
-            Category::Complex,
-            representation,
-        ))
+        let (part, part_size) = real(precision, range, Kinds::current())?;
+        let basic = Basic {
+            category: Category::Complex,
+            representation: complex(part),
+            external_size: 2 * part_size,
+        };
+        Ok(unnamed(Combiner::F90Complex, &[precision, range], basic))
     }
 
     /// `MPI_Type_create_f90_integer`; as [`f90_real`](Self::f90_real).
@@ -163,32 +198,18 @@ impl Datatype {
     /// # Errors
     /// `MPI_ERR_ARG` where no kind suffices.
     pub fn f90_integer(range: i32) -> Result<Arc<Datatype>> {
-        if range < 0 {
-            return Err(err!(Arg, "range is {range}, but must not be negative"));
-        }
-        let kind = INTEGERS.iter().find(|kind| range <= kind.0);
-        let kind = kind.ok_or_else(|| err!(Arg, "range is {range}; no integer kind has more than 38"))?;
-        Ok(unnamed(
-            Combiner::F90Integer,
-            &[range],
-            Category::FortranInteger,
-            kind.1,
-        ))
+        let (representation, external_size) = integer(range, Kinds::current())?;
+        let basic = Basic {
+            category: Category::FortranInteger,
+            representation,
+            external_size,
+        };
+        Ok(unnamed(Combiner::F90Integer, &[range], basic))
     }
 }
 
 /// An unnamed predefined datatype.
-fn unnamed(
-    combiner: Combiner,
-    arguments: &[i32],
-    category: Category,
-    representation: Representation,
-) -> Arc<Datatype> {
-    let basic = Basic {
-        category,
-        representation,
-        external_size: representation.size() as u8,
-    };
+fn unnamed(combiner: Combiner, arguments: &[i32], basic: Basic) -> Arc<Datatype> {
     Datatype::assemble_predefined(
         "",
         0,
@@ -214,6 +235,7 @@ mod tests {
     #[test]
     fn a_complex_number_has_parts_of_its_kind() {
         for (part, whole) in [
+            (Representation::F16, Representation::ComplexF16),
             (Representation::F32, Representation::ComplexF32),
             (Representation::F64, Representation::ComplexF64),
             (Representation::LongDouble, Representation::ComplexLongDouble),

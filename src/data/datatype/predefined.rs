@@ -1,6 +1,8 @@
 //! The predefined datatypes, by the numbers of the standard ABI (MPI 5.0, section 20.3.4).
 //!
-//! Fortran's types are those of compilers with a 4-byte INTEGER, REAL and LOGICAL.
+//! Fortran's types are those of a compiler with a 4-byte INTEGER, REAL and LOGICAL until the library is told otherwise
+//! ([`Kinds::tell`]). Then entries of the table are exchanged; those before stay in memory, so that a datatype which somebody has found can be
+//! used without a lock or a count.
 
 use super::Datatype;
 use super::basic::{Basic, Category, Element, Representation};
@@ -8,7 +10,10 @@ use super::bounds::Bounds;
 use super::envelope::{Combiner, Origin};
 use super::layout::{Builder, Layout};
 use super::signature::Signature;
-use std::sync::{Arc, LazyLock};
+use crate::data::fortran::Kinds;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, Once};
 
 use Category::*;
 use Representation::*;
@@ -21,9 +26,12 @@ mod handle {
     pub const LONG: usize = 522;
     pub const FLOAT: usize = 528;
     pub const DOUBLE: usize = 532;
+    pub const LOGICAL: usize = 536;
     pub const INTEGER: usize = 537;
     pub const REAL: usize = 538;
+    pub const COMPLEX: usize = 539;
     pub const DOUBLE_PRECISION: usize = 540;
+    pub const DOUBLE_COMPLEX: usize = 541;
     pub const LONG_DOUBLE: usize = 544;
     pub const BYTE: usize = 583;
     #[cfg(feature = "sim")]
@@ -34,7 +42,7 @@ mod handle {
     pub const UINT64: usize = 601;
 }
 
-/// The basic types: handle, name, what they are.
+/// The basic types: handle, name, what they are, usually.
 const BASIC: &[(usize, &str, Category, Representation)] = &[
     (513, "MPI_AINT", MultiLanguage, I64),
     (514, "MPI_COUNT", MultiLanguage, I64),
@@ -54,7 +62,7 @@ const BASIC: &[(usize, &str, Category, Representation)] = &[
     (532, "MPI_DOUBLE", Floating, F64),
     (534, "MPI_C_DOUBLE_COMPLEX", Complex, ComplexF64),
     (535, "MPI_CXX_DOUBLE_COMPLEX", Complex, ComplexF64),
-    (536, "MPI_LOGICAL", Logical, I32),
+    (536, "MPI_LOGICAL", Logical, L32),
     (537, "MPI_INTEGER", FortranInteger, I32),
     (538, "MPI_REAL", Floating, F32),
     (539, "MPI_COMPLEX", Complex, ComplexF32),
@@ -79,20 +87,20 @@ const BASIC: &[(usize, &str, Category, Representation)] = &[
     (593, "MPI_UINT32_T", CInteger, U32),
     (600, "MPI_INT64_T", CInteger, I64),
     (601, "MPI_UINT64_T", CInteger, U64),
-    (704, "MPI_LOGICAL1", Logical, I8),
+    (704, "MPI_LOGICAL1", Logical, L8),
     (705, "MPI_INTEGER1", FortranInteger, I8),
-    (712, "MPI_LOGICAL2", Logical, I16),
+    (712, "MPI_LOGICAL2", Logical, L16),
     (713, "MPI_INTEGER2", FortranInteger, I16),
     (714, "MPI_REAL2", Floating, F16),
-    (720, "MPI_LOGICAL4", Logical, I32),
+    (720, "MPI_LOGICAL4", Logical, L32),
     (721, "MPI_INTEGER4", FortranInteger, I32),
     (722, "MPI_REAL4", Floating, F32),
     (723, "MPI_COMPLEX4", Complex, ComplexF16),
-    (728, "MPI_LOGICAL8", Logical, I64),
+    (728, "MPI_LOGICAL8", Logical, L64),
     (729, "MPI_INTEGER8", FortranInteger, I64),
     (730, "MPI_REAL8", Floating, F64),
     (731, "MPI_COMPLEX8", Complex, ComplexF32),
-    (736, "MPI_LOGICAL16", Logical, I128),
+    (736, "MPI_LOGICAL16", Logical, L128),
     (737, "MPI_INTEGER16", FortranInteger, I128),
     (738, "MPI_REAL16", Floating, F128),
     (739, "MPI_COMPLEX16", Complex, ComplexF64),
@@ -124,37 +132,91 @@ const PAIRS: &[(usize, &str, usize, usize)] = &[
 ];
 
 /// The number of handles that the ABI reserves for predefined datatypes.
-const TABLE: usize = 256;
+const ENTRIES: usize = 256;
 
-static PREDEFINED: LazyLock<[Option<Arc<Datatype>>; TABLE]> = LazyLock::new(|| {
-    let mut table = [const { None }; TABLE];
-    for &(handle, name, category, representation) in BASIC {
-        // In external32, `long` has the 4 bytes and `wchar_t` the 2 bytes of the systems that it was made for.
-        let external_size = match name {
-            "MPI_LONG" | "MPI_UNSIGNED_LONG" => 4,
-            "MPI_WCHAR" => 2,
-            _ => representation.size() as u8,
-        };
-        let basic = Basic {
-            category,
-            representation,
-            external_size,
-        };
-        table[handle - handle::DATATYPE_NULL] = Some(basic_type(name, handle, basic));
+type Entry = Option<&'static Arc<Datatype>>;
+
+/// By handle: null, or a datatype that is never freed. All are null until the first datatype is asked for.
+static TABLE: [AtomicPtr<Arc<Datatype>>; ENTRIES] = [const { AtomicPtr::new(ptr::null_mut()) }; ENTRIES];
+
+/// Writes an entry of the table.
+fn enter(handle: usize, datatype: Option<Arc<Datatype>>) {
+    let entry = datatype.map_or(ptr::null_mut(), |datatype| Box::into_raw(Box::new(datatype)));
+    // Pairs with the load of `entry`, which then finds the datatype written.
+    TABLE[handle - handle::DATATYPE_NULL].store(entry, Ordering::Release);
+}
+
+#[inline]
+fn entry(abi_value: usize) -> Entry {
+    let entry = TABLE.get(abi_value.wrapping_sub(handle::DATATYPE_NULL))?;
+    // SAFETY: null, or from the `Box::into_raw` of `enter`, which nobody turns back into a box.
+    unsafe { entry.load(Ordering::Acquire).as_ref() }
+}
+
+/// Fills the table, if nobody has.
+fn fill() {
+    static FILLED: Once = Once::new();
+    FILLED.call_once(|| {
+        for &(handle, name, category, usual) in BASIC {
+            enter(handle, basic_entry(handle, name, category, usual, Kinds::USUAL));
+        }
+        for &(handle, name, value, index) in PAIRS {
+            enter(handle, Some(pair_entry(handle, name, value, index)));
+        }
+    });
+}
+
+/// The representation that a type of the usual one has with these kinds; `None`: the compiler has no such type.
+fn representation(handle: usize, usual: Representation, kinds: Kinds) -> Option<Representation> {
+    if !kinds.has(handle) {
+        return None;
     }
-    for &(handle, name, value, index) in PAIRS {
-        let basic = |handle: usize| match table[handle - handle::DATATYPE_NULL]
-            .as_ref()
-            .and_then(|old| old.element)
-        {
-            Some(Element::Basic(basic)) => basic,
-            other => unreachable!("{name} is made of basic types, not {other:?}"),
-        };
-        let pair = pair_type(name, handle, basic(value), basic(index));
-        table[handle - handle::DATATYPE_NULL] = Some(pair);
+    match handle {
+        handle::LOGICAL => of_size(kinds.logical, &[L8, L16, L32, L64, L128]),
+        handle::INTEGER => of_size(kinds.integer, &[I8, I16, I32, I64, I128]),
+        handle::REAL => of_size(kinds.real, &[F32, F64, F128]),
+        handle::DOUBLE_PRECISION => of_size(kinds.double_precision, &[F32, F64, F128]),
+        handle::COMPLEX => of_size(2 * kinds.real, &[ComplexF32, ComplexF64, ComplexF128]),
+        handle::DOUBLE_COMPLEX => of_size(2 * kinds.double_precision, &[ComplexF32, ComplexF64, ComplexF128]),
+        _ => Some(usual),
     }
-    table
-});
+}
+
+fn of_size(size: u8, among: &[Representation]) -> Option<Representation> {
+    let mut among = among.iter().copied();
+    among.find(|one| one.size() == u64::from(size))
+}
+
+fn basic_entry(
+    handle: usize,
+    name: &'static str,
+    category: Category,
+    usual: Representation,
+    kinds: Kinds,
+) -> Option<Arc<Datatype>> {
+    // In external32, `long` has the 4 bytes and `wchar_t` the 2 bytes of the systems that it was made for, and Fortran's default
+    // kinds have their usual sizes, whatever they are in memory.
+    let external_size = match name {
+        "MPI_LONG" | "MPI_UNSIGNED_LONG" => 4,
+        "MPI_WCHAR" => 2,
+        _ => usual.size() as u8,
+    };
+    let basic = Basic {
+        category,
+        representation: representation(handle, usual, kinds)?,
+        external_size,
+    };
+    Some(basic_type(name, handle, basic))
+}
+
+/// A pair of types that are in the table.
+fn pair_entry(handle: usize, name: &'static str, value: usize, index: usize) -> Arc<Datatype> {
+    let basic = |handle: usize| match entry(handle).and_then(|part| part.element) {
+        Some(Element::Basic(basic)) => basic,
+        other => unreachable!("{name} is made of basic types, not {other:?}"),
+    };
+    pair_type(name, handle, basic(value), basic(index))
+}
 
 /// The bounds of one basic element.
 pub(super) fn basic_bounds(basic: Basic) -> Bounds {
@@ -215,19 +277,50 @@ fn known(abi_value: usize) -> &'static Arc<Datatype> {
 }
 
 impl Datatype {
-    /// The predefined datatype of the handle constant `abi_value`: `MPI_INT` for 521.
+    /// The predefined datatype of the handle constant `abi_value`: `MPI_INT` for 521. `None` also for one that the Fortran compiler does
+    /// not have ([`unsupported`](Self::unsupported)).
     #[inline]
-    pub fn predefined(abi_value: usize) -> Option<&'static Arc<Datatype>> {
-        PREDEFINED
-            .get(abi_value.wrapping_sub(handle::DATATYPE_NULL))?
-            .as_ref()
+    pub fn predefined(abi_value: usize) -> Entry {
+        match entry(abi_value) {
+            None => Datatype::predefined_at_first(abi_value),
+            found => found,
+        }
+    }
+
+    /// The same when the table may not have been filled.
+    #[cold]
+    fn predefined_at_first(abi_value: usize) -> Entry {
+        fill();
+        entry(abi_value)
+    }
+
+    /// The name of the optional datatype of the handle constant `abi_value`, if the Fortran compiler does not have it.
+    pub fn unsupported(abi_value: usize) -> Option<&'static str> {
+        let (_, name, ..) = BASIC.iter().find(|basic| basic.0 == abi_value)?;
+        (!Kinds::current().has(abi_value)).then_some(name)
+    }
+
+    /// Exchanges the datatypes that are others with these kinds than they were, which [`Kinds::tell`] does once.
+    pub(in crate::data) fn adopt_kinds(kinds: Kinds) {
+        fill();
+        for &(handle, name, category, usual) in BASIC {
+            if representation(handle, usual, kinds) != Some(usual) {
+                enter(handle, basic_entry(handle, name, category, usual, kinds));
+            }
+        }
+        for &(handle, name, value, index) in PAIRS {
+            let new = pair_entry(handle, name, value, index);
+            if entry(handle).is_some_and(|old| old.element != new.element) {
+                enter(handle, Some(new));
+            }
+        }
     }
 
     /// Every named predefined datatype, with its handle constant.
     #[cfg(feature = "sim")]
     pub fn all_predefined() -> impl Iterator<Item = (usize, &'static Arc<Datatype>)> {
-        let all = PREDEFINED.iter().enumerate();
-        all.filter_map(|(index, datatype)| Some((index + handle::DATATYPE_NULL, datatype.as_ref()?)))
+        let handles = handle::DATATYPE_NULL..handle::DATATYPE_NULL + ENTRIES;
+        handles.filter_map(|handle| Some((handle, Datatype::predefined(handle)?)))
     }
 
     /// `MPI_BYTE`.

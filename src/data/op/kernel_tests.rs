@@ -5,7 +5,7 @@ use super::level::Level;
 use super::loops::{Kernels, Levels};
 use super::predefined::PredefinedKind::{self, *};
 use super::*;
-use crate::data::datatype::Representation;
+use crate::data::datatype::{Basic, Category, Representation};
 use rustc_apfloat::Float;
 use rustc_apfloat::ieee::Half;
 use std::ops::{Add, Mul, Sub};
@@ -31,6 +31,24 @@ fn elements() -> Vec<Element> {
         }
     }
     assert!(elements.len() > 25, "{}", elements.len());
+    // Pairs of Fortran's default kinds in sizes that few compilers give them.
+    use Representation::*;
+    for (category, representation) in [
+        (Category::FortranInteger, I8),
+        (Category::FortranInteger, I16),
+        (Category::FortranInteger, I64),
+        (Category::FortranInteger, I128),
+        (Category::Floating, F128),
+    ] {
+        let basic = Basic {
+            category,
+            representation,
+            external_size: 4,
+        };
+        let pair = Element::Pair(basic, basic, basic.size());
+        assert!(Maxloc.kernels(pair).is_some() && Minloc.kernels(pair).is_some());
+        elements.push(pair);
+    }
     elements
 }
 
@@ -51,7 +69,7 @@ fn same(one: Element, other: Element) -> bool {
 fn size(element: Element) -> usize {
     match element {
         Element::Basic(basic) => basic.size() as usize,
-        Element::Pair(value, ..) => 2 * value.size().max(4) as usize,
+        Element::Pair(value, index, _) => 2 * value.size().max(index.size()) as usize,
     }
 }
 
@@ -205,7 +223,7 @@ fn reference(kind: PredefinedKind, element: Element, a: &[u8], b: &[u8]) -> Vec<
     }
     let basic = match element {
         Element::Basic(basic) => basic,
-        Element::Pair(value, ..) if value.representation == LongDouble => {
+        Element::Pair(value, ..) if matches!(value.representation, LongDouble | F128) => {
             return one_by_one(kind, element, a, b);
         }
         Element::Pair(value, index, at) => {
@@ -214,9 +232,11 @@ fn reference(kind: PredefinedKind, element: Element, a: &[u8], b: &[u8]) -> Vec<
             let (v, w) = (&a[..value_size], &b[..value_size]);
             let (i, j) = (&a[at..at + index_size], &b[at..at + index_size]);
             let compare = |representation, one: &[u8], other: &[u8]| match representation {
+                I8 => of!(i8, one).partial_cmp(&of!(i8, other)),
                 I16 => of!(i16, one).partial_cmp(&of!(i16, other)),
                 I32 => of!(i32, one).partial_cmp(&of!(i32, other)),
                 I64 => of!(i64, one).partial_cmp(&of!(i64, other)),
+                I128 => of!(i128, one).partial_cmp(&of!(i128, other)),
                 F32 => of!(f32, one).partial_cmp(&of!(f32, other)),
                 F64 => of!(f64, one).partial_cmp(&of!(f64, other)),
                 other => unreachable!("{other:?} in a pair"),
@@ -239,15 +259,15 @@ fn reference(kind: PredefinedKind, element: Element, a: &[u8], b: &[u8]) -> Vec<
         }
     };
     match basic.representation {
-        I8 => numbers!(integer, i8),
+        I8 | L8 => numbers!(integer, i8),
         U8 => numbers!(integer, u8),
-        I16 => numbers!(integer, i16),
+        I16 | L16 => numbers!(integer, i16),
         U16 => numbers!(integer, u16),
-        I32 => numbers!(integer, i32),
+        I32 | L32 => numbers!(integer, i32),
         U32 => numbers!(integer, u32),
-        I64 => numbers!(integer, i64),
+        I64 | L64 => numbers!(integer, i64),
         U64 => numbers!(integer, u64),
-        I128 => numbers!(integer, i128),
+        I128 | L128 => numbers!(integer, i128),
         F32 => numbers!(real, f32),
         F64 => numbers!(real, f64),
         F16 if matches!(kind, Max | Min) => {

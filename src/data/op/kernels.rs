@@ -1,10 +1,11 @@
-//! Kernels of the predefined operations on numbers and truth values.
+//! Kernels of the predefined operations on numbers and C's truth values.
 //!
 //! Integers wrap. Of two numbers where one is NaN, `MPI_MAX` and `MPI_MIN` keep the second operand. A truth value is
 //! true if it is not zero, and results are 0 or 1.
 
 use super::binary128::Binary128;
 use super::half;
+use super::logical;
 use super::loops::{Blocks, Levels, Operation};
 use super::predefined::PredefinedKind;
 use crate::data::datatype::Representation;
@@ -46,6 +47,7 @@ pub(super) const fn kernels(kind: PredefinedKind, representation: Representation
         I32 | U32 => integer::<u32, 16>(kind),
         I64 | U64 => integer::<u64, 8>(kind),
         I128 => wide(kind),
+        L8 | L16 | L32 | L64 | L128 => logical::kernels(kind, representation.size()),
         F16 => half::real(kind),
         F32 => floating::<f32, 16>(kind),
         F64 => floating::<f64, 8>(kind),

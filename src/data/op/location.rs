@@ -34,7 +34,7 @@ macro_rules! ordered {
     )*};
 }
 
-ordered!(i16 i32 i64 f32 f64);
+ordered!(i8 i16 i32 i64 i128 f32 f64);
 
 impl Ordered for Binary128 {
     fn above(self, other: Self) -> bool {
@@ -155,6 +155,14 @@ fn long<V: Ordered, I: Ordered, const N: usize>(max: bool) -> Option<&'static Le
     })
 }
 
+/// Of two numbers of the same type, in vectors that are worth it.
+fn twins<T: Ordered, const N: usize>(max: bool) -> Option<&'static Levels> {
+    Some(match max {
+        true => &Blocks::<Location<true, T, T, T>, N>::LEVELS,
+        false => &Blocks::<Location<false, T, T, T>, N>::LEVELS,
+    })
+}
+
 /// The kernels on pairs of these two representations; `None` where no predefined pair has them.
 pub(super) fn kernels(max: bool, value: Representation, index: Representation) -> Option<&'static Levels> {
     use Representation::*;
@@ -165,6 +173,12 @@ pub(super) fn kernels(max: bool, value: Representation, index: Representation) -
         (F64, F64) => long::<f64, f64, 16>(max),
         (F64, I32) => long::<f64, i32, 8>(max),
         (I64, I32) => long::<i64, i32, 8>(max),
+        // Fortran's pairs, if its default kinds have other sizes than usual.
+        (I8, I8) => twins::<i8, 1>(max),
+        (I16, I16) => twins::<i16, 8>(max),
+        (I64, I64) => twins::<i64, 8>(max),
+        (I128, I128) => twins::<i128, 1>(max),
+        (F128, F128) => twins::<Binary128, 1>(max),
         (I16, I32) => Some(match max {
             true => &Blocks::<Location<true, u32, i16, i32>, 8>::UP_TO_AVX2,
             false => &Blocks::<Location<false, u32, i16, i32>, 8>::UP_TO_AVX2,

@@ -2,7 +2,7 @@
 //! the user's.
 //!
 //! A predefined operation on a predefined type is a kernel, a plain function over arrays: `kernels` has those on
-//! numbers, `location` those on pairs, `half`, `longdouble` and `binary128` the arithmetic that Rust lacks. `loops` has the loops, which are compiled
+//! numbers, `logical` those on Fortran's truth values, `location` those on pairs, `half`, `longdouble` and `binary128` the arithmetic that Rust lacks. `loops` has the loops, which are compiled
 //! several times, and `level` says for which processor. Buffers need no alignment.
 //!
 //! What does not belong here: in which order the elements of several processes are combined (`objects::collective`), handles and arguments
@@ -13,6 +13,7 @@ mod half;
 mod kernels;
 mod level;
 mod location;
+mod logical;
 #[cfg(target_arch = "x86_64")]
 mod longdouble;
 mod loops;

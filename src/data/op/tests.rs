@@ -27,7 +27,7 @@ const SAMPLES: [i64; 11] = [0, 1, 2, 3, 5, 7, -1, -2, -3, 100, 127];
 pub(super) fn encode(representation: Representation, value: i64, imaginary: i64) -> Vec<u8> {
     use Representation::*;
     match representation {
-        I8 | U8 | I16 | U16 | I32 | U32 | I64 | U64 | I128 => {
+        I8 | U8 | I16 | U16 | I32 | U32 | I64 | U64 | I128 | L8 | L16 | L32 | L64 | L128 => {
             i128::from(value).to_le_bytes()[..representation.size() as usize].to_vec()
         }
         F32 => (value as f32).to_le_bytes().to_vec(),
@@ -93,7 +93,7 @@ fn expected(op: &str, basic: Basic, (a, ai): (i64, i64), (b, bi): (i64, i64)) ->
         _ => unreachable!("{op} is not for numbers"),
     };
     match basic.representation {
-        I128 => real.to_le_bytes().to_vec(),
+        I128 | L128 => real.to_le_bytes().to_vec(),
         other => encode(other, real as i64, imaginary as i64),
     }
 }
