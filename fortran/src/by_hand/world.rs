@@ -9,13 +9,13 @@ use crate::convert::{Text, set};
 
 /// `MPI_Init` (section 11.2.1), whose arguments C's programs have and Fortran's not.
 pub unsafe fn init<A: Library>(ierror: *mut Int) {
-    // TEMPORARY tell::<A>();
+    tell::<A>();
     unsafe { set(ierror, A::MPI_Init(ptr::null_mut(), ptr::null_mut())) };
 }
 
 /// `MPI_Init_thread` (section 11.2.1).
 pub unsafe fn init_thread<A: Library>(required: *const Int, provided: *mut Int, ierror: *mut Int) {
-    // TEMPORARY tell::<A>();
+    tell::<A>();
     unsafe {
         set(
             ierror,
@@ -31,7 +31,7 @@ pub unsafe fn session_init<A: Library>(
     session: *mut Int,
     ierror: *mut Int,
 ) {
-    // TEMPORARY tell::<A>();
+    tell::<A>();
     let mut opened = Session::NULL;
     unsafe {
         let error = A::MPI_Session_init(
@@ -54,21 +54,27 @@ const TYPES: [(&str, &str); 4] = [
     ("mpi_double_precision_size", "8"),
 ];
 
-/// The optional types that Fortran's compilers have here. (None has REAL*2 and COMPLEX*4.)
-const SUPPORTED: [&str; 13] = [
+/// The optional types. That a compiler lacks some (`REAL*2`) is not known here, and a program in C may use them all the same.
+const SUPPORTED: [&str; 19] = [
     "mpi_logical1_supported",
     "mpi_logical2_supported",
     "mpi_logical4_supported",
     "mpi_logical8_supported",
+    "mpi_logical16_supported",
     "mpi_integer1_supported",
     "mpi_integer2_supported",
     "mpi_integer4_supported",
     "mpi_integer8_supported",
+    "mpi_integer16_supported",
+    "mpi_real2_supported",
     "mpi_real4_supported",
     "mpi_real8_supported",
     "mpi_real16_supported",
+    "mpi_complex4_supported",
     "mpi_complex8_supported",
     "mpi_complex16_supported",
+    "mpi_complex32_supported",
+    "mpi_double_complex_supported",
 ];
 
 /// Tells the library what it has to know of Fortran. Another may have done so, or the library know it by itself: then it stays as it is.
