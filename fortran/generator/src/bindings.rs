@@ -19,7 +19,8 @@ use std::fmt::Write;
 
 use crate::modules::f08::symbol;
 use crate::table::{
-    Argument, Direction, HANDLES, Integer, Interfaces, Kind, Procedure, Returns, functions, procedures,
+    Argument, Direction, Function, HANDLES, Integer, Interfaces, Kind, Procedure, Returns, functions,
+    procedures,
 };
 
 /// The procedures that `weft_fortran::by_hand` has, each under the name that the table's would have.
@@ -97,12 +98,43 @@ pub fn file() -> String {
     out
 }
 
+/// The functions of C that Fortran needs.
+///
+/// Libraries of the ABI do not agree on the two partitioned ones: MPICH's `MPI_Psend_init` takes an `MPI_Count`, and there is no
+/// `MPI_Psend_init_c`. So the former is called with an `MPI_Count`, which is in a register where an `int` would be, and the latter need not be
+/// there ([`PARTITIONED`]).
+fn needed() -> Vec<Function> {
+    let mut functions = functions();
+    functions.retain(|function| !function.name.starts_with("MPI_T_"));
+    for function in &mut functions {
+        if matches!(function.name, "MPI_Psend_init" | "MPI_Precv_init") {
+            function.parameters = PARTITIONED
+                .iter()
+                .find(|(name, ..)| *name == function.name)
+                .map_or(function.parameters, |(.., parameters)| parameters);
+        }
+    }
+    functions
+}
+
+/// A function that each library has, the one that some have beside it, and what the former is called with.
+const PARTITIONED: [(&str, &str, &str); 2] = [
+    (
+        "MPI_Psend_init",
+        "MPI_Psend_init_c",
+        "const void *buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request",
+    ),
+    (
+        "MPI_Precv_init",
+        "MPI_Precv_init_c",
+        "void *buf, int partitions, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request",
+    ),
+];
+
 /// The trait with all functions of C, and the two that have it.
 fn library(out: &mut String) {
-    let functions: Vec<_> = functions()
-        .into_iter()
-        .filter(|function| !function.name.starts_with("MPI_T_"))
-        .collect();
+    let functions = needed();
+    let optional = |name: &str| PARTITIONED.iter().find(|(_, optional, _)| *optional == name);
     out.push_str(
         "/// The functions of the C ABI, under one of their two names.\npub trait Library: 'static {\n    \
          /// What its functions begin with.\n    const PREFIX: &'static str;\n",
@@ -129,7 +161,10 @@ fn library(out: &mut String) {
             name.to_lowercase()
         )
         .unwrap();
-        for function in &functions {
+        for function in functions
+            .iter()
+            .filter(|function| optional(function.name).is_none())
+        {
             let (parameters, _) = c_parameters(function.parameters);
             let variadic = if function.parameters.contains("...") {
                 ", ..."
@@ -151,6 +186,19 @@ fn library(out: &mut String) {
         .unwrap();
         for function in &functions {
             let (parameters, arguments) = c_parameters(function.parameters);
+            if let Some((instead, ..)) = optional(function.name) {
+                writeln!(
+                    out,
+                    "    unsafe fn {0}({parameters}) -> Int {{ unsafe {{\n        \
+                     static FOUND: std::sync::OnceLock<usize> = std::sync::OnceLock::new();\n        \
+                     let function = *FOUND.get_or_init(|| libc::dlsym(libc::RTLD_DEFAULT, c\"{prefix}{0}\".as_ptr()).addr());\n        \
+                     match function {{\n            0 => Self::{instead}({arguments}),\n            \
+                     _ => std::mem::transmute::<usize, unsafe extern \"C\" fn({parameters}) -> Int>(function)({arguments}),\n        }}\n    }} }}",
+                    function.name
+                )
+                .unwrap();
+                continue;
+            }
             writeln!(
                 out,
                 "    #[inline(always)]\n    unsafe fn {}({parameters}) -> {} {{ unsafe {{ {}::{prefix}{}({arguments}) }} }}",
@@ -363,7 +411,7 @@ fn body(out: &mut String, procedure: &Procedure, large: bool) {
     }
     let size = if large { "_c" } else { "" };
     let c_name = format!("{}{size}", procedure.name);
-    let function = functions().into_iter().find(|function| function.name == c_name);
+    let function = needed().into_iter().find(|function| function.name == c_name);
     let function = function.unwrap_or_else(|| panic!("{c_name}: not in C"));
     let c: Vec<_> = function
         .parameters
@@ -376,7 +424,7 @@ fn body(out: &mut String, procedure: &Procedure, large: bool) {
         "{c_name}: C has as many parameters"
     );
     for (argument, c) in procedure.arguments(large).zip(c) {
-        arguments.push(passed(argument, c));
+        arguments.push(passed(argument, c, large));
     }
     writeln!(
         out,
@@ -395,12 +443,17 @@ fn body(out: &mut String, procedure: &Procedure, large: bool) {
 }
 
 /// What stands in the call.
-fn passed(argument: &Argument, c: &str) -> String {
+fn passed(argument: &Argument, c: &str, large: bool) -> String {
     let constant = c.starts_with("const ");
     let name = rust_argument(argument);
     let input = argument.direction == Direction::In;
     let array = argument.is_array();
     match &argument.kind {
+        Kind::Integer(..)
+            if input && !array && c.starts_with("MPI_Count") && integer(&argument.kind, large) == "Int" =>
+        {
+            format!("Count::from(*{name})")
+        }
         Kind::Integer(..) if input && !array => format!("*{name}"),
         // C has no `const` for ranges.
         Kind::Integer(..) if array && input && !constant => format!("{name}.cast_mut()"),

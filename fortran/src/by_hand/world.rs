@@ -1,4 +1,5 @@
-//! The start of MPI. The library is told before what Fortran's types are like, if nobody has told it yet (section 20.4).
+//! The start of MPI. The library is told what Fortran's types are like, if nobody has told it yet (section 20.4): right after the start, since
+//! not every library listens before.
 
 use std::ptr;
 use std::sync::Once;
@@ -9,18 +10,19 @@ use crate::convert::{Text, set};
 
 /// `MPI_Init` (section 11.2.1), whose arguments C's programs have and Fortran's not.
 pub unsafe fn init<A: Library>(ierror: *mut Int) {
-    tell::<A>();
-    unsafe { set(ierror, A::MPI_Init(ptr::null_mut(), ptr::null_mut())) };
+    unsafe {
+        let error = A::MPI_Init(ptr::null_mut(), ptr::null_mut());
+        tell::<A>(error);
+        set(ierror, error);
+    }
 }
 
 /// `MPI_Init_thread` (section 11.2.1).
 pub unsafe fn init_thread<A: Library>(required: *const Int, provided: *mut Int, ierror: *mut Int) {
-    tell::<A>();
     unsafe {
-        set(
-            ierror,
-            A::MPI_Init_thread(ptr::null_mut(), ptr::null_mut(), *required, provided),
-        );
+        let error = A::MPI_Init_thread(ptr::null_mut(), ptr::null_mut(), *required, provided);
+        tell::<A>(error);
+        set(ierror, error);
     }
 }
 
@@ -31,7 +33,6 @@ pub unsafe fn session_init<A: Library>(
     session: *mut Int,
     ierror: *mut Int,
 ) {
-    tell::<A>();
     let mut opened = Session::NULL;
     unsafe {
         let error = A::MPI_Session_init(
@@ -39,6 +40,7 @@ pub unsafe fn session_init<A: Library>(
             Errhandler::from_int(*errhandler),
             &mut opened,
         );
+        tell::<A>(error);
         if error == SUCCESS {
             *session = opened.to_int();
         }
@@ -78,8 +80,11 @@ const SUPPORTED: [&str; 19] = [
 ];
 
 /// Tells the library what it has to know of Fortran. Another may have done so, or the library know it by itself: then it stays as it is.
-fn tell<A: Library>() {
+fn tell<A: Library>(error: Int) {
     static TOLD: Once = Once::new();
+    if error != SUCCESS {
+        return;
+    }
     TOLD.call_once(|| unsafe {
         let mut known = Info::NULL;
         if A::MPI_Abi_get_fortran_info(&mut known) == SUCCESS && known != Info::NULL {
