@@ -4,7 +4,11 @@
     clippy::all,
     non_snake_case,
     missing_docs,
-    reason = "the generator does not care"
+    reason = "people read the generator"
+)]
+#![allow(
+    dead_code,
+    reason = "all of C is declared, also what Fortran needs under one of its two names"
 )]
 
 use std::ffi::{c_char, c_void};

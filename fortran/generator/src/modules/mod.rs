@@ -121,7 +121,7 @@ fn shape(argument: &Argument, assumed: bool) -> String {
             if assumed && !length.contains(',') {
                 "(*)".to_owned()
             } else {
-                format!("({})", length.replace("count,*", "count,*"))
+                format!("({length})")
             }
         }
         _ => String::new(),

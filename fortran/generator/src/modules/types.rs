@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::{Compiler, in_fortran, value};
 use crate::table::{HANDLES, constants};
 
-/// The lines that declare the kinds and the places in a status, of which `begin` is the start of each.
+/// The kinds of integers, and the places in a status that is an array (sections 2.5.6, 19.3.5).
 pub fn kinds() -> [(&'static str, i64); 8] {
     [
         ("MPI_ADDRESS_KIND", 8),
@@ -27,9 +27,7 @@ pub fn module(compiler: Compiler) -> String {
          module weft_mpi_types\n  implicit none\n  public\n\n",
     );
     for (name, value) in kinds() {
-        {
-            writeln!(out, "  integer, parameter :: {name} = {value}").unwrap();
-        }
+        writeln!(out, "  integer, parameter :: {name} = {value}").unwrap();
     }
     writeln!(
         out,
