@@ -602,7 +602,7 @@ fn sections(out: &mut String, procedure: &Procedure, large: bool) {
             .iter()
             .take_while(|other| other.kind != Kind::Choice)
             .collect();
-        let count = until_next.iter().rfind(|other| {
+        let count = until_next.iter().find(|other| {
             matches!(
                 other.kind,
                 Kind::Integer(Integer::Default, Integer::Count)
@@ -615,9 +615,14 @@ fn sections(out: &mut String, procedure: &Procedure, large: bool) {
         match (how, count, datatype) {
             (Use::Message, Some(count), Some(datatype)) => {
                 let (count_name, type_name) = (rust_argument(count), rust_argument(datatype));
+                let planned = if until == "Until::Partitions" {
+                    format!("partitions(&{buffer}, *partitions, *{count_name} as Count, *{type_name})")
+                } else {
+                    format!("message(&{buffer}, *{count_name} as Count, *{type_name}, {way})")
+                };
                 writeln!(
                     plan,
-                    "    let ({buffer}_a, {count_name}_a, {type_name}_a) = plan.message::<A>(&{buffer}, *{count_name} as Count, *{type_name}, {way});"
+                    "    let ({buffer}_a, {count_name}_a, {type_name}_a) = plan.{planned};"
                 )
                 .unwrap();
                 writeln!(
@@ -675,8 +680,8 @@ fn sections(out: &mut String, procedure: &Procedure, large: bool) {
         out,
         "/// `{0}`, where a buffer is not contiguous.\n#[cold]\n#[inline(never)]\nunsafe fn {name}_sections<A: Library>({1}) {{ unsafe {{\n    \
          let mut plan = Plan::new(\"{0}\", {until}, {on});\n{plan}    \
-         let mut error = plan.failed::<A>();\n    if error == SUCCESS {{\n        {name}::<A>({2});\n    }}\n    \
-         plan.end::<A>({request}, error);\n    convert::set(ierror, error);\n}} }}",
+         let mut error = plan.failed();\n    if error == SUCCESS {{\n        {name}::<A>({2});\n    }}\n    \
+         plan.end({request}, error);\n    convert::set(ierror, error);\n}} }}",
         procedure.name,
         parameters.join(", "),
         arguments.join(", "),
