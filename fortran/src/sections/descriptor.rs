@@ -14,22 +14,46 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::slice;
 
+/// The most dimensions that an array has.
+pub const MOST: usize = 15;
+/// The version in gfortran's descriptors.
+pub const GFORTRAN: c_int = 1;
+/// The versions in flang's.
+pub const VERSIONS_OF_FLANG: [c_int; 2] = [20_180_515, 20_240_719];
+
 /// `CFI_cdesc_t`. There are only as many dimensions as the rank says, so no reference to the whole of it may exist.
 #[repr(C)]
 pub struct Descriptor {
-    base: *mut c_void,
-    length: usize,
-    version: c_int,
+    pub(super) base: *mut c_void,
+    /// Bytes of an element.
+    pub(super) length: usize,
+    pub(super) version: c_int,
     rank: u8,
-    rest: [u8; 3],
+    /// In gfortran's: the attribute, and two bytes of the type.
+    pub(super) rest: [u8; 3],
     dimensions: [Dimension; 0],
+}
+
+impl Descriptor {
+    /// One whose dimensions are to follow it.
+    pub(super) fn new(base: *mut c_void, length: usize, rank: u8) -> Self {
+        Self {
+            base,
+            length,
+            version: GFORTRAN,
+            rank,
+            rest: [0; 3],
+            dimensions: [],
+        }
+    }
 }
 
 /// `CFI_dim_t`: one dimension of an array.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dimension {
-    lower: isize,
+    /// The first subscript.
+    pub lower: isize,
     /// How many elements; -1 in the last dimension of an array whose size is not known.
     pub extent: isize,
     /// Bytes from one element to the next.
@@ -98,7 +122,7 @@ impl Buffer {
 ///
 /// The descriptor must be one of a compiler's.
 #[inline(always)]
-unsafe fn dimensions<'a>(descriptor: *const Descriptor) -> &'a [Dimension] {
+pub(super) unsafe fn dimensions<'a>(descriptor: *const Descriptor) -> &'a [Dimension] {
     // SAFETY: a descriptor has as many dimensions as its rank says.
     unsafe {
         slice::from_raw_parts(
