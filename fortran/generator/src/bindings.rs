@@ -8,10 +8,13 @@
 //! | `mpi_send_` | `mpif.h` and the module `mpi` |
 //! | `mpi_comm_rank_f08_` | `mpi_f08`, where there are no buffers, or the compiler has no descriptors |
 //! | `weft_mpi_send_f08ts` | `mpi_f08`: buffers by descriptor |
-//! | `mpi_send_c_f08_`, `weft_mpi_send_c_f08ts` | the same with large counts |
+//! | `mpi_send_f08ts_` | a tool's procedure in Fortran (section 19.1.5): buffers by the compiler's own descriptor |
+//! | `mpi_send_c_f08_`, `weft_mpi_send_c_f08ts`, … | the same with large counts |
 //!
 //! and likewise `pmpi_send_`, …, `weft_pmpi_send_f08ts`, which call `PMPI_Send`. So a profiler sees each call once, whether it is written in
 //! Fortran or in C.
+//!
+//! If a program or a tool has a `mpi_send_f08ts_`, `weft_mpi_send_f08ts` calls that.
 //!
 //! What does not follow from the table is written by hand: [`BY_HAND`].
 
@@ -655,7 +658,7 @@ fn sections(out: &mut String, procedure: &Procedure, large: bool) {
             .iter()
             .take_while(|other| other.kind != Kind::Choice)
             .collect();
-        let count = until_next.iter().rfind(|other| {
+        let count = until_next.iter().find(|other| {
             matches!(
                 other.kind,
                 Kind::Integer(Integer::Default, Integer::Count)
@@ -668,9 +671,14 @@ fn sections(out: &mut String, procedure: &Procedure, large: bool) {
         match (how, count, datatype) {
             (Use::Message, Some(count), Some(datatype)) => {
                 let (count_name, type_name) = (rust_argument(count), rust_argument(datatype));
+                let planned = if until == "Until::Partitions" {
+                    format!("partitions(&{buffer}, *partitions, *{count_name} as Count, *{type_name})")
+                } else {
+                    format!("message(&{buffer}, *{count_name} as Count, *{type_name}, {way})")
+                };
                 writeln!(
                     plan,
-                    "    let ({buffer}_a, {count_name}_a, {type_name}_a) = plan.message::<A>(&{buffer}, *{count_name} as Count, *{type_name}, {way});"
+                    "    let ({buffer}_a, {count_name}_a, {type_name}_a) = plan.{planned};"
                 )
                 .unwrap();
                 writeln!(
@@ -728,8 +736,8 @@ fn sections(out: &mut String, procedure: &Procedure, large: bool) {
         out,
         "/// `{0}`, where a buffer is not contiguous.\n#[cold]\n#[inline(never)]\nunsafe fn {name}_sections<A: Library>({1}) {{ unsafe {{\n    \
          let mut plan = Plan::new(\"{0}\", {until}, {on});\n{plan}    \
-         let mut error = plan.failed::<A>();\n    if error == SUCCESS {{\n        {name}::<A>({2});\n    }}\n    \
-         plan.end::<A>({request}, error);\n    convert::set(ierror, error);\n}} }}",
+         let mut error = plan.failed();\n    if error == SUCCESS {{\n        {name}::<A>({2});\n    }}\n    \
+         plan.end({request}, error);\n    convert::set(ierror, error);\n}} }}",
         procedure.name,
         parameters.join(", "),
         arguments.join(", "),
@@ -805,7 +813,7 @@ fn exports(out: &mut String, procedure: &Procedure, large: bool) {
     }
 }
 
-/// The symbol that gets descriptors.
+/// The symbols that get descriptors: those of C's for the modules, the compiler's own where a procedure of Fortran's calls it as such.
 fn with_descriptors(
     out: &mut String,
     procedure: &Procedure,
@@ -816,32 +824,36 @@ fn with_descriptors(
 ) {
     let symbol = symbol(procedure, prefix, large);
     let name = rust_name(procedure, large);
+    let own_name = format!(
+        "{prefix}{}{}_f08ts_",
+        procedure.name.to_lowercase(),
+        if large { "_c" } else { "" }
+    );
     let all: Vec<_> = procedure.arguments(large).collect();
-    let mut before = String::new();
-    let mut contiguous = Vec::new();
-    for argument in &all {
-        let name = rust_argument(argument);
-        match argument.kind {
-            Kind::Choice => {
-                writeln!(before, "    let {name} = Buffer::read({name});").unwrap();
-                contiguous.push(format!("{name}.is_contiguous()"));
-            }
-            Kind::String => writeln!(before, "    let ({name}, {name}_length) = character({name});").unwrap(),
-            _ => {}
-        }
-    }
+    let choices: Vec<_> = all
+        .iter()
+        .filter(|argument| argument.kind == Kind::Choice)
+        .map(|argument| rust_argument(argument))
+        .collect();
+    let strings: String = all
+        .iter()
+        .filter(|argument| argument.kind == Kind::String)
+        .map(|argument| rust_argument(argument))
+        .map(|name| format!("    let ({name}, {name}_length) = character({name});\n"))
+        .collect();
     let ierror = (procedure.returns == Returns::Error).then(|| "ierror".to_owned());
     let lengths: Vec<_> = all
         .iter()
         .filter(|argument| is_text(argument))
         .map(|argument| format!("{}_length", rust_argument(argument)))
         .collect();
-    let call = |address: bool| {
+    // The arguments of a call, the buffers with this before and after their names.
+    let call = |before: &str, after: &str| {
         all.iter()
             .map(|argument| {
                 let name = rust_argument(argument);
-                if argument.kind == Kind::Choice && address {
-                    format!("{name}.address()")
+                if argument.kind == Kind::Choice {
+                    format!("{before}{name}{after}")
                 } else {
                     name
                 }
@@ -851,29 +863,86 @@ fn with_descriptors(
             .collect::<Vec<_>>()
             .join(", ")
     };
-    writeln!(
-        out,
-        "#[unsafe(export_name = \"{symbol}\")]\nunsafe extern \"C\" fn {symbol}({}) {{ unsafe {{\n{before}",
-        parameters(procedure, large, true)
-    )
-    .unwrap();
-    if by_hand {
+    let own = parameters(procedure, large, false);
+    let described = parameters(procedure, large, true);
+
+    if prefix.is_empty() {
+        let contiguous: Vec<_> = choices
+            .iter()
+            .map(|name| format!("{name}.is_contiguous()"))
+            .collect();
+        let body = if by_hand {
+            format!("    by_hand::{name}_described::<A>({})", call("", ""))
+        } else if used(procedure) == Use::Address {
+            format!("    {name}::<A>({})", call("", ".address()"))
+        } else {
+            format!(
+                "    if {} {{\n        {name}::<A>({})\n    }} else {{\n        {name}_sections::<A>({})\n    }}",
+                contiguous.join(" && "),
+                call("", ".address()"),
+                call("", "")
+            )
+        };
         writeln!(
             out,
-            "    by_hand::{name}_described::<{library}>({})\n}} }}",
-            call(false)
+            "#[inline(always)]\nunsafe fn {name}_buffers<A: Library>({}) {{ unsafe {{\n{body}\n}} }}",
+            own.replace(": *mut c_void", ": Buffer")
         )
         .unwrap();
-    } else if used(procedure) == Use::Address {
-        writeln!(out, "    {name}::<{library}>({})\n}} }}", call(true)).unwrap();
-    } else {
+        let rooms: String = choices
+            .iter()
+            .map(|name| {
+                format!("    let mut {name}_room = None;\n    let {name} = Native::of({name}, &mut {name}_room);\n")
+            })
+            .collect();
+        let types: Vec<_> = own
+            .split(", ")
+            .filter_map(|parameter| parameter.split_once(": "))
+            .map(|(_, kind)| kind)
+            .collect();
         writeln!(
             out,
-            "    if {} {{\n        {name}::<{library}>({})\n    }} else {{\n        {name}_sections::<{library}>({})\n    }}\n}} }}",
-            contiguous.join(" && "),
-            call(true),
-            call(false)
+            "/// Calls a tool's procedure.\n#[cold]\n#[inline(never)]\nunsafe fn {name}_tool(tool: *mut c_void, {described}) {{ unsafe {{\n\
+             {rooms}{strings}    let tool: unsafe extern \"C\" fn({}) = std::mem::transmute(tool);\n    tool({})\n}} }}",
+            types.join(", "),
+            call("", "")
         )
         .unwrap();
     }
+    let tool = if prefix.is_empty() {
+        let passed: Vec<_> = described
+            .split(", ")
+            .filter_map(|parameter| parameter.split_once(": "))
+            .map(|(name, _)| name)
+            .collect();
+        format!(
+            "    static TOOL: Tool = Tool::new(c\"{own_name}\");\n    if let Some(tool) = TOOL.get() {{\n        \
+             return {name}_tool(tool, {});\n    }}\n",
+            passed.join(", ")
+        )
+    } else {
+        String::new()
+    };
+    writeln!(
+        out,
+        "#[unsafe(export_name = \"{symbol}\")]\nunsafe extern \"C\" fn {symbol}({described}) {{ unsafe {{\n{tool}{strings}    \
+         {name}_buffers::<{library}>({})\n}} }}",
+        call("Buffer::read(", ")")
+    )
+    .unwrap();
+    let rooms: String = choices
+        .iter()
+        .map(|name| {
+            format!(
+                "    let mut {name}_room = None;\n    let {name} = Described::of({name}, &mut {name}_room);\n"
+            )
+        })
+        .collect();
+    writeln!(
+        out,
+        "#[unsafe(export_name = \"{own_name}\")]\nunsafe extern \"C\" fn {own_name}({own}) {{ unsafe {{\n{rooms}    \
+         {name}_buffers::<{library}>({})\n}} }}",
+        call("Buffer::read(", ")")
+    )
+    .unwrap();
 }

@@ -1,8 +1,12 @@
-//! Requests: completed by number, from 1 where C counts from 0.
+//! Requests: completed by number, from 1 where C counts from 0. What an operation received into a copy of an array section goes to the
+//! section here.
+
+use std::slice::from_ref;
 
 use crate::abi::{Handle, Int, Logical, Request, SUCCESS, Status, UNDEFINED};
 use crate::bindings::Library;
-use crate::convert::{handles, length, logical, set, status, statuses, store_handles};
+use crate::convert::{array, handles, length, logical, set, status, statuses, store_handles};
+use crate::sections::pending;
 
 /// An index for Fortran.
 fn from_one(index: Int) -> Int {
@@ -12,9 +16,11 @@ fn from_one(index: Int) -> Int {
 /// `MPI_Wait` (section 3.7.3).
 pub unsafe fn wait<A: Library>(request: *mut Int, status_out: *mut Status, ierror: *mut Int) {
     unsafe {
+        let taken = pending::take(from_ref(&*request));
         let mut request_c = Request::from_int(*request);
         let error = A::MPI_Wait(&mut request_c, status(status_out));
         *request = request_c.to_int();
+        taken.end(from_ref(&*request), error, |_| true);
         set(ierror, error);
     }
 }
@@ -27,10 +33,12 @@ pub unsafe fn test<A: Library>(
     ierror: *mut Int,
 ) {
     unsafe {
+        let taken = pending::take(from_ref(&*request));
         let mut request_c = Request::from_int(*request);
         let mut done = 0;
         let error = A::MPI_Test(&mut request_c, &mut done, status(status_out));
         *request = request_c.to_int();
+        taken.end(from_ref(&*request), error, |_| done != 0);
         *flag = logical(done);
         set(ierror, error);
     }
@@ -44,9 +52,11 @@ pub unsafe fn waitall<A: Library>(
     ierror: *mut Int,
 ) {
     unsafe {
+        let taken = pending::take(array(array_of_requests, length((*count).into())));
         let mut requests = handles::<Request>(array_of_requests, length((*count).into()));
         let error = A::MPI_Waitall(*count, requests.as_mut_ptr(), statuses(array_of_statuses));
         store_handles(array_of_requests, &requests);
+        taken.end(array(array_of_requests, requests.len()), error, |_| true);
         set(ierror, error);
     }
 }
@@ -60,6 +70,7 @@ pub unsafe fn testall<A: Library>(
     ierror: *mut Int,
 ) {
     unsafe {
+        let taken = pending::take(array(array_of_requests, length((*count).into())));
         let mut requests = handles::<Request>(array_of_requests, length((*count).into()));
         let mut done = 0;
         let error = A::MPI_Testall(
@@ -69,6 +80,7 @@ pub unsafe fn testall<A: Library>(
             statuses(array_of_statuses),
         );
         store_handles(array_of_requests, &requests);
+        taken.end(array(array_of_requests, requests.len()), error, |_| done != 0);
         *flag = logical(done);
         set(ierror, error);
     }
@@ -83,10 +95,14 @@ pub unsafe fn waitany<A: Library>(
     ierror: *mut Int,
 ) {
     unsafe {
+        let taken = pending::take(array(array_of_requests, length((*count).into())));
         let mut requests = handles::<Request>(array_of_requests, length((*count).into()));
         let mut which = UNDEFINED;
         let error = A::MPI_Waitany(*count, requests.as_mut_ptr(), &mut which, status(status_out));
         store_handles(array_of_requests, &requests);
+        taken.end(array(array_of_requests, requests.len()), error, |index| {
+            index as Int == which
+        });
         *index = from_one(which);
         set(ierror, error);
     }
@@ -102,6 +118,7 @@ pub unsafe fn testany<A: Library>(
     ierror: *mut Int,
 ) {
     unsafe {
+        let taken = pending::take(array(array_of_requests, length((*count).into())));
         let mut requests = handles::<Request>(array_of_requests, length((*count).into()));
         let (mut which, mut done) = (UNDEFINED, 0);
         let error = A::MPI_Testany(
@@ -112,6 +129,9 @@ pub unsafe fn testany<A: Library>(
             status(status_out),
         );
         store_handles(array_of_requests, &requests);
+        taken.end(array(array_of_requests, requests.len()), error, |index| {
+            done != 0 && index as Int == which
+        });
         *index = from_one(which);
         *flag = logical(done);
         set(ierror, error);
@@ -128,6 +148,7 @@ pub unsafe fn waitsome<A: Library>(
     ierror: *mut Int,
 ) {
     unsafe {
+        let taken = pending::take(array(array_of_requests, length((*incount).into())));
         let mut requests = handles::<Request>(array_of_requests, length((*incount).into()));
         *outcount = 0;
         let error = A::MPI_Waitsome(
@@ -138,6 +159,9 @@ pub unsafe fn waitsome<A: Library>(
             statuses(array_of_statuses),
         );
         store_handles(array_of_requests, &requests);
+        taken.end(array(array_of_requests, requests.len()), error, |index| {
+            is_listed(index, array_of_indices, *outcount)
+        });
         count_from_one(array_of_indices, *outcount);
         set(ierror, error);
     }
@@ -153,6 +177,7 @@ pub unsafe fn testsome<A: Library>(
     ierror: *mut Int,
 ) {
     unsafe {
+        let taken = pending::take(array(array_of_requests, length((*incount).into())));
         let mut requests = handles::<Request>(array_of_requests, length((*incount).into()));
         *outcount = 0;
         let error = A::MPI_Testsome(
@@ -163,9 +188,20 @@ pub unsafe fn testsome<A: Library>(
             statuses(array_of_statuses),
         );
         store_handles(array_of_requests, &requests);
+        taken.end(array(array_of_requests, requests.len()), error, |index| {
+            is_listed(index, array_of_indices, *outcount)
+        });
         count_from_one(array_of_indices, *outcount);
         set(ierror, error);
     }
+}
+
+/// Whether a request is among those whose indices C stored.
+unsafe fn is_listed(index: usize, indices: *const Int, count: Int) -> bool {
+    count != UNDEFINED
+        && unsafe { array(indices, length(count.into())) }
+            .iter()
+            .any(|&listed| listed as usize == index)
 }
 
 /// The indices that C stored, for Fortran.
@@ -180,9 +216,13 @@ unsafe fn count_from_one(indices: *mut Int, count: Int) {
 /// `MPI_Request_free` (section 3.7.3).
 pub unsafe fn request_free<A: Library>(request: *mut Int, ierror: *mut Int) {
     unsafe {
-        let mut request_c = Request::from_int(*request);
+        let number = *request;
+        let taken = pending::take(from_ref(&number));
+        let idle = taken.are_idle(number);
+        let mut request_c = Request::from_int(number);
         let error = A::MPI_Request_free(&mut request_c);
         *request = request_c.to_int();
+        taken.freed(number, error, idle);
         set(ierror, error);
     }
 }
@@ -190,6 +230,7 @@ pub unsafe fn request_free<A: Library>(request: *mut Int, ierror: *mut Int) {
 /// `MPI_Start` (section 3.9).
 pub unsafe fn start<A: Library>(request: *mut Int, ierror: *mut Int) {
     unsafe {
+        pending::start(from_ref(&*request));
         let mut request_c = Request::from_int(*request);
         let error = A::MPI_Start(&mut request_c);
         *request = request_c.to_int();
@@ -200,6 +241,7 @@ pub unsafe fn start<A: Library>(request: *mut Int, ierror: *mut Int) {
 /// `MPI_Startall` (section 3.9).
 pub unsafe fn startall<A: Library>(count: *const Int, array_of_requests: *mut Int, ierror: *mut Int) {
     unsafe {
+        pending::start(array(array_of_requests, length((*count).into())));
         let mut requests = handles::<Request>(array_of_requests, length((*count).into()));
         let error = A::MPI_Startall(*count, requests.as_mut_ptr());
         store_handles(array_of_requests, &requests);
@@ -215,8 +257,10 @@ pub unsafe fn request_get_status<A: Library>(
     ierror: *mut Int,
 ) {
     unsafe {
+        let taken = pending::take(from_ref(&*request));
         let mut done = 0;
         let error = A::MPI_Request_get_status(Request::from_int(*request), &mut done, status(status_out));
+        taken.end(from_ref(&*request), error, |_| done != 0);
         if error == SUCCESS {
             *flag = logical(done);
         }
@@ -234,6 +278,7 @@ pub unsafe fn request_get_status_any<A: Library>(
     ierror: *mut Int,
 ) {
     unsafe {
+        let taken = pending::take(array(array_of_requests, length((*count).into())));
         let requests = handles::<Request>(array_of_requests, length((*count).into()));
         let (mut which, mut done) = (UNDEFINED, 0);
         let error = A::MPI_Request_get_status_any(
@@ -243,6 +288,9 @@ pub unsafe fn request_get_status_any<A: Library>(
             &mut done,
             status(status_out),
         );
+        taken.end(array(array_of_requests, requests.len()), error, |index| {
+            done != 0 && index as Int == which
+        });
         if error == SUCCESS {
             *index = from_one(which);
             *flag = logical(done);
@@ -260,10 +308,12 @@ pub unsafe fn request_get_status_all<A: Library>(
     ierror: *mut Int,
 ) {
     unsafe {
+        let taken = pending::take(array(array_of_requests, length((*count).into())));
         let requests = handles::<Request>(array_of_requests, length((*count).into()));
         let mut done = 0;
         let error =
             A::MPI_Request_get_status_all(*count, requests.as_ptr(), &mut done, statuses(array_of_statuses));
+        taken.end(array(array_of_requests, requests.len()), error, |_| done != 0);
         if error == SUCCESS {
             *flag = logical(done);
         }
@@ -281,6 +331,7 @@ pub unsafe fn request_get_status_some<A: Library>(
     ierror: *mut Int,
 ) {
     unsafe {
+        let taken = pending::take(array(array_of_requests, length((*incount).into())));
         let requests = handles::<Request>(array_of_requests, length((*incount).into()));
         *outcount = 0;
         let error = A::MPI_Request_get_status_some(
@@ -290,6 +341,9 @@ pub unsafe fn request_get_status_some<A: Library>(
             array_of_indices,
             statuses(array_of_statuses),
         );
+        taken.end(array(array_of_requests, requests.len()), error, |index| {
+            is_listed(index, array_of_indices, *outcount)
+        });
         count_from_one(array_of_indices, *outcount);
         set(ierror, error);
     }

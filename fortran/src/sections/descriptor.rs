@@ -1,31 +1,59 @@
 //! The descriptors of Fortran 2018 (`ISO_Fortran_binding.h`).
 //!
-//! The order of some fields is the compiler's own, but not where gfortran and flang have what is needed here:
+//! The order of some fields is the compiler's own, but not where gfortran (version 1) and flang (versions 20180515 and 20240719) have what
+//! is needed here:
 //!
 //! ```text
 //! 0         8          16        20     21..24   24
 //! base_addr elem_len   version   rank   …        dim[rank]: lower_bound, extent, sm  (8 bytes each)
 //! ```
+//!
+//! The version is not looked at in each call: before the modules are compiled such that they pass descriptors, [`weft_probe_descriptor`]
+//! tells whether this compiler's are read rightly.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::slice;
 
-/// `CFI_cdesc_t`.
+/// The most dimensions that an array has.
+pub const MOST: usize = 15;
+/// The version in gfortran's descriptors.
+pub const GFORTRAN: c_int = 1;
+/// The versions in flang's.
+pub const VERSIONS_OF_FLANG: [c_int; 2] = [20_180_515, 20_240_719];
+
+/// `CFI_cdesc_t`. There are only as many dimensions as the rank says, so no reference to the whole of it may exist.
 #[repr(C)]
 pub struct Descriptor {
-    base: *mut c_void,
-    length: usize,
-    version: c_int,
+    pub(super) base: *mut c_void,
+    /// Bytes of an element.
+    pub(super) length: usize,
+    pub(super) version: c_int,
     rank: u8,
-    rest: [u8; 3],
-    dimensions: [Dimension; 15],
+    /// In gfortran's: the attribute, and two bytes of the type.
+    pub(super) rest: [u8; 3],
+    dimensions: [Dimension; 0],
+}
+
+impl Descriptor {
+    /// One whose dimensions are to follow it.
+    pub(super) fn new(base: *mut c_void, length: usize, rank: u8) -> Self {
+        Self {
+            base,
+            length,
+            version: GFORTRAN,
+            rank,
+            rest: [0; 3],
+            dimensions: [],
+        }
+    }
 }
 
 /// `CFI_dim_t`: one dimension of an array.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dimension {
-    lower: isize,
+    /// The first subscript.
+    pub lower: isize,
     /// How many elements; -1 in the last dimension of an array whose size is not known.
     pub extent: isize,
     /// Bytes from one element to the next.
@@ -50,25 +78,21 @@ impl Buffer {
     /// It must be one of a compiler's, and stay there as long as the buffer is used.
     #[inline(always)]
     pub unsafe fn read(descriptor: *const Descriptor) -> Self {
-        let described = unsafe { &*descriptor };
-        let mut expected = described.length as isize;
+        // SAFETY: each descriptor has these two.
+        let (base, element) = unsafe { ((*descriptor).base, (*descriptor).length) };
+        // SAFETY: as promised.
+        let dimensions = unsafe { dimensions(descriptor) };
+        let mut expected = element as isize;
         let mut contiguous = true;
-        // SAFETY: a descriptor has as many dimensions as its rank says, of which 15 is the most.
-        let dimensions = unsafe {
-            slice::from_raw_parts(
-                (&raw const (*descriptor).dimensions).cast::<Dimension>(),
-                described.rank.into(),
-            )
-        };
         for dimension in dimensions {
             contiguous &= dimension.stride == expected || dimension.extent == 1;
-            expected *= dimension.extent;
+            expected = expected.wrapping_mul(dimension.extent);
         }
+        // There is nothing in an empty one; and one whose size is not known is contiguous by its nature.
         Self {
-            base: described.base,
-            element: described.length,
-            // There is nothing in an empty one.
-            contiguous: contiguous || expected == 0,
+            base,
+            element,
+            contiguous: contiguous || expected <= 0,
             descriptor,
         }
     }
@@ -88,20 +112,23 @@ impl Buffer {
     /// Its dimensions, from the first, whose elements are next to each other in the order of Fortran.
     pub fn dimensions(&self) -> &[Dimension] {
         // SAFETY: `read` was promised that the descriptor stays.
-        unsafe {
-            slice::from_raw_parts(
-                (&raw const (*self.descriptor).dimensions).cast::<Dimension>(),
-                (*self.descriptor).rank.into(),
-            )
-        }
+        unsafe { dimensions(self.descriptor) }
     }
+}
 
-    /// How many elements it has.
-    pub fn elements(&self) -> usize {
-        self.dimensions()
-            .iter()
-            .map(|dimension| usize::try_from(dimension.extent).unwrap_or(0))
-            .product()
+/// The dimensions of an array.
+///
+/// # Safety
+///
+/// The descriptor must be one of a compiler's.
+#[inline(always)]
+pub(super) unsafe fn dimensions<'a>(descriptor: *const Descriptor) -> &'a [Dimension] {
+    // SAFETY: a descriptor has as many dimensions as its rank says.
+    unsafe {
+        slice::from_raw_parts(
+            (&raw const (*descriptor).dimensions).cast(),
+            (*descriptor).rank.into(),
+        )
     }
 }
 
@@ -111,8 +138,51 @@ impl Buffer {
 ///
 /// It must be one of a compiler's.
 pub unsafe fn character(descriptor: *const Descriptor) -> (*mut c_char, usize) {
-    let described = unsafe { &*descriptor };
-    (described.base.cast(), described.length)
+    // SAFETY: each descriptor has these two.
+    unsafe { ((*descriptor).base.cast(), (*descriptor).length) }
+}
+
+/// What a descriptor says, for a program that knows what it has to say: so it is found out whether the descriptors of a compiler can be
+/// read. Stores the address of the first element, the version, the bytes of an element, the rank, whether the array is contiguous, and of
+/// as many dimensions as there are, up to `room`, the extent and the bytes from one element to the next.
+///
+/// # Safety
+///
+/// The pointers must be valid for what is stored. `descriptor` must have 24 bytes at least; what it says of `room` dimensions is read only
+/// if its rank, as it is read, is not above `room`.
+#[unsafe(no_mangle)]
+#[allow(
+    clippy::too_many_arguments,
+    reason = "each is a variable of a program in Fortran"
+)]
+pub unsafe extern "C" fn weft_probe_descriptor(
+    descriptor: *const Descriptor,
+    base: *mut *mut c_void,
+    version: *mut c_int,
+    element: *mut i64,
+    rank: *mut c_int,
+    contiguous: *mut c_int,
+    room: c_int,
+    extents: *mut i64,
+    strides: *mut i64,
+) {
+    // SAFETY: as promised.
+    unsafe {
+        *base = (*descriptor).base;
+        *version = (*descriptor).version;
+        *element = (*descriptor).length as i64;
+        *rank = (*descriptor).rank.into();
+        *contiguous = 0;
+        if *rank > room {
+            return;
+        }
+        let buffer = Buffer::read(descriptor);
+        *contiguous = buffer.is_contiguous().into();
+        for (index, dimension) in buffer.dimensions().iter().enumerate() {
+            *extents.add(index) = dimension.extent as i64;
+            *strides.add(index) = dimension.stride as i64;
+        }
+    }
 }
 
 /// For `weft-fortran-modules`, which passes `array(2:8:3, 1:5:2)` of `integer :: array(10, 6)`, and a scalar: whether a compiler's

@@ -1,11 +1,20 @@
 //! What is done with a buffer that is not contiguous.
+//!
+//! - One message's (a number of items of a datatype) is described by a datatype of our own, so nothing is copied: if the elements of the
+//!   section are so and so many items each.
+//! - Any other is copied: C works on the copy, until the call returns or its request is complete. Where neither tells when an operation
+//!   is complete (one-sided ones, split collective ones) that can't be, and is an error.
 
 use std::ffi::c_void;
-use std::marker::PhantomData;
 
-use super::Buffer;
-use crate::abi::{Count, Int};
-use crate::bindings::Library;
+use smallvec::SmallVec;
+
+use super::described::{self, Extent, Failure, Types};
+use super::raise::{BUFFER, COUNT, NO_MEMORY, On, raise};
+use super::section::Section;
+use super::staged::Staged;
+use super::{Buffer, pending};
+use crate::abi::{Count, Datatype, Handle, Int, SUCCESS};
 
 /// Until when a procedure uses its buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,46 +40,216 @@ pub enum Way {
     InOut,
 }
 
-/// The object at which an error is raised, by its Fortran handle.
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub enum On {
-    Comm(Int),
-    Win(Int),
-    File(Int),
-    Nothing,
+const TOO_MANY: &str = "the array section has fewer elements than the count says";
+const TOO_LARGE: &str = "the array section has more bytes than there are addresses";
+const OUTSIDE: &str = "the datatype has items before the array section";
+const NO_ROOM: &str = "there is not enough memory for a copy of the array section";
+const NOT_FITTING: &str = "the array section is not contiguous, and here only those can be used then \
+                           of whose elements each is a whole number of items of the datatype";
+const NOT_REGULAR: &str =
+    "the array section is not contiguous, and its partitions are not all the same way apart";
+
+/// How one call uses its buffers, of which one at least is not contiguous.
+pub struct Plan {
+    procedure: &'static str,
+    until: Until,
+    on: On,
+    types: Types,
+    staged: SmallVec<[Staged; 2]>,
+    error: Int,
 }
 
-/// How one call uses buffers that are not contiguous.
-pub struct Plan(PhantomData<()>);
-
 impl Plan {
-    /// For a call of this procedure.
-    pub fn new(_procedure: &'static str, _until: Until, _on: On) -> Self {
-        Self(PhantomData)
+    /// For a call of this procedure, whose errors are raised there.
+    pub fn new(procedure: &'static str, until: Until, on: On) -> Self {
+        Self {
+            procedure,
+            until,
+            on,
+            types: Types::default(),
+            staged: SmallVec::new(),
+            error: SUCCESS,
+        }
     }
 
-    /// A buffer of one message: so many elements of a datatype. Returns what C gets instead.
-    pub unsafe fn message<A: Library>(
+    /// The buffer of a message: so many items of a datatype. Returns what C gets instead.
+    ///
+    /// # Safety
+    ///
+    /// The buffer must be the program's.
+    pub unsafe fn message(
         &mut self,
         buffer: &Buffer,
         count: Count,
         datatype: Int,
-        _way: Way,
+        way: Way,
     ) -> (*mut c_void, Count, Int) {
-        (buffer.address(), count, datatype)
+        let as_it_is = (buffer.address(), count, datatype);
+        let datatype_c = Datatype::from_int(datatype);
+        // What C complains about, it shall.
+        if self.error != SUCCESS || buffer.is_contiguous() || count <= 0 || datatype_c == Datatype::NULL {
+            return as_it_is;
+        }
+        let Some(section) = self.section(buffer) else {
+            return as_it_is;
+        };
+        let extent = match Extent::of(datatype_c) {
+            Ok(extent) => extent,
+            Err(code) => {
+                self.error = code;
+                return as_it_is;
+            }
+        };
+        if extent.fits(&section) {
+            match described::message(&section, count, datatype_c, &extent, &mut self.types) {
+                Ok(described) => return (buffer.address(), 1, described.to_int()),
+                Err(failure) => self.failure(failure),
+            }
+            return as_it_is;
+        }
+        let Some(bytes) = extent.reach(count) else {
+            self.fail(BUFFER, OUTSIDE);
+            return as_it_is;
+        };
+        if bytes > section.elements * section.element {
+            self.fail(COUNT, TOO_MANY);
+            return as_it_is;
+        }
+        let elements = bytes.div_ceil(section.element);
+        // SAFETY: as promised.
+        let address = unsafe { self.stage(section, elements, way) };
+        (address, count, datatype)
     }
 
-    /// A buffer that is used in another way.
-    pub fn whole(&mut self, buffer: &Buffer, _way: Way) -> *mut c_void {
-        buffer.address()
+    /// The buffer of a partitioned message: so many partitions, of so many items each. Returns what C gets instead.
+    pub fn partitions(
+        &mut self,
+        buffer: &Buffer,
+        partitions: Int,
+        count: Count,
+        datatype: Int,
+    ) -> (*mut c_void, Count, Int) {
+        let as_it_is = (buffer.address(), count, datatype);
+        let datatype_c = Datatype::from_int(datatype);
+        if buffer.is_contiguous() || partitions <= 0 || count <= 0 || datatype_c == Datatype::NULL {
+            return as_it_is;
+        }
+        let Some(section) = self.section(buffer) else {
+            return as_it_is;
+        };
+        let extent = match Extent::of(datatype_c) {
+            Ok(extent) => extent,
+            Err(code) => {
+                self.error = code;
+                return as_it_is;
+            }
+        };
+        if !extent.fits(&section) {
+            self.fail(BUFFER, NOT_FITTING);
+            return as_it_is;
+        }
+        let described = described::partitions(
+            &section,
+            partitions as usize,
+            count,
+            datatype_c,
+            &extent,
+            &mut self.types,
+        );
+        match described {
+            Ok(Some(described)) => return (buffer.address(), 1, described.to_int()),
+            Ok(None) => self.fail(BUFFER, NOT_REGULAR),
+            Err(failure) => self.failure(failure),
+        }
+        as_it_is
     }
 
-    /// The error code if a buffer can't be used, or `MPI_SUCCESS`.
-    pub unsafe fn failed<A: Library>(&self) -> Int {
-        15
+    /// A buffer that is used in another way. Returns what C gets instead.
+    ///
+    /// # Safety
+    ///
+    /// The buffer must be the program's.
+    pub unsafe fn whole(&mut self, buffer: &Buffer, way: Way) -> *mut c_void {
+        if self.error != SUCCESS || buffer.is_contiguous() {
+            return buffer.address();
+        }
+        match self.section(buffer) {
+            Some(section) => {
+                let elements = section.elements;
+                // SAFETY: as promised.
+                unsafe { self.stage(section, elements, way) }
+            }
+            None => buffer.address(),
+        }
     }
 
-    /// After the call, which returned this error code.
-    pub unsafe fn end<A: Library>(self, _request: *const Int, _error: Int) {}
+    fn section(&mut self, buffer: &Buffer) -> Option<Section> {
+        let section = Section::new(buffer);
+        if section.is_none() {
+            self.fail(COUNT, TOO_LARGE);
+        }
+        section
+    }
+
+    /// Makes a copy of the first elements.
+    unsafe fn stage(&mut self, section: Section, elements: usize, way: Way) -> *mut c_void {
+        let base = section.base.cast();
+        if matches!(self.until, Until::Later | Until::Partitions) {
+            self.fail(BUFFER, NOT_FITTING);
+            return base;
+        }
+        let Some(mut copy) = Staged::new(section, elements, way) else {
+            self.fail(NO_MEMORY, NO_ROOM);
+            return base;
+        };
+        // That of a persistent request is filled when it is started.
+        if self.until != Until::Freed {
+            // SAFETY: the buffer is the program's, and C has not got the copy yet.
+            unsafe { copy.fill() };
+        }
+        let address = copy.address();
+        self.staged.push(copy);
+        address
+    }
+
+    fn failure(&mut self, failure: Failure) {
+        match failure {
+            Failure::TooMany => self.fail(COUNT, TOO_MANY),
+            Failure::Code(code) => self.error = code,
+        }
+    }
+
+    #[cold]
+    fn fail(&mut self, class: Int, what: &str) {
+        self.error = raise(self.on, class, &format!("{}: {what}", self.procedure));
+    }
+
+    /// The error code if a buffer can't be used, or `MPI_SUCCESS`. The error has been raised.
+    pub fn failed(&self) -> Int {
+        self.error
+    }
+
+    /// After the call, which returned this error code and stored the number of its request there.
+    ///
+    /// # Safety
+    ///
+    /// The pointer must be valid, if the procedure has a request, and what the call says of it be true.
+    pub unsafe fn end(mut self, request: *const Int, error: Int) {
+        if self.staged.is_empty() {
+            return;
+        }
+        match self.until {
+            Until::Completed | Until::Freed if error == SUCCESS => {
+                // SAFETY: as promised.
+                pending::keep(unsafe { *request }, self.staged.into_vec());
+            }
+            Until::Completed | Until::Freed => {}
+            _ => {
+                for copy in &mut self.staged {
+                    // SAFETY: the call has returned, and its buffers are still there.
+                    unsafe { copy.store() };
+                }
+            }
+        }
+    }
 }

@@ -1,0 +1,162 @@
+//! The copies that operations in progress work on, by the Fortran numbers of their requests.
+//!
+//! The procedures that complete requests take the copies out before they call C, since C may give the number of a completed request to
+//! another thread's, and bring those back whose requests are still there. So a request has to be completed, and a persistent one started,
+//! by a procedure of Fortran's: if C is given the request and does it, what was received does not get to the section.
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::staged::Staged;
+use crate::abi::{Handle, Int, Request, SUCCESS};
+use crate::bindings::pmpi;
+
+static TABLE: Mutex<BTreeMap<Int, Vec<Staged>>> = Mutex::new(BTreeMap::new());
+/// How many requests have copies, taken out or not. A program learns of a request by what orders this, too.
+static REQUESTS: AtomicUsize = AtomicUsize::new(0);
+/// The copies of requests that were freed while they were active: nothing tells when these are complete.
+static ABANDONED: Mutex<Vec<Vec<Staged>>> = Mutex::new(Vec::new());
+
+fn table() -> MutexGuard<'static, BTreeMap<Int, Vec<Staged>>> {
+    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether the operation of a request is complete, or there is none.
+fn is_complete(request: Int) -> bool {
+    let mut done = 0;
+    // SAFETY: the request is one that the program passed as such; a null pointer stands for `MPI_STATUS_IGNORE`.
+    let error =
+        unsafe { pmpi::PMPI_Request_get_status(Request::from_int(request), &mut done, std::ptr::null_mut()) };
+    error == SUCCESS && done != 0
+}
+
+/// Keeps copies until the request is complete.
+pub fn keep(request: Int, copies: Vec<Staged>) {
+    let mut table = table();
+    let kept = table.entry(request).or_insert_with(|| {
+        REQUESTS.fetch_add(1, Ordering::Relaxed);
+        Vec::new()
+    });
+    // A library may give one number to several requests if their operations are complete from the beginning.
+    kept.extend(copies);
+}
+
+/// The copies of some requests, taken out.
+#[must_use]
+pub struct Taken(Vec<(usize, Vec<Staged>)>);
+
+/// Takes the copies of these requests out.
+#[inline(always)]
+pub fn take(requests: &[Int]) -> Taken {
+    if REQUESTS.load(Ordering::Relaxed) == 0 {
+        Taken(Vec::new())
+    } else {
+        take_out(requests)
+    }
+}
+
+#[cold]
+fn take_out(requests: &[Int]) -> Taken {
+    let mut table = table();
+    let mut taken = Vec::new();
+    for (index, request) in requests.iter().enumerate() {
+        if let Some(copies) = table.remove(request) {
+            taken.push((index, copies));
+        }
+    }
+    Taken(taken)
+}
+
+impl Taken {
+    /// After the call: which returned this error code, left these in place of the requests, and, if there was no error, says which
+    /// operations are complete.
+    ///
+    /// # Safety
+    ///
+    /// It must be the call before which the copies were taken out.
+    #[inline(always)]
+    pub unsafe fn end(self, requests: &[Int], error: Int, complete: impl Fn(usize) -> bool) {
+        if !self.0.is_empty() {
+            // SAFETY: as promised.
+            unsafe { self.store(requests, error, &complete) };
+        }
+    }
+
+    #[cold]
+    unsafe fn store(self, requests: &[Int], error: Int, complete: &dyn Fn(usize) -> bool) {
+        for (index, mut copies) in self.0 {
+            let request = requests[index];
+            let gone = request == Request::NULL.to_int();
+            // After an error nothing but the library can tell.
+            let done = gone
+                || if error == SUCCESS {
+                    complete(index)
+                } else {
+                    is_complete(request)
+                };
+            if done {
+                for copy in &mut copies {
+                    // SAFETY: the operation is complete, and until the program is told so, the buffer has to be there.
+                    unsafe { copy.store() };
+                }
+            }
+            REQUESTS.fetch_sub(1, Ordering::Relaxed);
+            if !gone {
+                keep(request, copies);
+            }
+        }
+    }
+
+    /// Before `MPI_Request_free`: whether the copies may be freed after it.
+    pub fn are_idle(&self, request: Int) -> bool {
+        self.0.is_empty() || is_complete(request)
+    }
+
+    /// After `MPI_Request_free` of this request, which returned this error code.
+    pub fn freed(self, request: Int, error: Int, idle: bool) {
+        for (_, copies) in self.0 {
+            REQUESTS.fetch_sub(1, Ordering::Relaxed);
+            if error != SUCCESS {
+                keep(request, copies);
+            } else if !idle {
+                ABANDONED
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(copies);
+            }
+        }
+    }
+}
+
+/// Copies the sections of these persistent requests, before they are started.
+///
+/// # Safety
+///
+/// The requests must be ones that may be started.
+#[inline(always)]
+pub unsafe fn start(requests: &[Int]) {
+    if REQUESTS.load(Ordering::Relaxed) != 0 {
+        // SAFETY: as promised.
+        unsafe { fill(requests) };
+    }
+}
+
+#[cold]
+unsafe fn fill(requests: &[Int]) {
+    for request in requests {
+        // Without the lock, since it may take a while.
+        let mut copies = match table().get_mut(request) {
+            Some(copies) => mem::take(copies),
+            None => continue,
+        };
+        for copy in &mut copies {
+            // SAFETY: the operation is not in progress, and the buffer of one that may be started is there.
+            unsafe { copy.fill() };
+        }
+        if let Some(place) = table().get_mut(request) {
+            *place = copies;
+        }
+    }
+}
