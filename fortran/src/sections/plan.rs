@@ -46,8 +46,16 @@ const OUTSIDE: &str = "the datatype has items before the array section";
 const NO_ROOM: &str = "there is not enough memory for a copy of the array section";
 const NOT_FITTING: &str = "the array section is not contiguous, and here only those can be used then \
                            of whose elements each is a whole number of items of the datatype";
+const NO_MEMORY_AS_SUCH: &str =
+    "the array section is not contiguous, so it is no memory that can be given away";
 const NOT_REGULAR: &str =
     "the array section is not contiguous, and its partitions are not all the same way apart";
+
+/// Raises the error of a procedure that takes memory as such, and got a section that is not contiguous.
+#[cold]
+pub fn refuse(procedure: &str, on: On) -> Int {
+    raise(on, BUFFER, &format!("{procedure}: {NO_MEMORY_AS_SUCH}"))
+}
 
 /// How one call uses its buffers, of which one at least is not contiguous.
 pub struct Plan {
