@@ -14,7 +14,7 @@ use super::raise::{BUFFER, COUNT, NO_MEMORY, On, raise};
 use super::section::Section;
 use super::staged::Staged;
 use super::{Buffer, pending};
-use crate::abi::{Count, Datatype, Handle, Int, SUCCESS};
+use crate::abi::{Count, Datatype, Handle, Int, Request, SUCCESS};
 
 /// Until when a procedure uses its buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -246,18 +246,19 @@ impl Plan {
         if self.staged.is_empty() {
             return;
         }
-        match self.until {
-            Until::Completed | Until::Freed if error == SUCCESS => {
-                // SAFETY: as promised.
-                pending::keep(unsafe { *request }, self.staged.into_vec());
-            }
-            Until::Completed | Until::Freed => {}
-            _ => {
-                for copy in &mut self.staged {
-                    // SAFETY: the call has returned, and its buffers are still there.
-                    unsafe { copy.store() };
-                }
-            }
+        let waits = matches!(self.until, Until::Completed | Until::Freed);
+        if waits && error != SUCCESS {
+            return;
+        }
+        // SAFETY: as promised.
+        if waits && Request::from_int(unsafe { *request }) != Request::NULL {
+            // SAFETY: as promised.
+            pending::keep(unsafe { *request }, self.staged.into_vec());
+            return;
+        }
+        for copy in &mut self.staged {
+            // SAFETY: the operation is complete, and its buffers are still there.
+            unsafe { copy.store() };
         }
     }
 }
