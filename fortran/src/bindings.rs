@@ -17,6 +17,6 @@ use std::ptr;
 use crate::abi::*;
 use crate::by_hand;
 use crate::convert;
-use crate::sections::{Buffer, Described, Descriptor, Native, On, Plan, Tool, Until, Way, character};
+use crate::sections::{Buffer, Described, Descriptor, Native, On, Plan, Tool, Until, Way, character, refuse};
 
 include!(concat!(env!("OUT_DIR"), "/bindings.rs"));

@@ -1,4 +1,4 @@
-! Array sections that can't be used: the errors are raised where those of the call are. Two ranks at least do more, one is enough.
+! Array sections that can't be used: the errors are raised where those of the call are. Any number of ranks.
 program sections_errors
   use mpi_f08
   use, intrinsic :: iso_c_binding, only : c_ptr
@@ -54,6 +54,14 @@ program sections_errors
   call expect(MPI_SUCCESS, "")
   call MPI_Send(a(2, :), 39, MPI_BYTE, MPI_PROC_NULL, 1, MPI_COMM_WORLD, ierror)
   call expect(MPI_SUCCESS, "")
+
+  ! What is no message, but memory.
+  call MPI_Buffer_attach(a(2, :), 40, ierror)
+  call expect(MPI_ERR_BUFFER, "MPI_Buffer_attach: the array section is not contiguous")
+  call MPI_Comm_attach_buffer(MPI_COMM_WORLD, a(2, :), 40, ierror)
+  call expect(MPI_ERR_BUFFER, "MPI_Comm_attach_buffer: the array section is not contiguous")
+  call MPI_Win_create(a(2, :), 40_MPI_ADDRESS_KIND, 4, MPI_INFO_NULL, MPI_COMM_SELF, window, ierror)
+  call expect(MPI_ERR_BUFFER, "MPI_Win_create: the array section is not contiguous")
 
   ! The handler of the communicator is called.
   call MPI_Comm_create_errhandler(count_calls, handler)

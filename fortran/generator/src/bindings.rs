@@ -22,8 +22,7 @@ use std::fmt::Write;
 
 use crate::modules::f08::symbol;
 use crate::table::{
-    Argument, Direction, Function, HANDLES, Integer, Interfaces, Kind, Procedure, Returns, functions,
-    procedures,
+    Argument, Direction, Function, Integer, Interfaces, Kind, Procedure, Returns, functions, procedures,
 };
 
 /// The procedures that `weft_fortran::by_hand` has, each under the name that the table's would have.
@@ -582,6 +581,8 @@ fn convert(before: &mut String, after: &mut String, procedure: &Procedure, argum
 enum Use {
     /// Only their addresses are.
     Address,
+    /// As memory of so many bytes.
+    Memory,
     /// Each with a count and a datatype, for one message.
     Message,
     /// In any other way.
@@ -593,18 +594,18 @@ fn used(procedure: &Procedure) -> Use {
     let address = [
         "MPI_Get_address",
         "MPI_Free_mem",
-        "MPI_Win_create",
-        "MPI_Win_attach",
         "MPI_Win_detach",
         "MPI_Fetch_and_op",
         "MPI_Compare_and_swap",
     ];
-    if address.contains(&name)
-        || name.ends_with("_end")
+    if address.contains(&name) || name.ends_with("_end") {
+        return Use::Address;
+    }
+    if ["MPI_Win_create", "MPI_Win_attach"].contains(&name)
         || name.ends_with("uffer_attach")
         || name.ends_with("attach_buffer")
     {
-        return Use::Address;
+        return Use::Memory;
     }
     let collective = [
         "Gather", "gather", "Scatter", "scatter", "lltoall", "educe", "can", "xscan",
@@ -619,7 +620,7 @@ fn used(procedure: &Procedure) -> Use {
 /// The function that is called if a buffer is not contiguous.
 fn sections(out: &mut String, procedure: &Procedure, large: bool) {
     let how = used(procedure);
-    if how == Use::Address {
+    if matches!(how, Use::Address | Use::Memory) {
         return;
     }
     let name = rust_name(procedure, large);
@@ -723,15 +724,7 @@ fn sections(out: &mut String, procedure: &Procedure, large: bool) {
     let request = request.map_or("ptr::null()".to_owned(), |request| {
         format!("{}.cast_const()", rust_argument(request))
     });
-    let on = HANDLES
-        .iter()
-        .filter(|handle| ["Comm", "File", "Win"].contains(handle))
-        .find_map(|handle| {
-            all.iter()
-                .find(|argument| argument.kind == Kind::Handle((*handle).to_owned()))
-                .map(|argument| format!("On::{handle}(*{})", rust_argument(argument)))
-        })
-        .unwrap_or_else(|| "On::Nothing".to_owned());
+    let on = on(procedure, large);
     writeln!(
         out,
         "/// `{0}`, where a buffer is not contiguous.\n#[cold]\n#[inline(never)]\nunsafe fn {name}_sections<A: Library>({1}) {{ unsafe {{\n    \
@@ -743,6 +736,20 @@ fn sections(out: &mut String, procedure: &Procedure, large: bool) {
         arguments.join(", "),
     )
     .unwrap();
+}
+
+/// The object at which an error is raised.
+fn on(procedure: &Procedure, large: bool) -> String {
+    procedure
+        .arguments(large)
+        .find_map(|argument| match &argument.kind {
+            Kind::Handle(handle) if ["Comm", "File", "Win"].contains(&handle.as_str()) => {
+                (argument.direction == Direction::In)
+                    .then(|| format!("On::{handle}(*{})", rust_argument(argument)))
+            }
+            _ => None,
+        })
+        .unwrap_or_else(|| "On::Nothing".to_owned())
 }
 
 /// The symbols.
@@ -875,6 +882,15 @@ fn with_descriptors(
             format!("    by_hand::{name}_described::<A>({})", call("", ""))
         } else if used(procedure) == Use::Address {
             format!("    {name}::<A>({})", call("", ".address()"))
+        } else if used(procedure) == Use::Memory {
+            format!(
+                "    if {} {{\n        {name}::<A>({})\n    }} else {{\n        \
+                 convert::set(ierror, refuse(\"{}\", {}));\n    }}",
+                contiguous.join(" && "),
+                call("", ".address()"),
+                procedure.name,
+                on(procedure, large)
+            )
         } else {
             format!(
                 "    if {} {{\n        {name}::<A>({})\n    }} else {{\n        {name}_sections::<A>({})\n    }}",

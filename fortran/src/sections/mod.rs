@@ -19,5 +19,5 @@ mod staged;
 
 pub use descriptor::{Buffer, Descriptor, character};
 pub use native::{Described, Native, Tool};
-pub use plan::{Plan, Until, Way};
+pub use plan::{Plan, Until, Way, refuse};
 pub use raise::On;

@@ -14,7 +14,7 @@ use super::raise::{BUFFER, COUNT, NO_MEMORY, On, raise};
 use super::section::Section;
 use super::staged::Staged;
 use super::{Buffer, pending};
-use crate::abi::{Count, Datatype, Handle, Int, SUCCESS};
+use crate::abi::{Count, Datatype, Handle, Int, Request, SUCCESS};
 
 /// Until when a procedure uses its buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +46,16 @@ const OUTSIDE: &str = "the datatype has items before the array section";
 const NO_ROOM: &str = "there is not enough memory for a copy of the array section";
 const NOT_FITTING: &str = "the array section is not contiguous, and here only those can be used then \
                            of whose elements each is a whole number of items of the datatype";
+const NO_MEMORY_AS_SUCH: &str =
+    "the array section is not contiguous, so it is no memory that can be given away";
 const NOT_REGULAR: &str =
     "the array section is not contiguous, and its partitions are not all the same way apart";
+
+/// Raises the error of a procedure that takes memory as such, and got a section that is not contiguous.
+#[cold]
+pub fn refuse(procedure: &str, on: On) -> Int {
+    raise(on, BUFFER, &format!("{procedure}: {NO_MEMORY_AS_SUCH}"))
+}
 
 /// How one call uses its buffers, of which one at least is not contiguous.
 pub struct Plan {
@@ -238,18 +246,19 @@ impl Plan {
         if self.staged.is_empty() {
             return;
         }
-        match self.until {
-            Until::Completed | Until::Freed if error == SUCCESS => {
-                // SAFETY: as promised.
-                pending::keep(unsafe { *request }, self.staged.into_vec());
-            }
-            Until::Completed | Until::Freed => {}
-            _ => {
-                for copy in &mut self.staged {
-                    // SAFETY: the call has returned, and its buffers are still there.
-                    unsafe { copy.store() };
-                }
-            }
+        let waits = matches!(self.until, Until::Completed | Until::Freed);
+        if waits && error != SUCCESS {
+            return;
+        }
+        // SAFETY: as promised.
+        if waits && Request::from_int(unsafe { *request }) != Request::NULL {
+            // SAFETY: as promised.
+            pending::keep(unsafe { *request }, self.staged.into_vec());
+            return;
+        }
+        for copy in &mut self.staged {
+            // SAFETY: the operation is complete, and its buffers are still there.
+            unsafe { copy.store() };
         }
     }
 }

@@ -165,28 +165,32 @@ unsafe fn copy(from: *const u8, to: *mut u8, length: usize) {
 }
 
 /// Copies the bytes that differ from those before, also to where those are.
+#[inline(always)]
 unsafe fn copy_changes(now: *const u8, before: *mut u8, to: *mut u8, length: usize) {
-    const WORD: usize = size_of::<u64>();
     let mut at = 0;
     while at < length {
-        let step = WORD.min(length - at);
         // SAFETY: the caller has `length` bytes at each of the three.
         unsafe {
-            if step == WORD {
-                let word = now.add(at).cast::<u64>().read_unaligned();
-                if word == before.add(at).cast::<u64>().read_unaligned() {
-                    at += step;
-                    continue;
-                }
-            }
-            for byte in at..at + step {
+            let (now, before) = (now.add(at), before.add(at));
+            let (step, same) = match length - at {
+                8.. => (
+                    8,
+                    now.cast::<u64>().read_unaligned() == before.cast::<u64>().read_unaligned(),
+                ),
+                4.. => (
+                    4,
+                    now.cast::<u32>().read_unaligned() == before.cast::<u32>().read_unaligned(),
+                ),
+                _ => (1, *now == *before),
+            };
+            for byte in 0..if same { 0 } else { step } {
                 let value = *now.add(byte);
                 if value != *before.add(byte) {
-                    *to.add(byte) = value;
+                    *to.add(at + byte) = value;
                     *before.add(byte) = value;
                 }
             }
+            at += step;
         }
-        at += step;
     }
 }
