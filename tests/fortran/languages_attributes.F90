@@ -130,7 +130,7 @@ contains
 
   subroutine from_fortran(key)
     integer, intent(in) :: key
-    integer :: value
+    integer :: value, i
     integer(A) :: word, values(4), before
     logical :: flag
     ! The deprecated procedure: C gets a pointer to an int.

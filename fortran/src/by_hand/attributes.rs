@@ -27,7 +27,12 @@ trait Object: Handle {
     fn callbacks() -> predefined::Callbacks;
     /// What kind of predefined attribute the key is for, if for one.
     fn predefined(keyval: Int) -> Option<Predefined>;
-    unsafe fn create_keyval<A: Library>(copy: Function, delete: Function, keyval: *mut Int, extra_state: *mut c_void) -> Int;
+    unsafe fn create_keyval<A: Library>(
+        copy: Function,
+        delete: Function,
+        keyval: *mut Int,
+        extra_state: *mut c_void,
+    ) -> Int;
     unsafe fn set_attr<A: Library>(self, keyval: Int, value: *mut c_void) -> Int;
     unsafe fn get_attr<A: Library>(self, keyval: Int, value: *mut c_void, flag: *mut Int) -> Int;
 }
@@ -105,9 +110,13 @@ fn put(value: Value, put: impl FnOnce(*mut c_void) -> Int) -> Int {
 
 /// Reads an attribute by this function of C's. Returns the error code, and the value if there is one.
 ///
-/// If the pointer is no cell's address, it is C's own; but it may also be that of a cell that another thread has just freed. It is C's if it
-/// is still there when we ask again.
-unsafe fn get<H: Object>(object: H, keyval: Int, first: impl FnOnce(*mut c_void, *mut Int) -> Int) -> (Int, Option<Aint>) {
+/// A pointer that is no cell's address is C's own; or it was that of a cell that another thread has removed since C gave it. So C is asked
+/// again, until no cell was removed meanwhile.
+unsafe fn get<H: Object>(
+    object: H,
+    keyval: Int,
+    first: impl FnOnce(*mut c_void, *mut Int) -> Int,
+) -> (Int, Option<Aint>) {
     let (mut pointer, mut flag) = (ptr::null_mut::<c_void>(), 0);
     let error = first((&raw mut pointer).cast(), &mut flag);
     if error != SUCCESS || flag == 0 {
@@ -119,19 +128,20 @@ unsafe fn get<H: Object>(object: H, keyval: Int, first: impl FnOnce(*mut c_void,
             Some(Predefined::Default) => *pointer.cast::<Int>() as Aint,
             Some(Predefined::Address) => *pointer.cast::<Aint>(),
             Some(Predefined::Pointer) => pointer.addr() as Aint,
-            None => loop {
-                if let Some(value) = cells::value(pointer) {
-                    break value.word();
+            None => {
+                let mut before = None;
+                loop {
+                    match cells::look(pointer) {
+                        Ok(value) => break value.word(),
+                        Err(removed) if before == Some(removed) => break pointer.addr() as Aint,
+                        Err(removed) => before = Some(removed),
+                    }
+                    let error = object.get_attr::<Pmpi>(keyval, (&raw mut pointer).cast(), &mut flag);
+                    if error != SUCCESS || flag == 0 {
+                        return (error, None);
+                    }
                 }
-                let before = pointer;
-                let error = object.get_attr::<Pmpi>(keyval, (&raw mut pointer).cast(), &mut flag);
-                if error != SUCCESS || flag == 0 {
-                    return (error, None);
-                }
-                if pointer == before && cells::value(pointer).is_none() {
-                    break pointer.addr() as Aint;
-                }
-            },
+            }
         }
     };
     (SUCCESS, Some(word))
@@ -218,7 +228,9 @@ pub unsafe fn attr_put<A: Library>(
 ) {
     unsafe {
         let comm = Comm::from_int(*comm);
-        let error = put(Value::Default(*value), |cell| A::MPI_Attr_put(comm, *keyval, cell));
+        let error = put(Value::Default(*value), |cell| {
+            A::MPI_Attr_put(comm, *keyval, cell)
+        });
         set(ierror, error);
     }
 }
@@ -233,7 +245,9 @@ pub unsafe fn attr_get<A: Library>(
 ) {
     unsafe {
         let comm = Comm::from_int(*comm);
-        let (error, word) = get(comm, *keyval, |to, found| A::MPI_Attr_get(comm, *keyval, to, found));
+        let (error, word) = get(comm, *keyval, |to, found| {
+            A::MPI_Attr_get(comm, *keyval, to, found)
+        });
         if error == SUCCESS {
             *flag = logical(word.is_some().into());
             if let Some(word) = word {

@@ -24,7 +24,11 @@ unsafe extern "C" fn query(extra_state: *mut c_void, status: *mut Status) -> Int
     // SAFETY: C passes the extra state that it got, and the request is not freed yet.
     let callbacks = unsafe { &*extra_state.cast::<Callbacks>() };
     let (mut state, mut error, mut ignored) = (callbacks.extra_state, SUCCESS, Status::default());
-    let status = if status.is_null() { &raw mut ignored } else { status };
+    let status = if status.is_null() {
+        &raw mut ignored
+    } else {
+        status
+    };
     // SAFETY: the user's word that it is a query function.
     unsafe { callbacks.query.typed::<Query>()(&mut state, status, &mut error) };
     error

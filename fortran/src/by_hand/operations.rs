@@ -15,7 +15,9 @@ unsafe fn create<C: Counting>(
     let Some(operation) = operation_of::<C>(function) else {
         return raise(
             ERR_NO_MEM,
-            &format!("{procedure}: no place for this function: a process can use {PLACES} different procedures in Fortran"),
+            &format!(
+                "{procedure}: no place for this function: a process can use {PLACES} different procedures in Fortran"
+            ),
         );
     };
     let mut created = Op::NULL;

@@ -8,10 +8,19 @@
 //! (see [`keyvals`](super::keyvals)). Under a key that C made no one tells, and C's copy callback may have copied the pointer, so such a cell
 //! stays until the process ends.
 //!
-//! One thread may read an attribute that another one deletes: then the reader has got the address from C, or gets it still, when the cell is
-//! freed. So the last [`KEPT`] freed ones are kept.
+//! One thread may read an attribute that another one deletes. Then two things must not happen to the reader, who gets an address from C and
+//! looks for a cell there:
+//!
+//! - C still gives the address, for the attribute goes after its callback has returned, and the cell is gone. So a thread removes a cell only
+//!   when it frees another, in a later callback: then C is done with the attribute.
+//! - C has given the address, and the cell is removed before the reader looks. So the removals are counted: a pointer is C's own if there
+//!   was no removal since before it was read.
+//!
+//! (If one thread deletes an attribute while another one duplicates the object, its copy may be the address: C's copy callback can't ask
+//! again.)
 
-use std::collections::{BTreeMap, VecDeque};
+use std::cell::Cell as Slot;
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicI32, AtomicIsize, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -43,20 +52,36 @@ enum Cell {
     Address(Arc<AtomicIsize>),
 }
 
-/// How many freed cells are kept.
-const KEPT: usize = 256;
+struct Entry {
+    cell: Cell,
+    /// It is freed, but not yet removed.
+    freed: bool,
+}
 
 struct Cells {
     /// By their addresses.
-    all: BTreeMap<usize, Cell>,
-    /// The addresses of those that are freed, the oldest first.
-    freed: VecDeque<usize>,
+    all: BTreeMap<usize, Entry>,
+    /// How many were removed.
+    removed: u64,
 }
 
 static CELLS: RwLock<Cells> = RwLock::new(Cells {
     all: BTreeMap::new(),
-    freed: VecDeque::new(),
+    removed: 0,
 });
+
+/// The address of the last cell that a thread freed, or 0.
+struct Last(Slot<usize>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        remove(self.0.get());
+    }
+}
+
+thread_local! {
+    static LAST: Last = const { Last(Slot::new(0)) };
+}
 
 /// A new cell with this value: its address, which C stores.
 pub fn new(value: Value) -> *mut c_void {
@@ -72,39 +97,50 @@ pub fn new(value: Value) -> *mut c_void {
             (Cell::Address(cell), address)
         }
     };
-    CELLS
-        .write()
-        .unwrap_or_else(PoisonError::into_inner)
-        .all
-        .insert(address.addr(), cell);
+    let mut cells = CELLS.write().unwrap_or_else(PoisonError::into_inner);
+    let freed = false;
+    cells.all.insert(address.addr(), Entry { cell, freed });
     address.cast_mut()
 }
 
-/// What is in the cell, if C's pointer is one's address.
-pub fn value(pointer: *mut c_void) -> Option<Value> {
+/// What is in the cell, if C's pointer is one's address; if not, how many cells have been removed so far.
+pub fn look(pointer: *mut c_void) -> Result<Value, u64> {
     let cells = CELLS.read().unwrap_or_else(PoisonError::into_inner);
-    cells.all.get(&pointer.addr()).map(|cell| match cell {
-        Cell::Default(value) => Value::Default(value.load(Relaxed)),
-        Cell::Address(value) => Value::Address(value.load(Relaxed)),
-    })
+    match cells.all.get(&pointer.addr()) {
+        Some(entry) => Ok(match &entry.cell {
+            Cell::Default(value) => Value::Default(value.load(Relaxed)),
+            Cell::Address(value) => Value::Address(value.load(Relaxed)),
+        }),
+        None => Err(cells.removed),
+    }
 }
 
 /// The value as Fortran sees it: that of the cell, or C's pointer.
 pub fn word(pointer: *mut c_void) -> Aint {
-    value(pointer).map_or(pointer.addr() as Aint, Value::word)
+    look(pointer).map_or(pointer.addr() as Aint, Value::word)
 }
 
 /// Frees the cell, if C's pointer is one's address.
 pub fn free(pointer: *mut c_void) {
-    let mut cells = CELLS.write().unwrap_or_else(PoisonError::into_inner);
     let address = pointer.addr();
-    // C may have stored the same pointer under another key of Fortran's, so it may be freed already.
-    if cells.all.contains_key(&address) && !cells.freed.contains(&address) {
-        cells.freed.push_back(address);
-        if cells.freed.len() > KEPT
-            && let Some(oldest) = cells.freed.pop_front()
-        {
-            cells.all.remove(&oldest);
+    {
+        let mut cells = CELLS.write().unwrap_or_else(PoisonError::into_inner);
+        match cells.all.get_mut(&address) {
+            // C may have stored the same pointer under another key of Fortran's.
+            Some(entry) if !entry.freed => entry.freed = true,
+            _ => return,
         }
+    }
+    // A thread that ends, and has forgotten its last, removes none any more.
+    if let Ok(before) = LAST.try_with(|last| last.0.replace(address)) {
+        remove(before);
+    }
+}
+
+fn remove(address: usize) {
+    if address != 0 {
+        let mut cells = CELLS.write().unwrap_or_else(PoisonError::into_inner);
+        cells.all.remove(&address);
+        cells.removed += 1;
     }
 }

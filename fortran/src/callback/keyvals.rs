@@ -135,7 +135,7 @@ unsafe extern "C" fn copy<H: Handle>(
     let copied = match known.copy {
         None => None,
         // A cell belongs to one attribute only. C's pointer stays as it is.
-        Some(Copying::Duplicate) => Some(cells::value(value_in).map_or(value_in, cells::new)),
+        Some(Copying::Duplicate) => Some(cells::look(value_in).map_or(value_in, cells::new)),
         Some(Copying::Call(procedure)) => {
             let mut object = object.to_int();
             let mut yes: Logical = 0;

@@ -7,9 +7,9 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::abi::{Count, Datatype, Function, Handle, Int};
-use crate::abi::{Comm, File, Session, Win};
 use super::Procedure;
+use crate::abi::{Comm, File, Session, Win};
+use crate::abi::{Count, Datatype, Function, Handle, Int};
 
 /// How many there are of each kind.
 pub const PLACES: usize = 256;
@@ -94,7 +94,11 @@ unsafe extern "C" fn error_handler<H: Handled, const PLACE: usize>(handle: *mut 
     // SAFETY: C passes the address of a handle.
     let mut number = unsafe { *handle }.to_int();
     // SAFETY: only such procedures are put in this pool, and this function is given away after that.
-    let procedure = unsafe { H::pool().at(PLACE).typed::<unsafe extern "C" fn(*mut Int, *mut Int)>() };
+    let procedure = unsafe {
+        H::pool()
+            .at(PLACE)
+            .typed::<unsafe extern "C" fn(*mut Int, *mut Int)>()
+    };
     // SAFETY: the user's word that it is an error handler.
     unsafe { procedure(&mut number, error_code) };
 }
