@@ -32,6 +32,10 @@ program languages_profiled
     integer(c_int) function no_copy() bind(c)
       import
     end function no_copy
+    ! Whether the last copy function, for datatypes, copies a pointer of C's as it is.
+    integer(c_int) function copies_pointer() bind(c)
+      import
+    end function copies_pointer
   end interface
   integer :: key, ierr
   integer(A) :: value
@@ -52,6 +56,22 @@ program languages_profiled
   call MPI_Comm_free_keyval(key)
   call MPI_Comm_create_keyval(MPI_COMM_DUP_FN, MPI_COMM_NULL_DELETE_FN, key, 1_A)
   call check(calls() == 1 .and. no_copy() == 0, 'a key with copies')
+  call MPI_Comm_free_keyval(key)
+  call MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, MPI_TYPE_NULL_DELETE_FN, key, 1_A)
+  call check(calls() == 1 .and. no_copy() == 1, 'a key of datatypes without copies')
+  call MPI_Type_free_keyval(key)
+  call MPI_Type_create_keyval(MPI_TYPE_DUP_FN, MPI_TYPE_NULL_DELETE_FN, key, 1_A)
+  call check(calls() == 1 .and. no_copy() == 0, 'a key of datatypes with copies')
+  call check(copies_pointer() == 1, 'which copy C''s pointer as it is')
+  call MPI_Type_free_keyval(key)
+  call MPI_Win_create_keyval(MPI_WIN_NULL_COPY_FN, MPI_WIN_NULL_DELETE_FN, key, 1_A)
+  call check(calls() == 1 .and. no_copy() == 1, 'a key of windows without copies')
+  call MPI_Win_free_keyval(key)
+  call MPI_Win_create_keyval(MPI_WIN_DUP_FN, MPI_WIN_NULL_DELETE_FN, key, 1_A)
+  call check(calls() == 1 .and. no_copy() == 0, 'a key of windows with copies')
+  call MPI_Win_free_keyval(key)
+  call mpi_keyval_create(MPI_NULL_COPY_FN, MPI_NULL_DELETE_FN, key, 1, ierr)
+  call check(calls() == 1 .and. no_copy() == 1, 'a deprecated key without copies')
   call MPI_Comm_free_keyval(key)
   call MPI_Comm_create_errhandler(on_error, handler)
   call check(calls() == 1, 'an error handler')

@@ -2,9 +2,11 @@
 //!
 //! Passed on, they are known by their addresses. A program that is not position-independent may have an entry of its own for a procedure of
 //! a library; its address is then the procedure's for the whole process, which the dynamic linker sees to, as it does for data: the symbols
-//! are exported, so the addresses here come from it as well.
+//! are exported, so the addresses here come from it as well. But each symbol must have an address of its own for that: were functions with the
+//! same code made one, as the compiler does, we would compare with the address of another symbol. So their code differs, by `unlike_others`.
 
 use std::ffi::c_void;
+use std::hint::black_box;
 
 use crate::abi::{Aint, Count, Function, Int, Logical, Offset, SUCCESS};
 
@@ -16,6 +18,12 @@ pub struct Callbacks {
     pub null_copy: Function,
     /// `MPI_COMM_NULL_DELETE_FN` and its like.
     pub null_delete: Function,
+}
+
+/// Makes the code of a function unlike that of others that do the same.
+#[inline(always)]
+fn unlike_others(name: &'static str) {
+    black_box(name.as_ptr());
 }
 
 macro_rules! of_attributes {
@@ -30,6 +38,7 @@ macro_rules! of_attributes {
             flag: *mut Logical,
             ierror: *mut Int,
         ) {
+            unlike_others(stringify!($dup));
             unsafe {
                 *attribute_val_out = *attribute_val_in;
                 *flag = 1;
@@ -47,6 +56,7 @@ macro_rules! of_attributes {
             flag: *mut Logical,
             ierror: *mut Int,
         ) {
+            unlike_others(stringify!($null_copy));
             unsafe {
                 *flag = 0;
                 *ierror = SUCCESS;
@@ -61,6 +71,7 @@ macro_rules! of_attributes {
             _extra_state: *const $integer,
             ierror: *mut Int,
         ) {
+            unlike_others(stringify!($null_delete));
             unsafe { *ierror = SUCCESS };
         }
 
@@ -95,6 +106,7 @@ macro_rules! no_conversion {
             _extra_state: *const Aint,
             ierror: *mut Int,
         ) {
+            unlike_others(stringify!($symbol));
             unsafe { *ierror = SUCCESS };
         }
 
