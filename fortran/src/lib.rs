@@ -3,6 +3,8 @@
 //!
 //! - `bindings`: what the generator writes from the table of procedures (`fortran/generator/src/bindings.rs` describes it)
 //! - [`by_hand`]: the procedures that do not follow from the table: callbacks, attributes, requests, …
+//! - [`callback`]: what C calls where a callback is written in Fortran
+//! - [`errors`]: errors that are found here
 //! - `sections`: array sections as buffers, by their descriptors
 //! - `convert`: handles, logicals, strings, statuses
 //! - `variables`: the constants that Fortran has as variables, such as `MPI_BOTTOM`
@@ -19,6 +21,8 @@
 mod abi;
 mod bindings;
 mod by_hand;
+mod callback;
 mod convert;
+mod errors;
 mod sections;
 mod variables;

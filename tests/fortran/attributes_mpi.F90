@@ -1,0 +1,2 @@
+#include "mpi.inc"
+#include "attributes.inc"

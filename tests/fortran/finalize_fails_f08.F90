@@ -1,0 +1,3 @@
+#define FAILS
+#include "f08.inc"
+#include "finalize.inc"

@@ -1,0 +1,3 @@
+#define FAILS
+#include "mpi.inc"
+#include "finalize.inc"

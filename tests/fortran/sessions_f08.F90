@@ -1,0 +1,2 @@
+#include "f08.inc"
+#include "sessions.inc"
