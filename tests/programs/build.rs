@@ -193,7 +193,9 @@ pub fn fortran(name: &str, files: &[&Path], suffix: &str, options: &[&str]) -> R
         .iter()
         .map(|file| root().join("tests/fortran").join(file))
         .collect();
-    let others = [root().join("tests/fortran/interface.h"), modules.clone()];
+    let included =
+        ["interface.h", "check.inc", "checks.inc"].map(|name| root().join("tests/fortran").join(name));
+    let others = included.into_iter().chain([modules.clone()]).collect::<Vec<_>>();
     let newest = sources
         .iter()
         .chain(&others)

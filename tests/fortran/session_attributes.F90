@@ -1,18 +1,20 @@
 !     Attributes where there is no MPI_Init: callbacks come where a
 !     communicator is freed, not where its session ends; keys outlive
 !     sessions.
+#include "interface.h"
+#include "checks.inc"
       module callbacks
-      USE_MPI
+      MPI_MODULE
       use checks
       implicit none
-      INCLUDE_MPI
+      MPI_INCLUDE
       integer, parameter :: A = MPI_ADDRESS_KIND
       integer :: copies = 0, deletions = 0, key, ierr
       integer :: answer = MPI_SUCCESS
       contains
 
       subroutine copy(comm, keyval, state, old, new, flag, ierr)
-      T_COMM :: comm
+      COMM :: comm
       integer :: keyval, ierr
       integer(A) :: state, old, new
       logical :: flag
@@ -23,7 +25,7 @@
       end subroutine copy
 
       subroutine delete(comm, keyval, value, state, ierr)
-      T_COMM :: comm
+      COMM :: comm
       integer :: keyval, ierr
       integer(A) :: value, state
       integer :: rank
@@ -34,9 +36,9 @@
       end subroutine delete
 
       subroutine open_session(session, comm)
-      T_SESSION :: session
-      T_COMM :: comm
-      T_GROUP :: group
+      SESSION :: session
+      COMM :: comm
+      GROUP :: group
       call MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, session,   &
      &  ierr)
       call check(ierr == 0, 'session')
@@ -54,8 +56,8 @@
       use checks
       use callbacks
       implicit none
-      T_SESSION :: session
-      T_COMM :: comm, dup
+      SESSION :: session
+      COMM :: comm, dup
       integer :: class, was
       integer(A) :: value
       logical :: flag

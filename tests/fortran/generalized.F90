@@ -1,9 +1,11 @@
 !     Generalized requests of Fortran's.
+#include "interface.h"
+#include "checks.inc"
       module callbacks
-      USE_MPI
+      MPI_MODULE
       use checks
       implicit none
-      INCLUDE_MPI
+      MPI_INCLUDE
       integer, parameter :: A = MPI_ADDRESS_KIND
       integer(A), parameter :: BIG = 2_A ** 40
       integer :: queries = 0, frees = 0, cancels = 0
@@ -14,7 +16,7 @@
 
       subroutine query(state, status, ierr)
       integer(A) :: state
-#ifdef F08
+#ifdef USE_F08
       type(MPI_Status) :: status
 #else
       integer :: status(MPI_STATUS_SIZE)
@@ -24,7 +26,7 @@
       last_state = state
       call MPI_Status_set_elements(status, MPI_INTEGER, 6, ierr)
       call MPI_Status_set_cancelled(status, cancelled, ierr)
-#ifdef F08
+#ifdef USE_F08
       status%MPI_SOURCE = 4
       status%MPI_TAG = 5
 #else
@@ -60,8 +62,8 @@
       implicit none
       integer :: ierr, n, i, class
       logical :: flag
-      T_REQUEST :: request
-#ifdef F08
+      REQUEST :: request
+#ifdef USE_F08
       type(MPI_Status) :: status
 #else
       integer :: status(MPI_STATUS_SIZE)
@@ -84,7 +86,7 @@
       call check(request == MPI_REQUEST_NULL, 'no request any more')
       call MPI_Get_elements(status, MPI_INTEGER, n, ierr)
       call check(n == 6, 'elements')
-#ifdef F08
+#ifdef USE_F08
       call check(status%MPI_SOURCE == 4, 'source')
       call check(status%MPI_TAG == 5, 'tag')
 #else

@@ -1,17 +1,19 @@
 !     Delete callbacks of MPI_COMM_SELF at MPI_Finalize: called in the
 !     reverse order of setting, with all of MPI in use.
+#include "interface.h"
+#include "checks.inc"
       module callbacks
-      USE_MPI
+      MPI_MODULE
       use checks
       implicit none
-      INCLUDE_MPI
+      MPI_INCLUDE
       integer, parameter :: A = MPI_ADDRESS_KIND
       integer :: called(10) = 0, n_called = 0
       logical :: failing = .true.
       contains
 
       subroutine copy(comm, keyval, state, old, new, flag, ierr)
-      T_COMM :: comm
+      COMM :: comm
       integer :: keyval, ierr
       integer(A) :: state, old, new
       logical :: flag
@@ -21,12 +23,12 @@
       end subroutine copy
 
       subroutine delete(comm, keyval, value, state, ierr)
-      T_COMM :: comm
+      COMM :: comm
       integer :: keyval, ierr
       integer(A) :: value, state
       integer :: rank, ranks, total, one(1), got(1), key, next, last
       logical :: flag
-      T_COMM :: dup
+      COMM :: dup
       call check(comm == MPI_COMM_SELF, 'called for another')
       call MPI_Initialized(flag, ierr)
       call check(flag, 'initialized')
@@ -60,7 +62,7 @@
 !     Fails at first: MPI_Finalize returns its error, and can be called
 !     again.
       subroutine fail(comm, keyval, value, state, ierr)
-      T_COMM :: comm
+      COMM :: comm
       integer :: keyval, ierr
       integer(A) :: value, state
       n_called = n_called + 1

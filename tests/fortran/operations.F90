@@ -1,18 +1,20 @@
 !     Operations of Fortran's: order of the operands, datatypes, large
 !     counts.
+#include "interface.h"
+#include "checks.inc"
       module callbacks
-      USE_MPI
-#ifdef F08
+      MPI_MODULE
+#ifdef USE_F08
       use, intrinsic :: iso_c_binding, only : c_ptr, c_f_pointer
 #endif
       use checks
       implicit none
-      INCLUDE_MPI
+      MPI_INCLUDE
       integer :: calls = 0
-      T_TYPE :: pair
+      DATATYPE :: pair
       contains
 
-#ifdef F08
+#ifdef USE_F08
 !     f(x) = a x + b: composition is associative, but not commutative.
       subroutine compose(invec, inoutvec, len, datatype)
       type(c_ptr), value :: invec, inoutvec
@@ -90,7 +92,7 @@
       call MPI_Comm_size(MPI_COMM_WORLD, ranks, ierr)
       call in_order
       call commuting
-#ifdef F08
+#ifdef USE_F08
       call large
 #endif
       call MPI_Finalize(ierr)
@@ -99,7 +101,7 @@
       subroutine in_order
       integer :: mine(2, N), all(2, N), wanted(2, N), r, i
       logical :: commutes
-      T_OP :: op
+      OP :: op
       call MPI_Type_contiguous(2, MPI_INTEGER, pair, ierr)
       call MPI_Type_commit(pair, ierr)
       call MPI_Op_create(compose, .false., op, ierr)
@@ -139,7 +141,7 @@
       double precision :: mine(N), all(N), x(1), y(1)
       logical :: commutes
       integer :: i
-      T_OP :: op, again
+      OP :: op, again
       call MPI_Op_create(larger, .true., op, ierr)
       call MPI_Op_commutative(op, commutes, ierr)
       call check(commutes, 'commutes')
@@ -163,7 +165,7 @@
       end do
       end subroutine commuting
 
-#ifdef F08
+#ifdef USE_F08
       subroutine large
       double precision :: mine(N), all(N), x(1), y(1)
       type(MPI_Op) :: op

@@ -1,15 +1,17 @@
 !     MPI_Abort in a delete callback at MPI_Finalize: the job ends with
 !     its code, 37.
+#include "interface.h"
+#include "checks.inc"
       module callbacks
-      USE_MPI
+      MPI_MODULE
       use checks
       implicit none
-      INCLUDE_MPI
+      MPI_INCLUDE
       integer, parameter :: A = MPI_ADDRESS_KIND
       contains
 
       subroutine delete(comm, keyval, value, state, ierr)
-      T_COMM :: comm
+      COMM :: comm
       integer :: keyval, ierr
       integer(A) :: value, state
       call MPI_Abort(MPI_COMM_WORLD, int(value + state), ierr)

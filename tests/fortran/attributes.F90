@@ -1,10 +1,12 @@
 !     Attributes: keys and values of Fortran's, on communicators,
 !     datatypes and windows; predefined attributes; errors of callbacks.
+#include "interface.h"
+#include "checks.inc"
       module callbacks
-      USE_MPI
+      MPI_MODULE
       use checks
       implicit none
-      INCLUDE_MPI
+      MPI_INCLUDE
       integer, parameter :: A = MPI_ADDRESS_KIND
       integer(A), parameter :: BIG = 2_A ** 40
 !     What the callbacks saw last, and how often they were called.
@@ -16,7 +18,7 @@
       contains
 
       subroutine comm_copy(comm, keyval, state, old, new, flag, ierr)
-      T_COMM :: comm
+      COMM :: comm
       integer :: keyval, ierr
       integer(A) :: state, old, new
       logical :: flag
@@ -35,7 +37,7 @@
       end subroutine comm_copy
 
       subroutine comm_delete(comm, keyval, value, state, ierr)
-      T_COMM :: comm
+      COMM :: comm
       integer :: keyval, ierr
       integer(A) :: value, state
       integer :: size
@@ -49,7 +51,7 @@
       end subroutine comm_delete
 
       subroutine type_copy(type, keyval, state, old, new, flag, ierr)
-      T_TYPE :: type
+      DATATYPE :: type
       integer :: keyval, ierr
       integer(A) :: state, old, new
       logical :: flag
@@ -66,7 +68,7 @@
       end subroutine type_copy
 
       subroutine type_delete(type, keyval, value, state, ierr)
-      T_TYPE :: type
+      DATATYPE :: type
       integer :: keyval, ierr
       integer(A) :: value, state
       deletions = deletions + 1
@@ -77,7 +79,7 @@
       end subroutine type_delete
 
       subroutine win_copy(win, keyval, state, old, new, flag, ierr)
-      T_WIN :: win
+      WINDOW :: win
       integer :: keyval, ierr
       integer(A) :: state, old, new
       logical :: flag
@@ -87,7 +89,7 @@
       end subroutine win_copy
 
       subroutine win_delete(win, keyval, value, state, ierr)
-      T_WIN :: win
+      WINDOW :: win
       integer :: keyval, ierr
       integer(A) :: value, state
       deletions = deletions + 1
@@ -132,7 +134,7 @@
       call predefined
       call many
       call direct
-#ifndef F08
+#ifndef USE_F08
       call deprecated
 #endif
       call MPI_Finalize(ierr)
@@ -143,7 +145,7 @@
       integer :: key, key2, key3, was, class
       integer(A) :: value
       logical :: flag
-      T_COMM :: comm, dup, dup2
+      COMM :: comm, dup, dup2
       call MPI_Comm_dup(MPI_COMM_WORLD, comm, ierr)
       call MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN, ierr)
       call MPI_Comm_create_keyval(comm_copy, comm_delete, key, BIG + 5,  &
@@ -228,7 +230,7 @@
       integer :: key, key2
       integer(A) :: value
       logical :: flag
-      T_TYPE :: type, dup
+      DATATYPE :: type, dup
       call MPI_Type_contiguous(3, MPI_INTEGER, type, ierr)
       copies = 0
       deletions = 0
@@ -262,7 +264,7 @@
       integer :: key, key2
       integer(A) :: value, base
       logical :: flag
-      T_WIN :: win
+      WINDOW :: win
       integer, asynchronous, target :: memory(5)
       deletions = 0
       call MPI_Win_create(memory, 20_A, 4, MPI_INFO_NULL,                &
@@ -327,7 +329,7 @@
       integer :: key, i
       integer(A) :: value
       logical :: flag
-      T_COMM :: dup
+      COMM :: dup
       do i = 1, 2000
         call MPI_Comm_create_keyval(MPI_COMM_DUP_FN,                     &
      &    MPI_COMM_NULL_DELETE_FN, key, 0_A, ierr)
@@ -350,7 +352,7 @@
       subroutine direct
       integer(A) :: new
       logical :: flag
-      T_TYPE :: type
+      DATATYPE :: type
       type = MPI_INTEGER
       new = 0
       flag = .false.
@@ -369,7 +371,7 @@
       call check(.not. flag, 'call TYPE_NULL_COPY_FN')
       end subroutine direct
 
-#ifndef F08
+#ifndef USE_F08
 !     The deprecated interface, with default integers.
       subroutine deprecated
       integer :: comm, dup, key, key2, key3, value

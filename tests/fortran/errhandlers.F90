@@ -1,20 +1,22 @@
 !     Error handlers of Fortran's: of communicators, windows, files and
 !     sessions; who called them, and with which code.
+#include "interface.h"
+#include "checks.inc"
       module callbacks
-      USE_MPI
+      MPI_MODULE
       use checks
       implicit none
-      INCLUDE_MPI
+      MPI_INCLUDE
       integer :: comms = 0, others = 0, wins = 0, files = 0
       integer :: sessions = 0, last_code = 0
-      T_COMM :: last_comm
-      T_WIN :: last_win
-      T_FILE :: last_file
-      T_SESSION :: last_session
+      COMM :: last_comm
+      WINDOW :: last_win
+      FILE_HANDLE :: last_file
+      SESSION :: last_session
       contains
 
       subroutine on_comm(comm, code)
-      T_COMM :: comm
+      COMM :: comm
       integer :: code
       integer :: ierr, length
       character(len=MPI_MAX_ERROR_STRING) :: text
@@ -26,7 +28,7 @@
       end subroutine on_comm
 
       subroutine on_comm_too(comm, code)
-      T_COMM :: comm
+      COMM :: comm
       integer :: code
       others = others + 1
       last_comm = comm
@@ -34,7 +36,7 @@
       end subroutine on_comm_too
 
       subroutine on_win(win, code)
-      T_WIN :: win
+      WINDOW :: win
       integer :: code
       wins = wins + 1
       last_win = win
@@ -42,7 +44,7 @@
       end subroutine on_win
 
       subroutine on_file(file, code)
-      T_FILE :: file
+      FILE_HANDLE :: file
       integer :: code
       files = files + 1
       last_file = file
@@ -50,7 +52,7 @@
       end subroutine on_file
 
       subroutine on_session(session, code)
-      T_SESSION :: session
+      SESSION :: session
       integer :: code
       sessions = sessions + 1
       last_session = session
@@ -79,8 +81,8 @@
       end function class_of
 
       subroutine of_communicators
-      T_COMM :: comm, dup
-      T_ERRHANDLER :: first, second, got
+      COMM :: comm, dup
+      ERRHANDLER :: first, second, got
       integer :: buffer(1)
       call MPI_Comm_dup(MPI_COMM_WORLD, comm, ierr)
       call MPI_Comm_create_errhandler(on_comm, first, ierr)
@@ -124,8 +126,8 @@
       end subroutine of_communicators
 
       subroutine of_windows
-      T_WIN :: win
-      T_ERRHANDLER :: handler, got
+      WINDOW :: win
+      ERRHANDLER :: handler, got
       integer, asynchronous, target :: memory(4)
       integer(MPI_ADDRESS_KIND) :: size
       size = 16
@@ -148,8 +150,8 @@
       end subroutine of_windows
 
       subroutine of_files
-      T_FILE :: file, none
-      T_ERRHANDLER :: handler, got
+      FILE_HANDLE :: file, none
+      ERRHANDLER :: handler, got
       call MPI_File_create_errhandler(on_file, handler, ierr)
       none = MPI_FILE_NULL
 !     Errors of opening go to the handler of MPI_FILE_NULL.
@@ -169,8 +171,8 @@
       end subroutine of_files
 
       subroutine of_sessions
-      T_SESSION :: session
-      T_ERRHANDLER :: handler, got
+      SESSION :: session
+      ERRHANDLER :: handler, got
       integer :: n
       call MPI_Session_create_errhandler(on_session, handler, ierr)
       call MPI_Session_init(MPI_INFO_NULL, handler, session, ierr)
@@ -190,7 +192,7 @@
 
 !     One procedure needs one place, however often it is passed.
       subroutine many
-      T_ERRHANDLER :: handler
+      ERRHANDLER :: handler
       integer :: i
       do i = 1, 2000
         call MPI_Comm_create_errhandler(on_comm, handler, ierr)

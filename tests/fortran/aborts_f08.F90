@@ -1,2 +1,0 @@
-#include "f08.inc"
-#include "aborts.inc"

@@ -1,3 +1,0 @@
-#define FAILS
-#include "f08.inc"
-#include "finalize.inc"

@@ -1,3 +1,0 @@
-#define FAILS
-#include "mpi.inc"
-#include "finalize.inc"

@@ -1,2 +1,0 @@
-#include "mpi.inc"
-#include "sessions.inc"
