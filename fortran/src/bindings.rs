@@ -17,6 +17,9 @@ use std::ptr;
 use crate::abi::*;
 use crate::by_hand;
 use crate::convert;
-use crate::sections::{Buffer, Described, Descriptor, Native, On, Plan, Tool, Until, Way, character, refuse};
+use crate::errors::On;
+use crate::sections::{
+    Buffer, Described, Descriptor, Native, Plan, Tool, Until, Way, character, pending, refuse,
+};
 
 include!(concat!(env!("OUT_DIR"), "/bindings.rs"));

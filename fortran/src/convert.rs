@@ -77,6 +77,11 @@ pub unsafe fn handles<H: Handle>(numbers: *const Int, length: usize) -> Few<H> {
         .collect()
 }
 
+/// An array of handles that C may read until an operation is complete: `pending::keep_array` keeps it where it is.
+pub unsafe fn lasting_handles<H: Handle>(numbers: *const Int, length: usize) -> Vec<H> {
+    unsafe { handles(numbers, length) }.into_vec()
+}
+
 /// Room for handles that C stores.
 pub fn null_handles<H: Handle>(length: usize) -> Few<H> {
     SmallVec::from_elem(H::NULL, length)

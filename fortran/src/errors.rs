@@ -1,12 +1,16 @@
-//! Errors that are found here, before C is called: raised as C's are that belong to no object, at `MPI_COMM_SELF` (section 9.3).
+//! Errors that are found here, before C is called: raised where C would raise those of the call.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use crate::abi::{Comm, Handle, Int, SUCCESS};
+use crate::abi::{Comm, File, Handle, Int, SUCCESS, Win};
 use crate::bindings::pmpi;
 use crate::convert::Text;
 
+/// `MPI_ERR_BUFFER`.
+pub const ERR_BUFFER: Int = 1;
+/// `MPI_ERR_COUNT`.
+pub const ERR_COUNT: Int = 2;
 /// `MPI_ERR_ARG`.
 pub const ERR_ARG: Int = 13;
 /// `MPI_ERR_NO_MEM`.
@@ -15,11 +19,31 @@ pub const ERR_NO_MEM: Int = 39;
 /// `MPI_COMM_SELF`.
 const COMM_SELF: Int = 0x102;
 
+/// The object at which an error is raised, by its Fortran handle.
+#[derive(Clone, Copy, Debug)]
+pub enum On {
+    /// A communicator.
+    Comm(Int),
+    /// A window.
+    Win(Int),
+    /// A file.
+    File(Int),
+    /// None: so it is raised at `MPI_COMM_SELF` (section 9.3).
+    Nothing,
+}
+
 /// Raises an error of this class, with this text. Returns its code, if the error handler does.
-pub fn raise(class: Int, text: &str) -> Int {
+pub fn raise(on: On, class: Int, text: &str) -> Int {
     let code = code(class, text);
-    // SAFETY: the function takes any code, and the handle is a constant.
-    unsafe { pmpi::PMPI_Comm_call_errhandler(Comm::from_int(COMM_SELF), code) };
+    // SAFETY: C checks the handles, and takes any code.
+    unsafe {
+        match on {
+            On::Comm(comm) => pmpi::PMPI_Comm_call_errhandler(Comm::from_int(comm), code),
+            On::Win(win) => pmpi::PMPI_Win_call_errhandler(Win::from_int(win), code),
+            On::File(file) => pmpi::PMPI_File_call_errhandler(File::from_int(file), code),
+            On::Nothing => pmpi::PMPI_Comm_call_errhandler(Comm::from_int(COMM_SELF), code),
+        };
+    }
     code
 }
 

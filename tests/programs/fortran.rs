@@ -252,7 +252,6 @@ const PROGRAMS: &[Program] = &[
         options: &["-fopenmp"],
         ..alone("sections_threads", &["sections_threads.f90"], &[1, 2, 3])
     },
-    alone("probe_descriptor", &["probe_descriptor.f90"], &[1]),
 ];
 
 /// What flang 19 can't compile, in its own words: "not yet implemented: assumed-rank variable in procedure implemented in Fortran".

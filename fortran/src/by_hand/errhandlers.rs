@@ -4,7 +4,7 @@ use crate::abi::{Comm, Errhandler, File, Function, Handle, Int, SUCCESS, Session
 use crate::bindings::Library;
 use crate::callback::pool::{Handled, PLACES, error_handler_of};
 use crate::convert::set;
-use crate::errors::{ERR_NO_MEM, raise};
+use crate::errors::{ERR_NO_MEM, On, raise};
 
 unsafe fn create<H: Handled>(
     procedure: &str,
@@ -14,6 +14,7 @@ unsafe fn create<H: Handled>(
 ) -> Int {
     let Some(handler) = error_handler_of::<H>(function) else {
         return raise(
+            On::Nothing,
             ERR_NO_MEM,
             &format!(
                 "{procedure}: no place for this error handler: a process can use {PLACES} different procedures in Fortran"

@@ -4,7 +4,7 @@ use crate::abi::{Count, Function, Handle, Int, Logical, Op, SUCCESS};
 use crate::bindings::Library;
 use crate::callback::pool::{Counting, PLACES, operation_of};
 use crate::convert::{set, truth};
-use crate::errors::{ERR_NO_MEM, raise};
+use crate::errors::{ERR_NO_MEM, On, raise};
 
 unsafe fn create<C: Counting>(
     procedure: &str,
@@ -14,6 +14,7 @@ unsafe fn create<C: Counting>(
 ) -> Int {
     let Some(operation) = operation_of::<C>(function) else {
         return raise(
+            On::Nothing,
             ERR_NO_MEM,
             &format!(
                 "{procedure}: no place for this function: a process can use {PLACES} different procedures in Fortran"

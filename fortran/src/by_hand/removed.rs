@@ -7,7 +7,7 @@ use super::errhandlers::comm_create_errhandler;
 use crate::abi::{Aint, Comm, Datatype, Errhandler, Function, Handle, Int, SUCCESS};
 use crate::bindings::{Library, Mpi, Pmpi};
 use crate::convert::{Few, address, array, handles, length, set};
-use crate::errors::{ERR_ARG, raise};
+use crate::errors::{ERR_ARG, On, raise};
 
 /// Stores an address if it fits.
 unsafe fn store(value: Option<Aint>, to: *mut Int, removed: &str, instead: &str) -> Int {
@@ -16,6 +16,7 @@ unsafe fn store(value: Option<Aint>, to: *mut Int, removed: &str, instead: &str)
         SUCCESS
     } else {
         raise(
+            On::Nothing,
             ERR_ARG,
             &format!("{removed}: the result does not fit a default integer; {instead} returns it"),
         )

@@ -8,7 +8,7 @@
 //! base_addr elem_len   version   rank   …        dim[rank]: lower_bound, extent, sm  (8 bytes each)
 //! ```
 //!
-//! The version is not looked at in each call: before the modules are compiled such that they pass descriptors, [`weft_probe_descriptor`]
+//! The version is not looked at in each call: before the modules are compiled such that they pass descriptors, [`weft_probe`]
 //! tells whether this compiler's are read rightly.
 
 use std::ffi::{c_char, c_int, c_void};
@@ -140,49 +140,6 @@ pub(super) unsafe fn dimensions<'a>(descriptor: *const Descriptor) -> &'a [Dimen
 pub unsafe fn character(descriptor: *const Descriptor) -> (*mut c_char, usize) {
     // SAFETY: each descriptor has these two.
     unsafe { ((*descriptor).base.cast(), (*descriptor).length) }
-}
-
-/// What a descriptor says, for a program that knows what it has to say: so it is found out whether the descriptors of a compiler can be
-/// read. Stores the address of the first element, the version, the bytes of an element, the rank, whether the array is contiguous, and of
-/// as many dimensions as there are, up to `room`, the extent and the bytes from one element to the next.
-///
-/// # Safety
-///
-/// The pointers must be valid for what is stored. `descriptor` must have 24 bytes at least; what it says of `room` dimensions is read only
-/// if its rank, as it is read, is not above `room`.
-#[unsafe(no_mangle)]
-#[allow(
-    clippy::too_many_arguments,
-    reason = "each is a variable of a program in Fortran"
-)]
-pub unsafe extern "C" fn weft_probe_descriptor(
-    descriptor: *const Descriptor,
-    base: *mut *mut c_void,
-    version: *mut c_int,
-    element: *mut i64,
-    rank: *mut c_int,
-    contiguous: *mut c_int,
-    room: c_int,
-    extents: *mut i64,
-    strides: *mut i64,
-) {
-    // SAFETY: as promised.
-    unsafe {
-        *base = (*descriptor).base;
-        *version = (*descriptor).version;
-        *element = (*descriptor).length as i64;
-        *rank = (*descriptor).rank.into();
-        *contiguous = 0;
-        if *rank > room {
-            return;
-        }
-        let buffer = Buffer::read(descriptor);
-        *contiguous = buffer.is_contiguous().into();
-        for (index, dimension) in buffer.dimensions().iter().enumerate() {
-            *extents.add(index) = dimension.extent as i64;
-            *strides.add(index) = dimension.stride as i64;
-        }
-    }
 }
 
 /// For `weft-fortran-modules`, which passes `array(2:8:3, 1:5:2)` of `integer :: array(10, 6)`, and a scalar: whether a compiler's

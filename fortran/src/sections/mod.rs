@@ -6,18 +6,15 @@
 //! - `described`: a section as a datatype
 //! - `staged`, [`pending`]: copies of sections, and those that operations in progress work on
 //! - `native`: tools in Fortran, and the descriptors that those get
-//! - `raise`: errors
 
 mod described;
 mod descriptor;
 mod native;
 pub mod pending;
 mod plan;
-mod raise;
 mod section;
 mod staged;
 
 pub use descriptor::{Buffer, Descriptor, character};
 pub use native::{Described, Native, Tool};
 pub use plan::{Plan, Until, Way, refuse};
-pub use raise::On;

@@ -1,4 +1,5 @@
-//! The copies that operations in progress work on, by the Fortran numbers of their requests.
+//! The copies that operations in progress work on, and the arrays of handles that C was given and may still read, by the Fortran numbers of
+//! their requests.
 //!
 //! The procedures that complete requests take the copies out before they call C, since C may give the number of a completed request to
 //! another thread's, and bring those back whose requests are still there. So a request has to be completed, and a persistent one started,
@@ -10,16 +11,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::staged::Staged;
-use crate::abi::{Handle, Int, Request, SUCCESS};
+use crate::abi::{Datatype, Handle, Int, Request, SUCCESS};
 use crate::bindings::pmpi;
 
-static TABLE: Mutex<BTreeMap<Int, Vec<Staged>>> = Mutex::new(BTreeMap::new());
-/// How many requests have copies, taken out or not. A program learns of a request by what orders this, too.
-static REQUESTS: AtomicUsize = AtomicUsize::new(0);
-/// The copies of requests that were freed while they were active: nothing tells when these are complete.
-static ABANDONED: Mutex<Vec<Vec<Staged>>> = Mutex::new(Vec::new());
+/// What has to stay until an operation is complete.
+#[derive(Default)]
+struct Kept {
+    copies: Vec<Staged>,
+    /// C's forms of arrays of datatypes (`MPI_Ialltoallw`).
+    arrays: Vec<Vec<Datatype>>,
+}
 
-fn table() -> MutexGuard<'static, BTreeMap<Int, Vec<Staged>>> {
+static TABLE: Mutex<BTreeMap<Int, Kept>> = Mutex::new(BTreeMap::new());
+/// How many requests have something here, taken out or not. A program learns of a request by what orders this, too.
+static REQUESTS: AtomicUsize = AtomicUsize::new(0);
+/// What requests have that were freed while they were active: nothing tells when these are complete.
+static ABANDONED: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
+
+fn table() -> MutexGuard<'static, BTreeMap<Int, Kept>> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -34,18 +43,30 @@ fn is_complete(request: Int) -> bool {
 
 /// Keeps copies until the request is complete.
 pub fn keep(request: Int, copies: Vec<Staged>) {
+    let arrays = Vec::new();
+    keep_all(request, Kept { copies, arrays });
+}
+
+/// Keeps an array that C was given until the request is complete.
+pub fn keep_array(request: Int, array: Vec<Datatype>) {
+    let (copies, arrays) = (Vec::new(), vec![array]);
+    keep_all(request, Kept { copies, arrays });
+}
+
+fn keep_all(request: Int, new: Kept) {
     let mut table = table();
     let kept = table.entry(request).or_insert_with(|| {
         REQUESTS.fetch_add(1, Ordering::Relaxed);
-        Vec::new()
+        Kept::default()
     });
     // A library may give one number to several requests if their operations are complete from the beginning.
-    kept.extend(copies);
+    kept.copies.extend(new.copies);
+    kept.arrays.extend(new.arrays);
 }
 
-/// The copies of some requests, taken out.
+/// What some requests have, taken out.
 #[must_use]
-pub struct Taken(Vec<(usize, Vec<Staged>)>);
+pub struct Taken(Vec<(usize, Kept)>);
 
 /// Takes the copies of these requests out.
 #[inline(always)]
@@ -62,8 +83,8 @@ fn take_out(requests: &[Int]) -> Taken {
     let mut table = table();
     let mut taken = Vec::new();
     for (index, request) in requests.iter().enumerate() {
-        if let Some(copies) = table.remove(request) {
-            taken.push((index, copies));
+        if let Some(kept) = table.remove(request) {
+            taken.push((index, kept));
         }
     }
     Taken(taken)
@@ -86,7 +107,7 @@ impl Taken {
 
     #[cold]
     unsafe fn store(self, requests: &[Int], error: Int, complete: &dyn Fn(usize) -> bool) {
-        for (index, mut copies) in self.0 {
+        for (index, mut kept) in self.0 {
             let request = requests[index];
             let gone = request == Request::NULL.to_int();
             // After an error nothing but the library can tell.
@@ -97,14 +118,14 @@ impl Taken {
                     is_complete(request)
                 };
             if done {
-                for copy in &mut copies {
+                for copy in &mut kept.copies {
                     // SAFETY: the operation is complete, and until the program is told so, the buffer has to be there.
                     unsafe { copy.store() };
                 }
             }
             REQUESTS.fetch_sub(1, Ordering::Relaxed);
             if !gone {
-                keep(request, copies);
+                keep_all(request, kept);
             }
         }
     }
@@ -116,15 +137,15 @@ impl Taken {
 
     /// After `MPI_Request_free` of this request, which returned this error code.
     pub fn freed(self, request: Int, error: Int, idle: bool) {
-        for (_, copies) in self.0 {
+        for (_, kept) in self.0 {
             REQUESTS.fetch_sub(1, Ordering::Relaxed);
             if error != SUCCESS {
-                keep(request, copies);
+                keep_all(request, kept);
             } else if !idle {
                 ABANDONED
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
-                    .push(copies);
+                    .push(kept);
             }
         }
     }
@@ -148,7 +169,7 @@ unsafe fn fill(requests: &[Int]) {
     for request in requests {
         // Without the lock, since it may take a while.
         let mut copies = match table().get_mut(request) {
-            Some(copies) => mem::take(copies),
+            Some(kept) => mem::take(&mut kept.copies),
             None => continue,
         };
         for copy in &mut copies {
@@ -156,7 +177,7 @@ unsafe fn fill(requests: &[Int]) {
             unsafe { copy.fill() };
         }
         if let Some(place) = table().get_mut(request) {
-            *place = copies;
+            place.copies = copies;
         }
     }
 }

@@ -10,11 +10,11 @@ use std::ffi::c_void;
 use smallvec::SmallVec;
 
 use super::described::{self, Extent, Failure, Types};
-use super::raise::{BUFFER, COUNT, NO_MEMORY, On, raise};
 use super::section::Section;
 use super::staged::Staged;
 use super::{Buffer, pending};
 use crate::abi::{Count, Datatype, Handle, Int, Request, SUCCESS};
+use crate::errors::{ERR_BUFFER, ERR_COUNT, ERR_NO_MEM, On, raise};
 
 /// Until when a procedure uses its buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ const NOT_REGULAR: &str =
 /// Raises the error of a procedure that takes memory as such, and got a section that is not contiguous.
 #[cold]
 pub fn refuse(procedure: &str, on: On) -> Int {
-    raise(on, BUFFER, &format!("{procedure}: {NO_MEMORY_AS_SUCH}"))
+    raise(on, ERR_BUFFER, &format!("{procedure}: {NO_MEMORY_AS_SUCH}"))
 }
 
 /// How one call uses its buffers, of which one at least is not contiguous.
@@ -116,11 +116,11 @@ impl Plan {
             return as_it_is;
         }
         let Some(bytes) = extent.reach(count) else {
-            self.fail(BUFFER, OUTSIDE);
+            self.fail(ERR_BUFFER, OUTSIDE);
             return as_it_is;
         };
         if bytes > section.elements * section.element {
-            self.fail(COUNT, TOO_MANY);
+            self.fail(ERR_COUNT, TOO_MANY);
             return as_it_is;
         }
         let elements = bytes.div_ceil(section.element);
@@ -153,7 +153,7 @@ impl Plan {
             }
         };
         if !extent.fits(&section) {
-            self.fail(BUFFER, NOT_FITTING);
+            self.fail(ERR_BUFFER, NOT_FITTING);
             return as_it_is;
         }
         let described = described::partitions(
@@ -166,7 +166,7 @@ impl Plan {
         );
         match described {
             Ok(Some(described)) => return (buffer.address(), 1, described.to_int()),
-            Ok(None) => self.fail(BUFFER, NOT_REGULAR),
+            Ok(None) => self.fail(ERR_BUFFER, NOT_REGULAR),
             Err(failure) => self.failure(failure),
         }
         as_it_is
@@ -194,7 +194,7 @@ impl Plan {
     fn section(&mut self, buffer: &Buffer) -> Option<Section> {
         let section = Section::new(buffer);
         if section.is_none() {
-            self.fail(COUNT, TOO_LARGE);
+            self.fail(ERR_COUNT, TOO_LARGE);
         }
         section
     }
@@ -203,11 +203,11 @@ impl Plan {
     unsafe fn stage(&mut self, section: Section, elements: usize, way: Way) -> *mut c_void {
         let base = section.base.cast();
         if matches!(self.until, Until::Later | Until::Partitions) {
-            self.fail(BUFFER, NOT_FITTING);
+            self.fail(ERR_BUFFER, NOT_FITTING);
             return base;
         }
         let Some(mut copy) = Staged::new(section, elements, way) else {
-            self.fail(NO_MEMORY, NO_ROOM);
+            self.fail(ERR_NO_MEM, NO_ROOM);
             return base;
         };
         // That of a persistent request is filled when it is started.
@@ -222,7 +222,7 @@ impl Plan {
 
     fn failure(&mut self, failure: Failure) {
         match failure {
-            Failure::TooMany => self.fail(COUNT, TOO_MANY),
+            Failure::TooMany => self.fail(ERR_COUNT, TOO_MANY),
             Failure::Code(code) => self.error = code,
         }
     }
