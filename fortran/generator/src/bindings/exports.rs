@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::sections::{Use, on, used};
 use super::{BY_HAND, is_text, parameters, rust_argument, rust_name};
-use crate::modules::f08::symbol;
+use crate::modules::f08::{has_new_form, symbol};
 use crate::table::{Interfaces, Kind, Procedure, Returns, procedures};
 
 /// The symbols that get addresses, and whether each is one of the old interfaces.
@@ -16,7 +16,7 @@ fn by_address(procedure: &Procedure, large: bool, prefix: &str) -> Vec<(String, 
     if !large {
         symbols.push((format!("{prefix}{fortran}_"), true));
     }
-    if procedure.interfaces != Interfaces::Old {
+    if procedure.interfaces != Interfaces::Old || has_new_form(procedure) {
         symbols.push((format!("{prefix}{fortran}{size}_f08_"), false));
     }
     if !large

@@ -90,11 +90,28 @@ fn generic(out: &mut String, procedure: &Procedure, prefix: &str, compiler: Comp
         let name = if large { format!("{name}_c") } else { name.clone() };
         writeln!(out, "\n  interface {name}").unwrap();
         specific(out, procedure, prefix, large, compiler);
+        if has_new_form(procedure) {
+            let all = Procedure {
+                interfaces: Interfaces::All,
+                ..procedure.clone()
+            };
+            specific(out, &all, prefix, large, compiler);
+        }
         if procedure.large && !named_large(procedure) && distinguishable(procedure) {
             specific(out, procedure, prefix, true, compiler);
         }
         writeln!(out, "  end interface {name}").unwrap();
     }
+}
+
+/// Whether a deprecated procedure, which has `INTEGER` handles in `mpi_f08` as well, is there with the other handles, too: not by the
+/// standard, but other libraries have it so. One with callbacks can't be.
+pub fn has_new_form(procedure: &Procedure) -> bool {
+    procedure.interfaces == Interfaces::Old
+        && procedure
+            .arguments
+            .iter()
+            .any(|argument| matches!(argument.kind, Kind::Handle(_)))
 }
 
 /// The name of the specific procedure.
