@@ -21,5 +21,6 @@ use crate::errors::On;
 use crate::sections::{
     Buffer, Described, Descriptor, Native, Plan, Tool, Until, Way, character, pending, refuse,
 };
+use crate::variables::{detached, is_in_place};
 
 include!(concat!(env!("OUT_DIR"), "/bindings.rs"));

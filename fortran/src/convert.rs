@@ -7,7 +7,7 @@ use std::slice;
 use smallvec::SmallVec;
 
 use crate::abi::{Comm, Handle, Int, Logical, SUCCESS, Status};
-use crate::bindings::Library;
+use crate::bindings::pmpi;
 pub use crate::variables::address;
 use crate::variables::{is_status_ignore, is_statuses_ignore, is_unweighted, is_weights_empty};
 
@@ -178,24 +178,20 @@ pub unsafe fn fill(first: *mut c_char, length: usize, string: *const c_char) {
     unsafe { ptr::write_bytes(first.add(index).cast::<u8>(), b' ', length - index) };
 }
 
-/// How many processes an operation like `MPI_Alltoallw` exchanges data with: those of the other group, if there are two.
-pub unsafe fn peers<A: Library>(comm: Comm) -> usize {
-    let mut inter = 0;
-    let mut size = 0;
+/// How many numbers the arrays have of an operation like `MPI_Alltoallw`, to send and to receive: one for each process that it exchanges data
+/// with, so for those of the other group, if there are two. Or the code of an error, which has been raised.
+pub fn peers(comm: Comm) -> Result<(usize, usize), Int> {
+    let (mut inter, mut size) = (0, 0);
+    // SAFETY: C checks the handle.
     unsafe {
-        if A::MPI_Comm_test_inter(comm, &mut inter) != SUCCESS {
-            return 0;
-        }
-        let error = if inter != 0 {
-            A::MPI_Comm_remote_size(comm, &mut size)
+        succeeded(pmpi::PMPI_Comm_test_inter(comm, &mut inter))?;
+        succeeded(if inter != 0 {
+            pmpi::PMPI_Comm_remote_size(comm, &mut size)
         } else {
-            A::MPI_Comm_size(comm, &mut size)
-        };
-        if error != SUCCESS {
-            return 0;
-        }
+            pmpi::PMPI_Comm_size(comm, &mut size)
+        })?;
     }
-    length(size.into())
+    Ok((length(size.into()), length(size.into())))
 }
 
 /// `MPI_GRAPH`, `MPI_CART`, `MPI_DIST_GRAPH`.
@@ -203,47 +199,54 @@ const GRAPH: Int = 212;
 const CART: Int = 211;
 const DIST_GRAPH: Int = 213;
 
-/// How many neighbours a process receives from and sends to.
-pub unsafe fn neighbors<A: Library>(comm: Comm) -> (usize, usize) {
+fn succeeded(error: Int) -> Result<(), Int> {
+    if error == SUCCESS { Ok(()) } else { Err(error) }
+}
+
+fn topology(comm: Comm) -> Result<Int, Int> {
     let mut kind = 0;
-    unsafe {
-        if A::MPI_Topo_test(comm, &mut kind) != SUCCESS {
-            return (0, 0);
+    // SAFETY: C checks the handle.
+    succeeded(unsafe { pmpi::PMPI_Topo_test(comm, &mut kind) })?;
+    Ok(kind)
+}
+
+/// How many neighbours a process sends to and receives from: none without a topology, which C complains about then. Or the code of an
+/// error, which has been raised.
+pub fn neighbors(comm: Comm) -> Result<(usize, usize), Int> {
+    match topology(comm)? {
+        CART => {
+            let both = 2 * dimensions(comm)?.0;
+            Ok((both, both))
         }
-        match kind {
-            CART => {
-                let both = 2 * dimensions::<A>(comm);
-                (both, both)
+        GRAPH => {
+            let (mut rank, mut count) = (0, 0);
+            // SAFETY: the communicator has a topology.
+            unsafe {
+                succeeded(pmpi::PMPI_Comm_rank(comm, &mut rank))?;
+                succeeded(pmpi::PMPI_Graph_neighbors_count(comm, rank, &mut count))?;
             }
-            GRAPH => {
-                let (mut rank, mut count) = (0, 0);
-                if A::MPI_Comm_rank(comm, &mut rank) != SUCCESS
-                    || A::MPI_Graph_neighbors_count(comm, rank, &mut count) != SUCCESS
-                {
-                    return (0, 0);
-                }
-                (length(count.into()), length(count.into()))
-            }
-            DIST_GRAPH => {
-                let (mut sources, mut targets, mut weighted) = (0, 0, 0);
-                if A::MPI_Dist_graph_neighbors_count(comm, &mut sources, &mut targets, &mut weighted)
-                    != SUCCESS
-                {
-                    return (0, 0);
-                }
-                (length(sources.into()), length(targets.into()))
-            }
-            _ => (0, 0),
+            Ok((length(count.into()), length(count.into())))
         }
+        DIST_GRAPH => {
+            let (mut sources, mut targets, mut weighted) = (0, 0, 0);
+            // SAFETY: the communicator has a topology.
+            succeeded(unsafe {
+                pmpi::PMPI_Dist_graph_neighbors_count(comm, &mut sources, &mut targets, &mut weighted)
+            })?;
+            Ok((length(targets.into()), length(sources.into())))
+        }
+        _ => Ok((0, 0)),
     }
 }
 
-/// How many dimensions a Cartesian communicator has.
-pub unsafe fn dimensions<A: Library>(comm: Comm) -> usize {
-    let mut dimensions = 0;
-    if unsafe { A::MPI_Cartdim_get(comm, &mut dimensions) } == SUCCESS {
-        length(dimensions.into())
-    } else {
-        0
+/// How many dimensions a Cartesian communicator has: none if it is not one, which C complains about then. Or the code of an error, which
+/// has been raised.
+pub fn dimensions(comm: Comm) -> Result<(usize, usize), Int> {
+    if topology(comm)? != CART {
+        return Ok((0, 0));
     }
+    let mut dimensions = 0;
+    // SAFETY: the communicator has such a topology.
+    succeeded(unsafe { pmpi::PMPI_Cartdim_get(comm, &mut dimensions) })?;
+    Ok((length(dimensions.into()), length(dimensions.into())))
 }

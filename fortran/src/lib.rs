@@ -1,7 +1,7 @@
 //! The library behind Weft's Fortran interfaces (`mpi_f08`, `mpi`, `mpif.h`): the procedures that Fortran calls, on the C ABI of MPI 5.0
 //! and nothing else, so that any library of that ABI can serve them.
 //!
-//! - `bindings`: what the generator writes from the table of procedures (`fortran/generator/src/bindings.rs` describes it)
+//! - `bindings`: what the generator writes from the table of procedures (`fortran/generator/src/bindings` describes it)
 //! - [`by_hand`]: the procedures that do not follow from the table: callbacks, attributes, requests, …
 //! - [`callback`]: what C calls where a callback is written in Fortran
 //! - [`errors`]: errors that are found here

@@ -62,3 +62,12 @@ pub fn address(buffer: *mut c_void) -> *mut c_void {
         buffer
     }
 }
+
+/// The address of a buffer that was attached, for Fortran: that of `MPI_BUFFER_AUTOMATIC` is the variable's (section 3.6).
+pub fn detached(buffer: *mut c_void) -> *mut c_void {
+    if buffer.addr() == 2 {
+        (&raw mut weft_buffer_automatic_).cast()
+    } else {
+        buffer
+    }
+}

@@ -247,6 +247,7 @@ const PROGRAMS: &[Program] = &[
     alone("sections_collectives", &["sections_collectives.f90"], RANKS),
     alone("sections_elsewhere", &["sections_elsewhere.f90"], FEW),
     alone("sections_direct", &["sections_direct.f90"], &[1, 2, 3]),
+    alone("corners", &["corners.f90"], FEW),
     alone("sections_errors", &["sections_errors.f90"], &[1, 2]),
     Program {
         options: &["-fopenmp"],

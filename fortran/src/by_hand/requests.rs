@@ -257,10 +257,9 @@ pub unsafe fn request_get_status<A: Library>(
     ierror: *mut Int,
 ) {
     unsafe {
-        let taken = pending::take(from_ref(&*request));
         let mut done = 0;
         let error = A::MPI_Request_get_status(Request::from_int(*request), &mut done, status(status_out));
-        taken.end(from_ref(&*request), error, |_| done != 0);
+        pending::completed(from_ref(&*request), error, |_| done != 0);
         if error == SUCCESS {
             *flag = logical(done);
         }
@@ -278,7 +277,6 @@ pub unsafe fn request_get_status_any<A: Library>(
     ierror: *mut Int,
 ) {
     unsafe {
-        let taken = pending::take(array(array_of_requests, length((*count).into())));
         let requests = handles::<Request>(array_of_requests, length((*count).into()));
         let (mut which, mut done) = (UNDEFINED, 0);
         let error = A::MPI_Request_get_status_any(
@@ -288,7 +286,7 @@ pub unsafe fn request_get_status_any<A: Library>(
             &mut done,
             status(status_out),
         );
-        taken.end(array(array_of_requests, requests.len()), error, |index| {
+        pending::completed(array(array_of_requests, requests.len()), error, |index| {
             done != 0 && index as Int == which
         });
         if error == SUCCESS {
@@ -308,12 +306,11 @@ pub unsafe fn request_get_status_all<A: Library>(
     ierror: *mut Int,
 ) {
     unsafe {
-        let taken = pending::take(array(array_of_requests, length((*count).into())));
         let requests = handles::<Request>(array_of_requests, length((*count).into()));
         let mut done = 0;
         let error =
             A::MPI_Request_get_status_all(*count, requests.as_ptr(), &mut done, statuses(array_of_statuses));
-        taken.end(array(array_of_requests, requests.len()), error, |_| done != 0);
+        pending::completed(array(array_of_requests, requests.len()), error, |_| done != 0);
         if error == SUCCESS {
             *flag = logical(done);
         }
@@ -331,7 +328,6 @@ pub unsafe fn request_get_status_some<A: Library>(
     ierror: *mut Int,
 ) {
     unsafe {
-        let taken = pending::take(array(array_of_requests, length((*incount).into())));
         let requests = handles::<Request>(array_of_requests, length((*incount).into()));
         *outcount = 0;
         let error = A::MPI_Request_get_status_some(
@@ -341,7 +337,7 @@ pub unsafe fn request_get_status_some<A: Library>(
             array_of_indices,
             statuses(array_of_statuses),
         );
-        taken.end(array(array_of_requests, requests.len()), error, |index| {
+        pending::completed(array(array_of_requests, requests.len()), error, |index| {
             is_listed(index, array_of_indices, *outcount)
         });
         count_from_one(array_of_indices, *outcount);

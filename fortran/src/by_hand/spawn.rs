@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_void};
 use std::ptr;
 
 use crate::abi::{Comm, Handle, Info, Int, SUCCESS};
-use crate::bindings::Library;
+use crate::bindings::{Library, pmpi};
 use crate::convert::{Text, array, handles, length, set, text, without_blanks};
 use crate::variables::{is_argv_null, is_argvs_null, is_errcodes_ignore};
 
@@ -49,6 +49,17 @@ fn error_codes(array_of_errcodes: *mut Int) -> *mut Int {
     }
 }
 
+/// Whether this process is the root, whose arguments alone count: elsewhere they are not read, since they may be anything. Or the code of
+/// an error, which has been raised.
+fn is_root(comm: Comm, root: Int) -> Result<bool, Int> {
+    let mut rank = 0;
+    // SAFETY: C checks the handle.
+    match unsafe { pmpi::PMPI_Comm_rank(comm, &mut rank) } {
+        SUCCESS => Ok(rank == root),
+        error => Err(error),
+    }
+}
+
 /// `MPI_Comm_spawn`.
 pub unsafe fn comm_spawn<A: Library>(
     command: *mut c_char,
@@ -64,9 +75,14 @@ pub unsafe fn comm_spawn<A: Library>(
     argv_length: usize,
 ) {
     unsafe {
-        let command = text(command, command_length);
+        let comm_c = Comm::from_int(*comm);
+        let here = match is_root(comm_c, *root) {
+            Ok(here) => here,
+            Err(error) => return set(ierror, error),
+        };
+        let command = text(command, if here { command_length } else { 0 });
         let mut arguments =
-            (!is_argv_null(argv.cast())).then(|| List::new(argv, argv_length, argv_length, None));
+            (here && !is_argv_null(argv.cast())).then(|| List::new(argv, argv_length, argv_length, None));
         let mut intercomm_c = Comm::NULL;
         let error = A::MPI_Comm_spawn(
             command.as_ptr(),
@@ -74,7 +90,7 @@ pub unsafe fn comm_spawn<A: Library>(
             *maxprocs,
             Info::from_int(*info),
             *root,
-            Comm::from_int(*comm),
+            comm_c,
             &mut intercomm_c,
             error_codes(array_of_errcodes),
         );
@@ -85,7 +101,7 @@ pub unsafe fn comm_spawn<A: Library>(
     }
 }
 
-/// `MPI_Comm_spawn_multiple`. Only the root's lists count: elsewhere they are not read, since they may be anything.
+/// `MPI_Comm_spawn_multiple`.
 pub unsafe fn comm_spawn_multiple<A: Library>(
     count: *const Int,
     array_of_commands: *mut c_char,
@@ -102,8 +118,10 @@ pub unsafe fn comm_spawn_multiple<A: Library>(
 ) {
     unsafe {
         let comm_c = Comm::from_int(*comm);
-        let mut rank = 0;
-        let here = A::MPI_Comm_rank(comm_c, &mut rank) == SUCCESS && rank == *root;
+        let here = match is_root(comm_c, *root) {
+            Ok(here) => here,
+            Err(error) => return set(ierror, error),
+        };
         let programs = if here { length((*count).into()) } else { 0 };
         let mut commands = List::new(
             array_of_commands,

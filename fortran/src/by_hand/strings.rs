@@ -62,7 +62,11 @@ pub unsafe fn info_get_string<A: Library>(
         let mut found = 0;
         let mut stored = room(*buflen);
         // C's 0 asks for the length alone, and so does Fortran's.
-        let mut length = if *buflen > 0 { *buflen + 1 } else { *buflen };
+        let mut length = if *buflen > 0 {
+            buflen.read().saturating_add(1)
+        } else {
+            *buflen
+        };
         let asked = length;
         let error = A::MPI_Info_get_string(
             Info::from_int(*info),
@@ -96,7 +100,11 @@ pub unsafe fn session_get_nth_pset<A: Library>(
 ) {
     unsafe {
         let mut stored = room(*pset_len);
-        let asked = if *pset_len > 0 { *pset_len + 1 } else { *pset_len };
+        let asked = if *pset_len > 0 {
+            pset_len.read().saturating_add(1)
+        } else {
+            *pset_len
+        };
         let mut length = asked;
         let error = A::MPI_Session_get_nth_pset(
             Session::from_int(*session),

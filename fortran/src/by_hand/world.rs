@@ -5,14 +5,14 @@ use std::ptr;
 use std::sync::Once;
 
 use crate::abi::{Errhandler, Handle, Info, Int, SUCCESS, Session};
-use crate::bindings::Library;
+use crate::bindings::{Library, pmpi};
 use crate::convert::{Text, set};
 
 /// `MPI_Init` (section 11.2.1), whose arguments C's programs have and Fortran's not.
 pub unsafe fn init<A: Library>(ierror: *mut Int) {
     unsafe {
         let error = A::MPI_Init(ptr::null_mut(), ptr::null_mut());
-        tell::<A>(error);
+        tell(error);
         set(ierror, error);
     }
 }
@@ -21,7 +21,7 @@ pub unsafe fn init<A: Library>(ierror: *mut Int) {
 pub unsafe fn init_thread<A: Library>(required: *const Int, provided: *mut Int, ierror: *mut Int) {
     unsafe {
         let error = A::MPI_Init_thread(ptr::null_mut(), ptr::null_mut(), *required, provided);
-        tell::<A>(error);
+        tell(error);
         set(ierror, error);
     }
 }
@@ -40,7 +40,7 @@ pub unsafe fn session_init<A: Library>(
             Errhandler::from_int(*errhandler),
             &mut opened,
         );
-        tell::<A>(error);
+        tell(error);
         if error == SUCCESS {
             *session = opened.to_int();
         }
@@ -80,32 +80,33 @@ const SUPPORTED: [&str; 19] = [
 ];
 
 /// Tells the library what it has to know of Fortran. Another may have done so, or the library know it by itself: then it stays as it is.
-fn tell<A: Library>(error: Int) {
+fn tell(error: Int) {
     static TOLD: Once = Once::new();
     if error != SUCCESS {
         return;
     }
     TOLD.call_once(|| unsafe {
         let mut known = Info::NULL;
-        if A::MPI_Abi_get_fortran_info(&mut known) == SUCCESS && known != Info::NULL {
-            A::MPI_Info_free(&mut known);
+        if pmpi::PMPI_Abi_get_fortran_info(&mut known) == SUCCESS && known != Info::NULL {
+            pmpi::PMPI_Info_free(&mut known);
         } else {
             let mut info = Info::NULL;
-            if A::MPI_Info_create(&mut info) == SUCCESS {
+            if pmpi::PMPI_Info_create(&mut info) == SUCCESS {
                 let supported = SUPPORTED.iter().map(|&key| (key, "true"));
                 for (key, value) in TYPES.into_iter().chain(supported) {
                     let (key, value) = (Text::new(key.as_bytes()), Text::new(value.as_bytes()));
-                    A::MPI_Info_set(info, key.as_ptr(), value.as_ptr());
+                    pmpi::PMPI_Info_set(info, key.as_ptr(), value.as_ptr());
                 }
-                A::MPI_Abi_set_fortran_info(info);
-                A::MPI_Info_free(&mut info);
+                pmpi::PMPI_Abi_set_fortran_info(info);
+                pmpi::PMPI_Info_free(&mut info);
             }
         }
         let (mut yes, mut no, mut set) = (1_i32, 0_i32, 0);
-        let found = A::MPI_Abi_get_fortran_booleans(4, (&raw mut yes).cast(), (&raw mut no).cast(), &mut set);
+        let found =
+            pmpi::PMPI_Abi_get_fortran_booleans(4, (&raw mut yes).cast(), (&raw mut no).cast(), &mut set);
         if found == SUCCESS && set == 0 {
             let (mut yes, mut no) = (1_i32, 0_i32);
-            A::MPI_Abi_set_fortran_booleans(4, (&raw mut yes).cast(), (&raw mut no).cast());
+            pmpi::PMPI_Abi_set_fortran_booleans(4, (&raw mut yes).cast(), (&raw mut no).cast());
         }
     });
 }

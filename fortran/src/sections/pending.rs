@@ -151,6 +151,35 @@ impl Taken {
     }
 }
 
+/// After `MPI_Request_get_status` and its like, which leave the requests as they are, so that several threads may ask for one: what complete
+/// operations stored goes to their sections.
+///
+/// # Safety
+///
+/// The call must have returned this error code, and, if that is none, said which operations are complete.
+#[inline(always)]
+pub unsafe fn completed(requests: &[Int], error: Int, complete: impl Fn(usize) -> bool) {
+    if error == SUCCESS && REQUESTS.load(Ordering::Relaxed) != 0 {
+        // SAFETY: as promised.
+        unsafe { store_in_place(requests, &complete) };
+    }
+}
+
+#[cold]
+unsafe fn store_in_place(requests: &[Int], complete: &dyn Fn(usize) -> bool) {
+    let mut table = table();
+    for (index, request) in requests.iter().enumerate() {
+        if let Some(kept) = table.get_mut(request)
+            && complete(index)
+        {
+            for copy in &mut kept.copies {
+                // SAFETY: the operation is complete, and until the program is told so, the buffer has to be there.
+                unsafe { copy.store() };
+            }
+        }
+    }
+}
+
 /// Copies the sections of these persistent requests, before they are started.
 ///
 /// # Safety
@@ -167,6 +196,10 @@ pub unsafe fn start(requests: &[Int]) {
 #[cold]
 unsafe fn fill(requests: &[Int]) {
     for request in requests {
+        // What is active can't be started, and C says so.
+        if !table().contains_key(request) || !is_complete(*request) {
+            continue;
+        }
         // Without the lock, since it may take a while.
         let mut copies = match table().get_mut(request) {
             Some(kept) => mem::take(&mut kept.copies),

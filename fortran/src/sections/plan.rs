@@ -13,7 +13,8 @@ use super::described::{self, Extent, Failure, Types};
 use super::section::Section;
 use super::staged::Staged;
 use super::{Buffer, pending};
-use crate::abi::{Count, Datatype, Handle, Int, Request, SUCCESS};
+use crate::abi::{Comm, Count, Datatype, Handle, Int, Request, SUCCESS};
+use crate::bindings::pmpi;
 use crate::errors::{ERR_BUFFER, ERR_COUNT, ERR_NO_MEM, On, raise};
 
 /// Until when a procedure uses its buffers.
@@ -101,7 +102,7 @@ impl Plan {
         let Some(section) = self.section(buffer) else {
             return as_it_is;
         };
-        let extent = match Extent::of(datatype_c) {
+        let extent = match self.extent(datatype_c) {
             Ok(extent) => extent,
             Err(code) => {
                 self.error = code;
@@ -145,7 +146,7 @@ impl Plan {
         let Some(section) = self.section(buffer) else {
             return as_it_is;
         };
-        let extent = match Extent::of(datatype_c) {
+        let extent = match self.extent(datatype_c) {
             Ok(extent) => extent,
             Err(code) => {
                 self.error = code;
@@ -189,6 +190,19 @@ impl Plan {
             }
             None => buffer.address(),
         }
+    }
+
+    /// The extent of a datatype. That it is one is asked of the call's communicator first, where an error belongs.
+    fn extent(&self, datatype: Datatype) -> Result<Extent, Int> {
+        if let On::Comm(comm) = self.on {
+            let mut size = 0;
+            // SAFETY: C checks the handles.
+            let error = unsafe { pmpi::PMPI_Pack_size(0, datatype, Comm::from_int(comm), &mut size) };
+            if error != SUCCESS {
+                return Err(error);
+            }
+        }
+        Extent::of(datatype)
     }
 
     fn section(&mut self, buffer: &Buffer) -> Option<Section> {

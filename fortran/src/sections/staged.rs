@@ -20,6 +20,8 @@ pub struct Staged {
     now: Memory,
     /// What was there before, if something may be stored in it.
     before: Option<Memory>,
+    /// Whether it has been a copy of the section: that of a persistent operation is not before the first start.
+    filled: bool,
 }
 
 // SAFETY: the addresses in it may be used by any thread: which, the program sees to, as MPI asks for of each buffer.
@@ -38,6 +40,7 @@ impl Staged {
                 Way::InOut => Some(Memory::new(bytes)?),
             },
             section,
+            filled: false,
         })
     }
 
@@ -52,6 +55,7 @@ impl Staged {
     ///
     /// It must be there, and no operation may use the copy.
     pub unsafe fn fill(&mut self) {
+        self.filled = true;
         // SAFETY: as promised, and the memory was made for it.
         unsafe { self.section.gather(self.elements, self.now.address()) };
         if let Some(before) = &self.before {
@@ -72,7 +76,9 @@ impl Staged {
     ///
     /// The section must be there, and the operation that used the copy must be complete.
     pub unsafe fn store(&mut self) {
-        if let Some(before) = &self.before {
+        if self.filled
+            && let Some(before) = &self.before
+        {
             // SAFETY: as promised, and the memory was made for it.
             unsafe {
                 self.section

@@ -15,7 +15,18 @@ pub fn body(out: &mut String, procedure: &Procedure, large: bool) {
     let (first, rest): (Vec<_>, Vec<_>) = procedure
         .arguments(large)
         .partition(|argument| argument.kind == Kind::Handle("Comm".to_owned()));
-    for argument in first.into_iter().chain(rest) {
+    for argument in first {
+        convert(&mut before, &mut after, procedure, argument, large);
+    }
+    if let Some(function) = lengths(procedure) {
+        writeln!(
+            before,
+            "    let lengths = match convert::{function}(comm_c) {{\n        Ok(lengths) => lengths,\n        \
+             Err(error) => return convert::set(ierror, error),\n    }};"
+        )
+        .unwrap();
+    }
+    for argument in rest {
         convert(&mut before, &mut after, procedure, argument, large);
     }
     let size = if large { "_c" } else { "" };
@@ -163,7 +174,7 @@ fn convert(before: &mut String, after: &mut String, procedure: &Procedure, argum
             writeln!(before, "    let mut {name}_c: *mut c_void = ptr::null_mut();").unwrap();
             writeln!(
                 after,
-                "        if !{name}.is_null() {{\n            *{name} = {name}_c;\n        }}"
+                "        if !{name}.is_null() {{\n            *{name} = detached({name}_c);\n        }}"
             )
             .unwrap();
         }
@@ -206,16 +217,28 @@ fn length(procedure: &Procedure, argument: &Argument, large: bool) -> String {
             .unwrap_or_else(|| panic!("{}: the length of {}", procedure.name, argument.name));
         return format!("convert::length(*{} as i64)", rust_argument(counted));
     }
-    match (procedure.name.as_str(), argument.name.as_str()) {
-        (name, "sendtypes") if name.to_lowercase().contains("neighbor") => {
-            "convert::neighbors::<A>(comm_c).1".to_owned()
+    match argument.name.as_str() {
+        // Not significant then, and so not to be read.
+        "sendtypes" if !procedure.name.to_lowercase().contains("neighbor") => {
+            "if is_in_place(sendbuf) { 0 } else { lengths.0 }".to_owned()
         }
-        (name, "recvtypes") if name.to_lowercase().contains("neighbor") => {
-            "convert::neighbors::<A>(comm_c).0".to_owned()
-        }
-        (_, "sendtypes" | "recvtypes") => "convert::peers::<A>(comm_c)".to_owned(),
-        ("MPI_Cart_sub", "remain_dims") => "convert::dimensions::<A>(comm_c)".to_owned(),
-        (name, argument) => panic!("{name}: the length of {argument}"),
+        "sendtypes" | "remain_dims" => "lengths.0".to_owned(),
+        "recvtypes" => "lengths.1".to_owned(),
+        other => panic!("{}: the length of {other}", procedure.name),
+    }
+}
+
+/// The function that says how long arrays are whose lengths depend on the communicator.
+fn lengths(procedure: &Procedure) -> Option<&'static str> {
+    let name = procedure.name.to_lowercase();
+    if name == "mpi_cart_sub" {
+        Some("dimensions")
+    } else if !name.contains("alltoallw") {
+        None
+    } else if name.contains("neighbor") {
+        Some("neighbors")
+    } else {
+        Some("peers")
     }
 }
 

@@ -38,6 +38,8 @@ pub fn module(compiler: Compiler) -> String {
             "MPI_ARGV_NULL" => "character(len=1) :: MPI_ARGV_NULL(1)".to_owned(),
             "MPI_ARGVS_NULL" => "character(len=1) :: MPI_ARGVS_NULL(1,1)".to_owned(),
             "MPI_ERRCODES_IGNORE" | "MPI_UNWEIGHTED" | "MPI_WEIGHTS_EMPTY" => format!("integer :: {name}(1)"),
+            // A detached buffer is compared with its `c_loc`.
+            "MPI_BUFFER_AUTOMATIC" => format!("integer, target :: {name}"),
             _ => format!("integer :: {name}"),
         };
         writeln!(out, "  {declaration}\n  common /weft_{block}/ {name}").unwrap();
