@@ -133,7 +133,7 @@ pub fn write_include(folder: &Path) -> io::Result<()> {
     fs::write(folder.join("mpif.h"), include::file())
 }
 
-/// Compiles the modules into a folder, which is made, or replaced if it is there. `library` is the folder of `libweft_fortran.so` and
+/// Compiles the modules into a folder, which is made if it is not there. Other files in it stay as they are. `library` is the folder of `libweft_fortran.so` and
 /// `libmpi_abi.so`.
 pub fn build(compiler: &str, library: &Path, folder: &Path) -> Result<Built, String> {
     let version = version(compiler)?;
@@ -143,8 +143,12 @@ pub fn build(compiler: &str, library: &Path, folder: &Path) -> Result<Built, Str
     let work = PathBuf::from(work);
     fs::create_dir_all(&work).map_err(|error| failed(&work, error))?;
     let result = in_folder(compiler, version, library, &work).and_then(|built| {
-        let _ = fs::remove_dir_all(folder);
-        fs::rename(&work, folder).map_err(|error| failed(folder, error))?;
+        fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+        for entry in fs::read_dir(&work).map_err(|error| failed(&work, error))? {
+            let name = entry.map_err(|error| failed(&work, error))?.file_name();
+            let target = folder.join(&name);
+            fs::rename(work.join(&name), &target).map_err(|error| failed(&target, error))?;
+        }
         Ok(built)
     });
     let _ = fs::remove_dir_all(&work);
