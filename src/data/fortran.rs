@@ -4,7 +4,7 @@
 //! The library is told once, by `MPI_Abi_set_fortran_info` and `MPI_Abi_set_fortran_booleans`, and then never forgets it. As long as it has not been
 //! told, it takes the compiler for a usual one ([`Kinds::USUAL`], [`Booleans::USUAL`]).
 //!
-//! What does not belong here: which datatypes change with it (`datatype::predefined`), and info objects (`abi::fortran`).
+//! What does not belong here: which datatypes change with it (`datatype::predefined`), and info objects (`abi::abi_info`).
 
 use crate::base::error::{Error, Result};
 use crate::data::datatype::Datatype;

@@ -188,7 +188,8 @@ pub fn fortran_modules() -> Result<PathBuf, Failed> {
 /// with other options.
 pub fn fortran(name: &str, files: &[&Path], suffix: &str, options: &[&str]) -> Result<PathBuf, Failed> {
     let (modules, library) = (fortran_modules()?, library_folder()?);
-    let output = folder()?.join(format!("fortran-{name}{suffix}"));
+    let by = compile::folder_name(&fortran_compiler())?;
+    let output = folder()?.join(format!("fortran-{name}{suffix}-{by}"));
     let sources: Vec<_> = files
         .iter()
         .map(|file| root().join("tests/fortran").join(file))

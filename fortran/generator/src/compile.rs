@@ -54,12 +54,22 @@ fn version(compiler: &str) -> Result<String, String> {
 /// The name of the folder for a compiler's modules, such as `gfortran-12`: the compiler and its major version, with which the format of
 /// module files may change.
 pub fn folder_name(compiler: &str) -> Result<String, String> {
-    let line = version(compiler)?;
-    // The word that has digits on both sides of a dot, as in 12.2.0. What a distribution adds may stand before it, in parentheses.
-    let plain = match (line.find('('), line.rfind(')')) {
-        (Some(begin), Some(end)) if begin < end => format!("{}{}", &line[..begin], &line[end + 1..]),
-        _ => line.clone(),
-    };
+    Ok(name_of(&version(compiler)?))
+}
+
+/// The name of the folder, from the first line of `--version`.
+fn name_of(line: &str) -> String {
+    // The word that has digits on both sides of a dot, as in 12.2.0. What a distribution adds is in parentheses, before it or behind it.
+    let mut depth = 0;
+    let plain: String = line
+        .chars()
+        .filter(|&c| {
+            depth += i32::from(c == '(');
+            let outside = depth == 0;
+            depth -= i32::from(c == ')');
+            outside
+        })
+        .collect();
     let major = plain
         .split_whitespace()
         .find_map(|word| word.split_once('.').map(|(major, _)| major))
@@ -74,8 +84,8 @@ pub fn folder_name(compiler: &str) -> Result<String, String> {
         ""
     };
     match (family, major) {
-        (family, Some(major)) if !family.is_empty() => Ok(format!("{family}-{major}")),
-        _ => Ok(line
+        (family, Some(major)) if !family.is_empty() => format!("{family}-{major}"),
+        _ => line
             .chars()
             .map(|c| {
                 if c.is_ascii_alphanumeric() || c == '.' {
@@ -84,7 +94,7 @@ pub fn folder_name(compiler: &str) -> Result<String, String> {
                     '-'
                 }
             })
-            .collect()),
+            .collect(),
     }
 }
 
@@ -190,4 +200,26 @@ fn in_folder(compiler: &str, version: String, library: &Path, work: &Path) -> Re
         compiler: version,
         without_descriptors,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::name_of;
+
+    #[test]
+    fn compilers_are_told_apart_by_name_and_major_version() {
+        for (line, name) in [
+            ("GNU Fortran (Debian 12.2.0-14+deb12u1) 12.2.0", "gfortran-12"),
+            (
+                "GNU Fortran (GCC) 11.4.1 20231218 (Red Hat 11.4.1-3)",
+                "gfortran-11",
+            ),
+            ("GNU Fortran (GCC) 13.0.1 20230401 (experimental)", "gfortran-13"),
+            ("Debian flang-new version 19.1.7 (3~deb12u1)", "flang-19"),
+            ("ifx (IFX) 2024.0.0 20231017", "ifx-2024"),
+            ("another 1", "another-1"),
+        ] {
+            assert_eq!(name_of(line), name, "{line}");
+        }
+    }
 }
