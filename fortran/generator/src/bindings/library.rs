@@ -42,8 +42,7 @@ pub fn library(out: &mut String) {
     let functions = needed();
     let optional = |name: &str| PARTITIONED.iter().find(|(_, optional, _)| *optional == name);
     out.push_str(
-        "/// The functions of the C ABI, under one of their two names.\npub trait Library: 'static {\n    \
-         /// What its functions begin with.\n    const PREFIX: &'static str;\n",
+        "/// The functions of the C ABI, under one of their two names.\npub trait Library: 'static {\n",
     );
     for function in &functions {
         let (parameters, _) = c_parameters(function.parameters);
@@ -85,11 +84,7 @@ pub fn library(out: &mut String) {
             )
             .unwrap();
         }
-        writeln!(
-            out,
-            "    }}\n}}\nimpl Library for {name} {{\n    const PREFIX: &'static str = \"{prefix}\";"
-        )
-        .unwrap();
+        writeln!(out, "    }}\n}}\nimpl Library for {name} {{").unwrap();
         for function in &functions {
             let (parameters, arguments) = c_parameters(function.parameters);
             if let Some((instead, ..)) = optional(function.name) {
