@@ -1,6 +1,7 @@
 //! An instance: all state of one MPI process. Nothing of it is process-wide, so a test can hold many in one process.
 //!
 //! - [`Instance`]: the engine behind its lock, the bootstrap, the tasks
+//! - [`connections`]: with which processes of other jobs this one is connected; [`reach`]: by which lanes such processes are reached
 //! - `drain`: waiting until nothing is under way any more
 //! - [`hosts`]: which hosts collective operations distinguish
 //! - [`selection`]: which algorithms collective operations use
@@ -11,10 +12,12 @@
 //!
 //! What does not belong here: matching and protocols (`engine`), and what handles stand for (`objects`).
 
+mod connections;
 mod drain;
 pub mod hosts;
 mod lifetime;
 mod pace;
+pub mod reach;
 pub mod selection;
 mod task;
 pub mod transports;
@@ -45,6 +48,7 @@ use crate::system::locality::Location;
 use crate::system::lock;
 use crate::system::output;
 
+use connections::Connections;
 use selection::Selection;
 
 pub use lifetime::{Host, Lifetime, Stage};
@@ -71,7 +75,8 @@ pub struct Instance {
     incarnation: u32,
     ledger: Arc<Ledger>,
     contexts: Contexts,
-    directory: Directory,
+    directory: Arc<Directory>,
+    connections: Connections,
     /// Bytes of memory that this process shares with others for collective operations.
     shared_bytes: AtomicUsize,
     /// Context ids of the communicators that sessions hold.
@@ -141,6 +146,7 @@ impl Instance {
         })?;
         let job = bootstrap.job().clone();
         let (me, size) = (job.name(), job.size);
+        let directory = engine.directory().clone();
         Ok(Arc::new(Instance {
             engine: lock::Mutex::new(engine),
             bootstrap: Mutex::new(bootstrap),
@@ -154,7 +160,8 @@ impl Instance {
             incarnation,
             ledger,
             contexts: Contexts::new(me, size),
-            directory: Directory::new(me, size),
+            directory,
+            connections: Connections::default(),
             shared_bytes: AtomicUsize::new(0),
             lent: Mutex::default(),
             sessions: AtomicU64::new(0),

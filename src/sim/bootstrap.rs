@@ -87,6 +87,7 @@ impl Launcher {
                 id: JOB.into(),
                 memory_alloc_kinds: None,
                 process_sets: Vec::new(),
+                parent: None,
             },
             cards: cards.clone(),
             fences: fences.clone(),

@@ -7,6 +7,7 @@
 //! - [`lock`]: locks that cost nothing while one thread uses them; [`rcu`]: objects that threads read without a lock;
 //!   [`membarrier`] is what both are built on
 //! - [`shared_memory`]: memory files that several processes map
+//! - [`port`]: where processes of other jobs find this one
 //! - [`output`]: makes sure that what the program has printed arrives
 //!
 //! What does not belong here: datatypes and the user's memory (`data`), what a lane makes of libfabric (`lane::ofi`), the launcher itself
@@ -18,5 +19,6 @@ pub mod locality;
 pub mod lock;
 pub mod membarrier;
 pub mod output;
+pub mod port;
 pub mod rcu;
 pub mod shared_memory;

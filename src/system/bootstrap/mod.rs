@@ -10,11 +10,13 @@ pub mod pmi1;
 mod pmix;
 mod process_sets;
 pub mod singleton;
+mod spawn;
 mod watch;
 
 pub use process_sets::ProcessSet;
+pub use spawn::{Command, Notice, Spawn, Spawned};
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -56,6 +58,8 @@ pub struct Job {
     /// The process sets that the user asked `mpiexec` for (`-pset`): those that this process is in and others, each name
     /// once.
     pub process_sets: Vec<ProcessSet>,
+    /// The port at which the processes wait that have spawned this job, if any have.
+    pub parent: Option<String>,
 }
 
 impl Job {
@@ -186,6 +190,64 @@ pub trait Bootstrap: Send {
     /// Whether the launcher prints the message of [`Bootstrap::abort`]. Otherwise the aborting process prints it.
     fn tells_why(&self) -> bool {
         false
+    }
+
+    /// Asks for the start of programs as a job of their own; the result is the number by which [`Bootstrap::spawned`] asks what became
+    /// of it.
+    ///
+    /// # Errors
+    /// `MPI_ERR_SPAWN`: this launcher can't.
+    fn spawn(&mut self, spawn: &Spawn) -> Result<u32> {
+        let _ = spawn;
+        Err(err!(
+            Spawn,
+            "the launcher of this job can't start further processes; Weft's mpiexec can"
+        ))
+    }
+
+    /// What became of a spawn; `None` while that is not known. Each is told once. An error: nothing was started.
+    fn spawned(&mut self, spawn: u32) -> Result<Option<Spawned>> {
+        Err(err!(Intern, "there is no spawn {spawn}"))
+    }
+
+    /// Publishes the name of a port under the name of a service (section 11.9.4).
+    ///
+    /// # Errors
+    /// `MPI_ERR_SERVICE`: it is published already, or there is nothing that keeps names.
+    fn publish_name(&mut self, service: &str, port: &str) -> Result<()> {
+        let _ = (service, port);
+        Err(err!(Service, "the launcher of this job keeps no names; Weft's mpiexec does"))
+    }
+
+    /// Takes that back.
+    ///
+    /// # Errors
+    /// `MPI_ERR_SERVICE`: this job has not published it.
+    fn unpublish_name(&mut self, service: &str) -> Result<()> {
+        Err(err!(Service, "the service '{service}' is not published"))
+    }
+
+    /// The port of a service, if it is published.
+    fn lookup_name(&mut self, service: &str) -> Result<Option<String>> {
+        let _ = service;
+        Err(err!(Name, "the launcher of this job keeps no names; Weft's mpiexec does"))
+    }
+
+    /// Takes over the socket by which a job and this one watch each other: it stays open for as long as they are connected, and tells of
+    /// an abort.
+    fn link(&mut self, job: JobId, socket: OwnedFd) -> Result<()> {
+        let _ = (job, socket);
+        Ok(())
+    }
+
+    /// This process is connected with processes of another job from now on, or with none of them any more.
+    fn connected(&mut self, job: JobId, on: bool) {
+        let _ = (job, on);
+    }
+
+    /// What [`Bootstrap::attend`] has received.
+    fn notices(&mut self) -> Vec<Notice> {
+        Vec::new()
     }
 
     /// Asks the launcher to end the job with `code`, and waits a few seconds for it to do so, or kills this process where that is the

@@ -36,6 +36,7 @@ impl Singleton {
             id: format!("singleton-{}-{since_epoch:x}", std::process::id()),
             memory_alloc_kinds: None,
             process_sets: Vec::new(),
+            parent: None,
         };
         Singleton { job, card: None }
     }
