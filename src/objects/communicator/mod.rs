@@ -246,6 +246,13 @@ impl Communicator {
         Group::of_session(self.group.session(), processes)
     }
 
+    /// Its processes of other jobs are connected with this one from now on, until [`Instance::disconnect_by`].
+    pub fn connects(&self) {
+        if self.instance.directory().has_others() {
+            self.instance.connect_by(self.context(), self.everybody().iter());
+        }
+    }
+
     /// For an intercommunicator: whether the local group comes first where both are put in order, which is the same on all processes.
     pub(super) fn is_first(&self) -> bool {
         let name = |group: &Group| self.instance.directory().name(group.member(0));
