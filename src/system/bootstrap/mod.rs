@@ -6,6 +6,7 @@
 //! What does not belong here: the contents of a business card (`engine`).
 
 mod death;
+pub mod links;
 pub mod pmi1;
 mod pmix;
 mod process_sets;
