@@ -147,7 +147,10 @@ impl Communicator {
             .await?;
         if let Some(Ok(channel)) = channel {
             let job = self.instance().job_of(new.1);
-            self.instance().bootstrap().link(job, channel.into_socket())?;
+            // Within a job its launcher tells who is gone.
+            if job != self.instance().job().name().job {
+                self.instance().bootstrap().link(job, channel.into_socket())?;
+            }
         }
         Ok(new.0)
     }
