@@ -163,9 +163,10 @@ pub(super) async fn introduce(
     };
     let needed = tell(operation, leader, needed).await?;
     let needed = match needed[..] {
-        [shm, ofi] => Needed {
+        [shm, ofi, outward] => Needed {
             shm: shm != 0,
             ofi: ofi != 0,
+            outward: outward != 0,
         },
         _ => return Err(not_understood()),
     };
@@ -205,8 +206,8 @@ async fn which_lanes(way: &mut Way<'_>, here: &[u8]) -> Result<Vec<u8>> {
     all.dedup();
     let all: Option<Vec<Whereabouts>> = all.into_iter().map(Whereabouts::decode).collect();
     // Both leaders come to the same result.
-    let Needed { shm, ofi } = Needed::by(&all.ok_or_else(not_understood)?)?;
-    Ok(vec![shm.into(), ofi.into()])
+    let Needed { shm, ofi, outward } = Needed::by(&all.ok_or_else(not_understood)?)?;
+    Ok(vec![shm.into(), ofi.into(), outward.into()])
 }
 
 /// The leaders' part: exchanges names and cards; the result is what the other leader has said, with the context that both take.
@@ -305,7 +306,7 @@ impl Introduction {
             let mut kinds: Vec<Vec<String>> = Vec::new();
             for (_, card) in &side.members {
                 let lanes: Vec<String> = (BusinessCard::decode(card)?.lanes.into_iter())
-                    .map(|lane| lane.0)
+                    .map(|lane| lane.name)
                     .collect();
                 if !kinds.contains(&lanes) {
                     kinds.push(lanes);
