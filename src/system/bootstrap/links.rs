@@ -27,7 +27,7 @@ pub use words::{Word, Words};
 
 /// The links of this process.
 #[derive(Default)]
-pub struct Links {
+pub(super) struct Links {
     links: Vec<Link>,
     /// From the first one on.
     watched: Option<Watched>,
