@@ -432,11 +432,11 @@ impl EngineState {
             return false;
         }
         self.learn(from, &card);
-        let ordered = self.limits[self.polling].ordered;
-        if let Some(foreign) = &mut self.peer(from).foreign {
-            foreign.heard_hello = true;
-        }
-        if !ordered {
+        let (lane, ordered) = (self.polling, self.limits[self.polling].ordered);
+        let foreign = self.peer(from).foreign.get_or_insert_default();
+        foreign.heard_hello = true;
+        // It sends no more before this process has answered.
+        if !ordered || foreign.window(lane) < 4 {
             self.owe(from);
         }
         self.list(from);

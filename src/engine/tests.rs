@@ -2,6 +2,7 @@
 //! answer and each bound is tested by itself; `tests/simulation` tests many ranks together.
 
 mod endings;
+mod foreign;
 mod nonsense;
 mod numbering;
 mod queue;
