@@ -216,7 +216,10 @@ pub trait Bootstrap: Send {
     /// `MPI_ERR_SERVICE`: it is published already, or there is nothing that keeps names.
     fn publish_name(&mut self, service: &str, port: &str) -> Result<()> {
         let _ = (service, port);
-        Err(err!(Service, "the launcher of this job keeps no names; Weft's mpiexec does"))
+        Err(err!(
+            Service,
+            "the launcher of this job keeps no names; Weft's mpiexec does"
+        ))
     }
 
     /// Takes that back.
@@ -230,7 +233,10 @@ pub trait Bootstrap: Send {
     /// The port of a service, if it is published.
     fn lookup_name(&mut self, service: &str) -> Result<Option<String>> {
         let _ = service;
-        Err(err!(Name, "the launcher of this job keeps no names; Weft's mpiexec does"))
+        Err(err!(
+            Name,
+            "the launcher of this job keeps no names; Weft's mpiexec does"
+        ))
     }
 
     /// Takes over the socket by which a job and this one watch each other: it stays open for as long as they are connected, and tells of

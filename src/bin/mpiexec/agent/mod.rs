@@ -229,6 +229,11 @@ impl Agent {
         self.spared.push(child);
     }
 
+    /// That child has ended.
+    pub fn unspare(&mut self, child: Pid) {
+        self.spared.retain(|&spared| spared != child);
+    }
+
     /// The place of a rank; another machine may say anything.
     fn local(&self, rank: u32) -> Option<usize> {
         self.ranks.binary_search_by_key(&rank, |rank| rank.number).ok()

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::names::Asker;
 use super::{Abort, EXIT_TIME, Job};
 use crate::outcome::abort_status;
 use crate::server::Effect;
@@ -51,6 +52,28 @@ impl Job {
                 let (host, number) = (self.ranks[rank].host, rank as u32);
                 self.send(host, ToAgent::Unwatch { rank: number });
                 self.ranks[rank].wrapper_deadline = None;
+            }
+            Effect::Spawn { rank, id, list } => self.spawn(rank, id, list),
+            Effect::Name {
+                rank,
+                what,
+                hex,
+                request,
+            } => {
+                let session = self.server.session(rank).unwrap_or(0);
+                let asker = Asker::Rank {
+                    rank,
+                    session,
+                    what,
+                    hex,
+                };
+                self.ask_name(asker, self.id.clone(), request);
+            }
+            Effect::Connected { rank, job, on } => {
+                let _ = (rank, job);
+                if let Some(parent) = self.parent.as_mut().filter(|_| on) {
+                    parent.note_connected();
+                }
             }
             Effect::Report { rank, text } => self.take_report(rank, text),
             Effect::Abort { rank, code, message } => {

@@ -5,9 +5,11 @@ mod commands;
 mod effects;
 mod ending;
 mod input;
+mod names;
 mod peers;
 mod reports;
 mod sinks;
+mod spawn;
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -32,8 +34,11 @@ use crate::server::{Facts, Server};
 use crate::watchdog::Watchdog;
 use crate::wire::{FromAgent, Input, JobStart, ToAgent};
 use input::Keyboard;
+use names::Names;
 use peers::Peers;
 use reports::{Asked, Reason};
+use spawn::Children;
+pub use spawn::Parent;
 
 /// How long ranks have to end after they were asked to, before they are killed.
 const GRACE: Duration = Duration::from_secs(2);
@@ -96,6 +101,14 @@ enum Ending {
     Killed,
 }
 
+/// Who has started a job.
+pub enum Origin {
+    /// A user, by the command line.
+    User,
+    /// A rank of another job, by the head of that one.
+    Spawned(Parent),
+}
+
 /// A running job.
 pub struct Job {
     epoll: Rc<Epoll>,
@@ -133,6 +146,22 @@ pub struct Job {
     /// When to stop waiting for orphans and output; set at the last rank's end.
     last_wait: Option<Instant>,
     verbose: bool,
+    /// How it was started, for jobs that it spawns.
+    plan: Plan,
+    /// The job's id.
+    id: String,
+    /// The number of its program for each rank.
+    app_of: Vec<u32>,
+    inherited: Inherited,
+    /// Jobs that it has spawned.
+    children: Children,
+    /// The head that has spawned it.
+    parent: Option<Parent>,
+    names: Names,
+    /// Why it ends early, in words.
+    reason: Option<String>,
+    /// The program that can't be started.
+    guilty: Option<usize>,
 }
 
 /// Runs the job to its end; its exit status. `programs` and `cpus` are for the ranks on this machine.
@@ -141,7 +170,35 @@ pub fn run(
     placement: &Placement,
     programs: &[Option<Program>],
     cpus: &[Option<CpuSet>],
+    mut origin: Origin,
 ) -> Result<u8, Failure> {
+    let ran = set_up(plan, placement, &mut origin);
+    let mut job = match (ran, origin) {
+        (Ok(job), _) => job,
+        (Err(failure), Origin::Spawned(mut parent)) => {
+            parent.refuse(&failure.message, None);
+            return Ok(0);
+        }
+        (Err(failure), _) => return Err(failure),
+    };
+    job.start_all(plan, placement, programs, cpus);
+    job.run_loop();
+    job.tell_statuses();
+    job.peers.end();
+    let (parent, spawned) = (job.parent, job.children.status());
+    job.agent.clean_up();
+    let own = match job.status {
+        None | Some(0) if job.output_lost => STATUS_LAUNCHER,
+        status => status.unwrap_or(0),
+    };
+    Ok(match own {
+        _ if parent.is_some_and(|parent| parent.was_refused()) => 0,
+        0 => spawned.unwrap_or(0),
+        own => own,
+    })
+}
+
+fn set_up(plan: &Plan, placement: &Placement, origin: &mut Origin) -> Result<Job, Failure> {
     let failed = |what: &str, error: &dyn std::fmt::Display| Failure::launcher(format!("{what}: {error}"));
     let id = job_id().map_err(|error| failed("the job gets no name", &error))?;
     let watchdog = Watchdog::start(&id).map_err(|error| failed("the watchdog can't be started", &error))?;
@@ -152,17 +209,16 @@ pub fn run(
     let inherited =
         Inherited::replace(&handled).map_err(|error| failed("signals can't be blocked", &error))?;
 
-    let mut job = Job::new(plan, placement, &id, watchdog, &handled)
+    let mut job = Job::new(plan, placement, &id, watchdog, &handled, inherited)
         .map_err(|error| failed("the job can't be set up", &error))?;
-    job.start_all(plan, placement, programs, cpus, &id, &inherited);
-    job.run_loop();
-    job.tell_statuses();
-    job.peers.end();
-    job.agent.clean_up();
-    match job.status {
-        None | Some(0) if job.output_lost => Ok(STATUS_LAUNCHER),
-        status => Ok(status.unwrap_or(0)),
+    if let Origin::Spawned(parent) = origin {
+        (parent.connection().watch(&job.epoll, Source::Parent, 0))
+            .map_err(|errno| failed("the job can't be set up", &errno))?;
+        if let Origin::Spawned(parent) = std::mem::replace(origin, Origin::User) {
+            job.parent = Some(parent);
+        }
     }
+    Ok(job)
 }
 
 fn job_id() -> weft::Result<String> {
@@ -182,6 +238,7 @@ impl Job {
         id: &str,
         watchdog: Watchdog,
         handled: &SigSet,
+        inherited: Inherited,
     ) -> std::io::Result<Job> {
         let own_host = placement.hosts.iter().position(|host| host.is_this);
         // One machine may have several names.
@@ -246,6 +303,15 @@ impl Job {
             print_all_exitcodes: plan.print_all_exitcodes,
             last_wait: None,
             verbose: plan.verbose,
+            plan: plan.clone(),
+            id: id.to_string(),
+            app_of: programs_of_ranks(plan).collect(),
+            inherited,
+            children: Children::default(),
+            parent: None,
+            names: Names::default(),
+            reason: None,
+            guilty: None,
         })
     }
 
@@ -255,9 +321,8 @@ impl Job {
         placement: &Placement,
         programs: &[Option<Program>],
         cpus: &[Option<CpuSet>],
-        id: &str,
-        inherited: &Inherited,
     ) {
+        let inherited = self.inherited.clone();
         let process_sets = plan.process_sets();
         let first_is_here = self.ranks.first().map(|rank| rank.host) == self.own_host;
         let at_keyboard = nix::unistd::isatty(std::io::stdin()).unwrap_or(false);
@@ -265,11 +330,10 @@ impl Job {
             true => Input::Inherit,
             false => Input::Pipe,
         };
-        let apps: Vec<u32> = programs_of_ranks(plan).collect();
         let start_of = |host: usize| JobStart {
-            job: id.to_string(),
+            job: self.id.clone(),
             apps: plan.apps.clone(),
-            ranks: (self.ranks.iter().zip(0..).zip(&apps))
+            ranks: (self.ranks.iter().zip(0..).zip(&self.app_of))
                 .filter(|((rank, _), _)| rank.host == host)
                 .map(|((_, number), &app)| (number, app))
                 .collect(),
@@ -283,7 +347,7 @@ impl Job {
         };
         let starts: Vec<JobStart> = (0..placement.hosts.len()).map(start_of).collect();
         // The other machines take longer.
-        if let Err(failure) = self.peers.start(plan, &placement.launcher, &starts, inherited) {
+        if let Err(failure) = self.peers.start(plan, &placement.launcher, &starts, &inherited) {
             self.fail(failure.message, failure.status);
             self.give_up_ranks(|_| true);
         }
@@ -293,7 +357,7 @@ impl Job {
         if let Some(start) = self.own_host.map(|host| &starts[host])
             && self.running > 0
         {
-            self.agent.start(start, programs, cpus, inherited);
+            self.agent.start(start, programs, cpus, &inherited);
         }
         if input == Input::Pipe {
             self.keyboard = Some(Keyboard::new(at_keyboard, !first_is_here));
@@ -343,6 +407,8 @@ impl Job {
                 source @ (Source::FromPeer | Source::ToPeer | Source::PeerErrors | Source::Port),
                 number,
             )) => self.peers.handle(source, number),
+            Some((Source::Parent, _)) => self.read_parent(),
+            Some((Source::Child, number)) => self.read_child(number),
             Some((source, number)) => self.agent.handle(source, number),
         }
     }
@@ -357,7 +423,7 @@ impl Job {
             }
             let failures = self.peers.take_failures();
             if own.is_empty() && others.is_empty() && failures.is_empty() {
-                return;
+                return self.tell_of_start();
             }
             for message in own {
                 if let Some(host) = self.own_host {
@@ -387,6 +453,8 @@ impl Job {
                 self.started(rank as usize, pid, bound)
             }
             FromAgent::Failed { message, status } => {
+                let first = (self.ranks.iter()).position(|rank| rank.host == host && rank.pid.is_none());
+                self.guilty = first.map(|rank| self.app_of[rank] as usize);
                 let message = match self.is_own(host) {
                     true => message,
                     false => format!("on host {}: {message}", self.peers.name(host)),
@@ -467,6 +535,7 @@ impl Job {
         let silent = || self.agent.is_silent() && self.sinks.iter().all(Sink::is_empty);
         self.running == 0
             && self.peers.are_gone()
+            && self.children.is_empty()
             && self
                 .last_wait
                 .is_some_and(|last| silent() || (Instant::now() >= last && self.sinks_done()))

@@ -40,7 +40,7 @@ pub struct Placement {
 }
 
 /// What starts agents on other hosts.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub enum Launcher {
     /// ssh, for each host.
     Ssh,

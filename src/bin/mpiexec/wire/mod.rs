@@ -13,7 +13,7 @@ use crate::cli::App;
 use crate::outcome::End;
 
 /// The number of these messages' version; it changes with each change of them.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// Standard output or standard error: 0 or 1.
 pub type StreamNumber = u8;
