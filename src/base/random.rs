@@ -31,3 +31,20 @@ pub fn hexadecimal() -> Result<String> {
     fill(&mut numbers)?;
     Ok(numbers.map(|number| format!("{number:016x}")).concat())
 }
+
+/// Whether a secret is the one that is expected: the time that this takes does not tell how much of it is the same.
+pub fn is_same(one: &str, other: &str) -> bool {
+    let differences = one.bytes().zip(other.bytes()).map(|(one, other)| one ^ other);
+    one.len() == other.len() && std::hint::black_box(differences.fold(0, |all, next| all | next)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_compared_whole() {
+        assert!(is_same("abc", "abc") && is_same("", ""));
+        assert!(!is_same("abc", "abd") && !is_same("ab", "abc") && !is_same("", "abc"));
+    }
+}

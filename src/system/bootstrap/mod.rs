@@ -1,11 +1,12 @@
 //! How a process learns about its job: its rank, its size, and the business cards of the others.
 //!
 //! [`connect`] chooses by the environment: [`pmi1`] where a launcher left a descriptor in `PMI_FD`, [`pmix`] where a PMIx server
-//! expects the process, [`singleton`] otherwise.
+//! expects the process, [`singleton`] otherwise. [`links`]: what a process hears from other jobs.
 //!
 //! What does not belong here: the contents of a business card (`engine`).
 
 mod death;
+pub mod links;
 pub mod pmi1;
 mod pmix;
 mod process_sets;
@@ -24,6 +25,7 @@ use crate::base::error::Result;
 use crate::err;
 use crate::identity::{JobId, ProcessName};
 use crate::system::locality::Layout;
+use links::WithLinks;
 
 /// What the launcher says at the start.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -284,11 +286,14 @@ pub fn connect() -> Result<Box<dyn Bootstrap>> {
     if environment("PMI_FD").is_some() {
         let mut launcher = pmi1::Pmi1::connect(environment)?;
         launcher.watch_over();
-        return Ok(Box::new(launcher));
+        return Ok(match launcher.is_foreign() {
+            true => Box::new(WithLinks::around(launcher)),
+            false => Box::new(launcher),
+        });
     }
     if pmix::is_expected(environment) && !singleton::is_alone(environment) {
-        return Ok(Box::new(pmix::Pmix::connect(environment)?));
+        return Ok(Box::new(WithLinks::around(pmix::Pmix::connect(environment)?)));
     }
     singleton::other_launcher(environment)?;
-    Ok(Box::new(singleton::Singleton::new()))
+    Ok(Box::new(WithLinks::around(singleton::Singleton::new())))
 }

@@ -1,6 +1,9 @@
 //! A singleton: a process that no launcher started.
 
+use std::collections::hash_map::Entry;
 use std::os::fd::BorrowedFd;
+
+use rustc_hash::FxHashMap;
 
 use super::{Bootstrap, Job};
 use crate::base::error::Result;
@@ -13,6 +16,8 @@ pub struct Singleton {
     job: Job,
     /// The last published card and its incarnation.
     card: Option<(u32, Vec<u8>)>,
+    /// The ports of the services that it has published: nobody else sees them.
+    names: FxHashMap<String, String>,
 }
 
 impl Singleton {
@@ -38,7 +43,11 @@ impl Singleton {
             process_sets: Vec::new(),
             parent: None,
         };
-        Singleton { job, card: None }
+        Singleton {
+            job,
+            card: None,
+            names: FxHashMap::default(),
+        }
     }
 }
 
@@ -133,6 +142,27 @@ impl Bootstrap for Singleton {
         None
     }
 
+    fn publish_name(&mut self, service: &str, port: &str) -> Result<()> {
+        match self.names.entry(service.to_string()) {
+            Entry::Occupied(_) => Err(err!(Service, "the service '{service}' is published already")),
+            Entry::Vacant(entry) => {
+                entry.insert(port.to_string());
+                Ok(())
+            }
+        }
+    }
+
+    fn unpublish_name(&mut self, service: &str) -> Result<()> {
+        match self.names.remove(service) {
+            Some(_) => Ok(()),
+            None => Err(err!(Service, "the service '{service}' is not published")),
+        }
+    }
+
+    fn lookup_name(&mut self, service: &str) -> Result<Option<String>> {
+        Ok(self.names.get(service).cloned())
+    }
+
     fn abort(&mut self, _: i32, _: &str) -> bool {
         false
     }
@@ -145,6 +175,7 @@ impl Bootstrap for Singleton {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Class;
 
     #[test]
     fn it_finds_only_itself() {
@@ -168,6 +199,24 @@ mod tests {
         assert!(alone.fence_is_over().unwrap());
         assert!(!alone.attend().unwrap() && alone.descriptor().is_none());
         assert!(!alone.abort(1, "why"), "the process ends itself");
+    }
+
+    #[test]
+    fn names_are_published_once() {
+        let mut alone = Singleton::new();
+        assert_eq!(alone.lookup_name("service").unwrap(), None);
+        assert_eq!(alone.unpublish_name("service").unwrap_err().class, Class::Service);
+        alone.publish_name("service", "port").unwrap();
+        let again = alone.publish_name("service", "other").unwrap_err();
+        assert!(
+            again.class == Class::Service && again.message.contains("'service'"),
+            "{again}"
+        );
+        alone.publish_name("another", "other").unwrap();
+        assert_eq!(alone.lookup_name("service").unwrap().as_deref(), Some("port"));
+        alone.unpublish_name("service").unwrap();
+        assert_eq!(alone.lookup_name("service").unwrap(), None);
+        alone.publish_name("service", "new").unwrap();
     }
 
     #[test]

@@ -23,8 +23,8 @@ pub(crate) enum Answer {
 
 /// An attempt to connect, which does not block. Nothing is sent.
 pub(crate) struct Attempt {
-    socket: Option<OwnedFd>,
-    begun: Errno,
+    socket: Result<OwnedFd, Errno>,
+    begun: Result<(), Errno>,
 }
 
 impl Attempt {
@@ -35,37 +35,50 @@ impl Attempt {
             SocketAddr::V6(_) => AddressFamily::Inet6,
         };
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-        let Ok(socket) = socket(family, SockType::Stream, flags, None) else {
-            return Attempt {
-                socket: None,
-                begun: Errno::UnknownErrno,
-            };
+        let socket = socket(family, SockType::Stream, flags, None);
+        let begun = match &socket {
+            Ok(socket) => connect(socket.as_raw_fd(), &SockaddrStorage::from(address)),
+            Err(errno) => Err(*errno),
         };
-        let begun = connect(socket.as_raw_fd(), &SockaddrStorage::from(address));
-        Attempt {
-            socket: Some(socket),
-            begun: begun.err().unwrap_or(Errno::UnknownErrno),
-        }
+        Attempt { socket, begun }
     }
 
-    /// Its answer, once there is one.
-    pub fn answer(&self) -> Option<Answer> {
-        let errno = match &self.socket {
-            Some(socket) if self.begun == Errno::EINPROGRESS => {
+    /// Whether it has succeeded, once that is known.
+    pub fn result(&self) -> Option<Result<(), Errno>> {
+        match &self.socket {
+            Ok(socket) if self.begun == Err(Errno::EINPROGRESS) => {
                 let mut polled = [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)];
                 // A signal can interrupt even a call that does not wait.
                 if matches!(poll(&mut polled, PollTimeout::ZERO), Ok(0) | Err(Errno::EINTR)) {
                     return None;
                 }
-                getsockopt(socket, sockopt::SocketError).map_or(Errno::UnknownErrno, Errno::from_raw)
+                Some(match getsockopt(socket, sockopt::SocketError) {
+                    Ok(0) => Ok(()),
+                    Ok(errno) => Err(Errno::from_raw(errno)),
+                    Err(errno) => Err(errno),
+                })
             }
-            _ => self.begun,
-        };
-        Some(match errno {
-            Errno::ECONNREFUSED => Answer::Refused,
-            Errno::EHOSTUNREACH | Errno::ENETUNREACH => Answer::Unreachable,
+            _ => Some(self.begun),
+        }
+    }
+
+    /// Its answer, once there is one.
+    pub fn answer(&self) -> Option<Answer> {
+        Some(match self.result()? {
+            Err(Errno::ECONNREFUSED) => Answer::Refused,
+            Err(Errno::EHOSTUNREACH | Errno::ENETUNREACH) => Answer::Unreachable,
             _ => Answer::Listens,
         })
+    }
+
+    /// Its socket, which becomes writable when there is a result.
+    pub fn socket(&self) -> Option<&OwnedFd> {
+        self.socket.as_ref().ok()
+    }
+
+    /// The socket, to be used.
+    pub fn into_socket(self) -> Option<OwnedFd> {
+        self.socket.ok()
     }
 }
 

@@ -270,16 +270,47 @@ fn interfaces() -> impl Iterator<Item = InterfaceAddress> {
 
 /// The addresses of this machine that other machines may reach, those first that they reach best.
 pub fn addresses() -> Vec<IpAddr> {
-    let rated = |interface: InterfaceAddress| {
-        let address = ip(&interface).filter(|_| interface.flags.contains(InterfaceFlags::IFF_UP))?;
-        Some((reach(&interface.interface_name, address), address))
-    };
-    let mut all: Vec<(Reach, IpAddr)> = interfaces()
-        .filter_map(rated)
-        .filter(|(reach, _)| !matches!(reach, Reach::Loopback | Reach::LinkLocal))
+    rated().into_iter().map(|(_, _, address)| address).collect()
+}
+
+/// Those at which this process is to be found: what `WEFT_INTERFACE` lists, if anything of that is an interface, and otherwise those that
+/// other machines reach best, without interfaces of containers and tunnels where there are others.
+pub(crate) fn addresses_wanted(wanted: Option<&str>) -> Result<Vec<IpAddr>> {
+    if let Some(wanted) = wanted {
+        let wishes = Wishes::parse(wanted)?;
+        let mut fulfilled: Vec<(usize, IpAddr)> = up()
+            .filter(|(reach, _, address)| address.is_ipv4() || *reach != Reach::LinkLocal)
+            .filter_map(|(_, name, address)| Some((wishes.position(&name, Some(address))?, address)))
+            .collect();
+        fulfilled.sort_by_key(|&(position, _)| position);
+        if !fulfilled.is_empty() {
+            return Ok(fulfilled.into_iter().map(|(_, address)| address).collect());
+        }
+    }
+    let all = rated();
+    let has_better = all.iter().any(|(reach, ..)| *reach > Reach::Virtual);
+    let good = all
+        .into_iter()
+        .filter(|(reach, ..)| !has_better || *reach > Reach::Virtual);
+    Ok(good.map(|(_, _, address)| address).collect())
+}
+
+/// The interfaces in use that reach other machines, those first that do it best.
+fn rated() -> Vec<(Reach, String, IpAddr)> {
+    let mut all: Vec<_> = up()
+        .filter(|(reach, ..)| !matches!(reach, Reach::Loopback | Reach::LinkLocal))
         .collect();
-    all.sort_by_key(|&(reach, _)| std::cmp::Reverse(reach));
-    all.into_iter().map(|(_, address)| address).collect()
+    all.sort_by_key(|&(reach, ..)| std::cmp::Reverse(reach));
+    all
+}
+
+/// The interfaces in use, with their names and addresses.
+fn up() -> impl Iterator<Item = (Reach, String, IpAddr)> {
+    interfaces().filter_map(|interface| {
+        let address = ip(&interface).filter(|_| interface.flags.contains(InterfaceFlags::IFF_UP))?;
+        let name = interface.interface_name;
+        Some((reach(&name, address), name, address))
+    })
 }
 
 fn ip(interface: &InterfaceAddress) -> Option<IpAddr> {

@@ -6,6 +6,11 @@ use crate::err;
 use crate::system::locality::Layout;
 
 impl Pmi1 {
+    /// Whether the launcher is not Weft's.
+    pub fn is_foreign(&self) -> bool {
+        !self.weft
+    }
+
     pub(super) fn ask_foreign_launcher(&mut self) -> Result<()> {
         let maxes = self.request("cmd=get_maxes\n", "maxes")?;
         self.keylen_max = maxes.number("keylen_max")?;
