@@ -49,6 +49,7 @@ use std::process::ExitCode;
 use cli::{Plan, Request};
 use head::Origin;
 use outcome::Failure;
+use weft::tools::own_head::OPTION as OWN_HEAD_OPTION;
 
 fn main() -> ExitCode {
     // Another `mpiexec` has started this one; see `launch` and `spawn`.
@@ -59,6 +60,11 @@ fn main() -> ExitCode {
             let descriptor = words.next();
             let descriptor = descriptor.as_ref().and_then(|word| word.to_str());
             return ExitCode::from(spawn::start::run(descriptor));
+        }
+        Some(word) if word == OWN_HEAD_OPTION => {
+            let descriptor = words.next();
+            let descriptor = descriptor.as_ref().and_then(|word| word.to_str());
+            return ExitCode::from(spawn::adopt::run(descriptor));
         }
         _ => {}
     }

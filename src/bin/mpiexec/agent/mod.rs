@@ -14,8 +14,10 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sched::CpuSet;
 use nix::sys::epoll::{Epoll, EpollFlags};
+use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::wait::WaitStatus;
 use nix::unistd::Pid;
 use weft::tools::locality::Processors;
@@ -30,7 +32,7 @@ use crate::output::Stream;
 use crate::picture::Picture;
 use crate::process::{Inherited, Start, Started};
 use crate::program::Program;
-use crate::watchdog::{Watchdog, kill_orphans};
+use crate::watchdog::{Watchdog, kill_orphans, pidfd_open};
 use crate::wire::{FromAgent, Input, JobStart, ToAgent};
 use input::InputPipe;
 
@@ -55,6 +57,8 @@ struct Rank {
     inner: Option<Inner>,
     /// It has called `MPI_Abort`: its end adds no information.
     aborts: bool,
+    /// It was there before, and gets no signals from here.
+    is_adopted: bool,
 }
 
 /// An MPI process somewhere below a rank's own.
@@ -197,6 +201,7 @@ impl Agent {
             partial_queued: [false; 2],
             inner: None,
             aborts: false,
+            is_adopted: false,
         });
         self.tell(FromAgent::Started {
             rank,
@@ -207,6 +212,42 @@ impl Agent {
             self.watch_stream(local, number)?;
         }
         self.input = self.input.take().or(stdin.map(InputPipe::new));
+        Ok(())
+    }
+
+    /// Takes over a process that runs already as the only rank.
+    pub fn adopt(&mut self, pid: Pid, pmi: OwnedFd) -> nix::Result<()> {
+        setsockopt(&pmi, sockopt::PassCred, &true)?;
+        fcntl(&pmi, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        Source::Pmi.readable(&self.epoll, &pmi, 0)?;
+        // Without this, the end of the connection tells of its end.
+        let inner = pidfd_open(pid.as_raw()).ok().map(|descriptor| {
+            self.add_event(&descriptor, Source::Inner, EpollFlags::EPOLLIN, 0);
+            Inner {
+                pid: pid.as_raw(),
+                descriptor,
+            }
+        });
+        self.running += 1;
+        self.ranks.push(Rank {
+            number: 0,
+            pid,
+            ended: false,
+            pmi: Some(pmi),
+            lines: Lines::default(),
+            replies: VecDeque::new(),
+            waits_for_room: false,
+            streams: [None, None],
+            partial_queued: [false; 2],
+            inner,
+            aborts: false,
+            is_adopted: true,
+        });
+        self.tell(FromAgent::Started {
+            rank: 0,
+            pid: pid.as_raw(),
+            bound: None,
+        });
         Ok(())
     }
 

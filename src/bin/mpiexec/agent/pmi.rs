@@ -9,6 +9,7 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, UnixCredentials, recvmsg, 
 
 use super::{Agent, Inner};
 use crate::events::Source;
+use crate::outcome::End;
 use crate::watchdog::pidfd_open;
 use crate::wire::FromAgent;
 
@@ -69,6 +70,10 @@ impl Agent {
         if let Some(pmi) = self.ranks[local].pmi.take() {
             let _ = self.epoll.delete(&pmi);
         }
+        // No process is left that has the other end, or none can be asked about.
+        if self.ranks[local].is_adopted && !self.ranks[local].ended {
+            self.exited(local, End::Exit(0));
+        }
     }
 
     /// Watches the process that has initialized PMI, if it is not the rank's own.
@@ -90,6 +95,9 @@ impl Agent {
     }
 
     pub(super) fn unwatch(&mut self, local: usize) {
+        if self.ranks[local].is_adopted && !self.ranks[local].ended {
+            return;
+        }
         if let Some(inner) = self.ranks[local].inner.take() {
             let _ = self.epoll.delete(&inner.descriptor);
         }
@@ -97,6 +105,12 @@ impl Agent {
 
     pub(super) fn inner_ended(&mut self, local: usize) {
         self.receive_pmi(local);
+        if self.ranks[local].is_adopted {
+            if !self.ranks[local].ended {
+                self.exited(local, End::Exit(0));
+            }
+            return;
+        }
         self.unwatch(local);
         self.tell(FromAgent::InnerEnded {
             rank: self.ranks[local].number,

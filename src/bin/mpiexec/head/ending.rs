@@ -32,6 +32,13 @@ impl Job {
 
     pub(super) fn forward(&mut self, signal: Signal) {
         self.children.signal(signal);
+        if self.is_adopted {
+            // The process gets its own, and may go on.
+            if signal == Signal::SIGTSTP {
+                let _ = kill(getpid(), Signal::SIGSTOP);
+            }
+            return;
+        }
         match signal {
             Signal::SIGINT | Signal::SIGTERM | Signal::SIGHUP => {
                 if self.running == 0 || self.interrupted.is_some() || self.ending == Ending::Killed {
@@ -143,6 +150,8 @@ impl Job {
                     self.status = Some(end.status());
                 }
             }
+            // It ends as it likes.
+            _ if self.is_adopted => {}
             // Its call of `MPI_Abort` has the reason.
             _ if self.ranks[rank].aborts => {}
             End::Signal(libc::SIGPIPE) if self.sinks.iter().any(Sink::is_broken) => {

@@ -11,6 +11,7 @@ mod reports;
 mod sinks;
 mod spawn;
 
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ use nix::sched::CpuSet;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::Pid;
 use weft::tools::{ProcessSet, random};
 
 use crate::agent::Agent;
@@ -107,6 +109,13 @@ pub enum Origin {
     User,
     /// A rank of another job, by the head of that one.
     Spawned(Parent),
+    /// The only rank, which runs already.
+    Rank {
+        /// Its process.
+        pid: Pid,
+        /// Its connection.
+        socket: OwnedFd,
+    },
 }
 
 /// A running job.
@@ -162,6 +171,10 @@ pub struct Job {
     reason: Option<String>,
     /// The program that can't be started.
     guilty: Option<usize>,
+    /// Its rank was there before it, and lives and ends by itself.
+    is_adopted: bool,
+    /// This rank, until it is the agent's.
+    adopted: Option<(Pid, OwnedFd)>,
 }
 
 /// Runs the job to its end; its exit status. `programs` and `cpus` are for the ranks on this machine.
@@ -181,7 +194,10 @@ pub fn run(
         }
         (Err(failure), _) => return Err(failure),
     };
-    job.start_all(plan, placement, programs, cpus);
+    match job.adopted.take() {
+        Some((pid, socket)) => job.adopt(pid, socket),
+        None => job.start_all(plan, placement, programs, cpus),
+    }
     job.run_loop();
     job.tell_statuses();
     job.peers.end();
@@ -214,8 +230,13 @@ fn set_up(plan: &Plan, placement: &Placement, origin: &mut Origin) -> Result<Job
     if let Origin::Spawned(parent) = origin {
         (parent.connection().watch(&job.epoll, Source::Parent, 0))
             .map_err(|errno| failed("the job can't be set up", &errno))?;
-        if let Origin::Spawned(parent) = std::mem::replace(origin, Origin::User) {
-            job.parent = Some(parent);
+    }
+    match std::mem::replace(origin, Origin::User) {
+        Origin::User => {}
+        Origin::Spawned(parent) => job.parent = Some(parent),
+        Origin::Rank { pid, socket } => {
+            job.is_adopted = true;
+            job.adopted = Some((pid, socket));
         }
     }
     Ok(job)
@@ -312,7 +333,22 @@ impl Job {
             names: Names::default(),
             reason: None,
             guilty: None,
+            is_adopted: false,
+            adopted: None,
         })
+    }
+
+    /// Takes over the only rank.
+    fn adopt(&mut self, pid: Pid, socket: OwnedFd) {
+        if let Err(error) = self.agent.adopt(pid, socket) {
+            self.fail(
+                format!("the process {pid} can't be watched: {error}"),
+                STATUS_LAUNCHER,
+            );
+            self.give_up_ranks(|_| true);
+        }
+        self.take_all();
+        self.after_exit();
     }
 
     fn start_all(

@@ -1,11 +1,9 @@
 //! The head of a spawned job, until the job runs.
 
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use std::os::fd::AsFd;
 use weft::tools::pmi1::words;
 use weft::tools::{Spawn, Spawned};
 use weft::{Result, err};
@@ -13,6 +11,7 @@ use weft::{Result, err};
 use super::connection::Connection;
 use super::keys;
 use super::messages::{FromSpawned, Start, ToSpawned};
+use super::take_descriptor;
 use crate::claims::Claims;
 use crate::head::{self, Origin};
 use crate::outcome::{Failure, STATUS_LAUNCHER};
@@ -23,9 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs the head of a spawned job; `descriptor` is the word after the option. Its exit status: that of the job.
 pub fn run(descriptor: Option<&str>) -> u8 {
-    let socket = descriptor
-        .and_then(|text| text.parse::<i32>().ok())
-        .and_then(take);
+    let socket = take_descriptor(descriptor);
     let Some(mut parent) = socket.and_then(|socket| Connection::over(socket).ok()) else {
         eprintln!("mpiexec: {} is for mpiexec itself", super::OPTION);
         return STATUS_LAUNCHER;
@@ -50,24 +47,6 @@ pub fn run(descriptor: Option<&str>) -> u8 {
         }
         Ok(Prepared::Answer(answer)) => refuse(parent, &Ok(answer)),
         Err(error) => refuse(parent, &Err(error)),
-    }
-}
-
-/// Takes over a descriptor that was left open for this process.
-fn take(number: i32) -> Option<OwnedFd> {
-    if number <= libc::STDERR_FILENO {
-        return None;
-    }
-    // SAFETY: nobody else in this process knows the descriptor: it has just begun, and opens its own later. If it is not open, the next
-    // call fails.
-    let socket = unsafe { OwnedFd::from_raw_fd(number) };
-    match fcntl(&socket, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)) {
-        Ok(_) => Some(socket),
-        Err(_) => {
-            // There is nothing to close.
-            std::mem::forget(socket);
-            None
-        }
     }
 }
 
