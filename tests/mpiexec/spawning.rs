@@ -93,6 +93,27 @@ pub fn play_part(part: &str, pmi: &mut dyn Bootstrap) {
             pmi.fence().expect("all are there");
             println!("\nspawned {} of {}, appnum {:?}", job.rank, job.size, job.appnum);
         }
+        "spawn-alone" => {
+            assert_eq!(pmi.name(), "singleton");
+            assert!(job.universe_size >= Some(16));
+            pmi.publish_name("before", "1").expect("published");
+            let (_, spawned) = start(pmi, vec![playing("spawned-by-one", 2, &[])]);
+            assert_eq!(spawned.expect("started").started, 2);
+            assert!(matches!(notice(pmi), Notice::NotConnected { .. }));
+            let why = start(pmi, vec![program(&["/no/such"], 1, &[])]).1;
+            assert!(why.expect("an answer").errors[0].is_some());
+            let none = nix::sys::wait::waitpid(None, None);
+            assert_eq!(none, Err(nix::errno::Errno::ECHILD), "its head is no child");
+            pmi.publish_name("after", "2").expect("published");
+            assert_eq!(pmi.lookup_name("before").expect("asked"), Some("1".into()));
+            println!("\nall alone");
+        }
+        "spawned-by-one" => {
+            assert_eq!(job.parent.as_deref(), Some("the port"));
+            assert_eq!(pmi.lookup_name("before").expect("asked"), Some("1".into()));
+            pmi.fence().expect("all are there");
+            println!("\nspawned {} of {}", job.rank, job.size);
+        }
         "spawn-wrong" => {
             let of = |pmi: &mut dyn Bootstrap, commands| start(pmi, commands).1;
             let none = of(
@@ -202,6 +223,29 @@ fn a_rank_starts_a_job() {
             "spawned 2 of 3, appnum Some(1)"
         ]
     );
+}
+
+#[test]
+fn a_process_without_a_launcher_starts_a_job() {
+    let own = std::env::current_exe().expect("this executable's path");
+    let output = Command::new(own)
+        .args([
+            "rank::plays_its_part",
+            "--exact",
+            "--nocapture",
+            "--test-threads=1",
+        ])
+        .env("WEFT_TEST_PART", "spawn-alone")
+        .env("WEFT_MPIEXEC", env!("CARGO_BIN_EXE_mpiexec"))
+        .env_remove("PMI_FD")
+        .stdin(Stdio::null())
+        .output()
+        .expect("it starts");
+    let lines = sorted(&output);
+    for line in ["all alone", "spawned 0 of 2", "spawned 1 of 2"] {
+        assert!(lines.iter().any(|told| told == line), "{line}: {output:?}");
+    }
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
 }
 
 #[test]
