@@ -31,6 +31,8 @@ pub enum Source {
     Parent = 12,
     /// The head of a job that this one has spawned.
     Child = 13,
+    /// A link to another job.
+    Link = 14,
 }
 
 impl Source {
@@ -56,6 +58,7 @@ impl Source {
             Source::Port,
             Source::Parent,
             Source::Child,
+            Source::Link,
         ];
         let source = all.into_iter().find(|&source| source as u64 == data >> 32)?;
         Some((source, (data & 0xffff_ffff) as usize))

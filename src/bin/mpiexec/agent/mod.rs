@@ -4,6 +4,7 @@
 
 mod ending;
 mod input;
+mod links;
 mod pmi;
 pub mod remote;
 mod streams;
@@ -35,6 +36,7 @@ use crate::program::Program;
 use crate::watchdog::{Watchdog, kill_orphans, pidfd_open};
 use crate::wire::{FromAgent, Input, JobStart, ToAgent};
 use input::InputPipe;
+use links::{Links, Passed};
 
 /// How long output and orphans are waited for after the job's last rank's end.
 const LAST_WAIT: Duration = Duration::from_secs(2);
@@ -47,6 +49,7 @@ struct Rank {
     pmi: Option<OwnedFd>,
     lines: Lines,
     replies: VecDeque<u8>,
+    passed: Passed,
     /// The connection had no room for all of them.
     waits_for_room: bool,
     /// Standard output and standard error.
@@ -92,6 +95,8 @@ pub struct Agent {
     others: Vec<WaitStatus>,
     /// Children of this process that are not the job's.
     spared: Vec<Pid>,
+    /// Links to other jobs.
+    links: Links,
 }
 
 impl Agent {
@@ -111,6 +116,7 @@ impl Agent {
             told: Vec::new(),
             others: Vec::new(),
             spared: vec![watchdog.pid()],
+            links: Links::default(),
             watchdog,
         }
     }
@@ -196,6 +202,7 @@ impl Agent {
             pmi: Some(pmi),
             lines: Lines::default(),
             replies: VecDeque::new(),
+            passed: Passed::default(),
             waits_for_room: false,
             streams: [stdout, stderr].map(|fd| Some(Stream::new(fd))),
             partial_queued: [false; 2],
@@ -236,6 +243,7 @@ impl Agent {
             pmi: Some(pmi),
             lines: Lines::default(),
             replies: VecDeque::new(),
+            passed: Passed::default(),
             waits_for_room: false,
             streams: [None, None],
             partial_queued: [false; 2],
@@ -307,7 +315,10 @@ impl Agent {
             ToAgent::InputEnd => self.end_input(),
             ToAgent::Pause { stream, pause } => self.pause_streams(usize::from(stream), pause),
             ToAgent::Drop { stream } => self.drop_streams(usize::from(stream)),
+            ToAgent::Unlink { job } => self.unlink(job),
+            ToAgent::AbortLinks { jobs, code, why } => self.abort_links(&jobs, code, &why),
             ToAgent::Finish => {
+                self.drop_links();
                 if self.last_wait.is_none() {
                     self.last_wait = Some(Instant::now() + LAST_WAIT);
                     kill_orphans(&self.spared);
@@ -325,6 +336,7 @@ impl Agent {
             Source::Stderr => self.read_stream(number, 1),
             Source::Inner => self.inner_ended(number),
             Source::Input => self.write_input(),
+            Source::Link => self.read_link(number),
             _ => {}
         }
     }

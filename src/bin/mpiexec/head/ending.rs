@@ -9,7 +9,7 @@ use super::names::Asker;
 use super::reports::Reason;
 use super::{Abort, Ending, GRACE, Job, LAST_WAIT, Rank, WRAPPER_GRACE};
 use crate::names::Request;
-use crate::outcome::{End, rank_list, signal_status, signal_text};
+use crate::outcome::{End, abort_status, rank_list, signal_status, signal_text};
 use crate::output::{OWN, Sink};
 use crate::server::Phase;
 use crate::wire::ToAgent;
@@ -136,7 +136,7 @@ impl Job {
         let exits = !own || self.ranks.iter().any(wrapper);
         let settled = |abort: &mut Abort| others && (!exits || abort.believe_at <= Instant::now());
         if let Some(abort) = self.abort.take_if(settled) {
-            self.fail(abort.message, abort.status);
+            self.fail_connected(abort.message, abort_status(abort.code), abort.code);
         }
     }
 
@@ -216,6 +216,7 @@ impl Job {
             self.forget_keyboard();
             self.ask_name(Asker::Nobody, self.id.clone(), Request::Forget);
             self.tell_of_end();
+            self.leave_jobs(true);
             self.send_all(&ToAgent::Finish);
         }
     }

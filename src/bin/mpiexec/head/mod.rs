@@ -5,6 +5,7 @@ mod commands;
 mod effects;
 mod ending;
 mod input;
+mod links;
 mod names;
 mod peers;
 mod reports;
@@ -36,6 +37,7 @@ use crate::server::{Facts, Server};
 use crate::watchdog::Watchdog;
 use crate::wire::{FromAgent, Input, JobStart, ToAgent};
 use input::Keyboard;
+use links::Links;
 use names::Names;
 use peers::Peers;
 use reports::{Asked, Reason};
@@ -85,7 +87,7 @@ struct Rank {
 struct Abort {
     /// The message.
     message: String,
-    status: u8,
+    code: i32,
     /// When it counts, even if other ranks are ending.
     believe_at: Instant,
     /// Whether each host has said that nothing there is just ending.
@@ -167,6 +169,8 @@ pub struct Job {
     /// The head that has spawned it.
     parent: Option<Parent>,
     names: Names,
+    /// Jobs that it is connected with.
+    links: Links,
     /// Why it ends early, in words.
     reason: Option<String>,
     /// The program that can't be started.
@@ -201,14 +205,17 @@ pub fn run(
     job.run_loop();
     job.tell_statuses();
     job.peers.end();
-    let (parent, spawned) = (job.parent, job.children.status());
+    // The head that has spawned it takes over only what is this job's own fault.
+    let is_excused = job.parent.as_ref().is_some_and(Parent::was_refused)
+        || job.parent.is_some() && job.links.have_ended_it();
+    let spawned = job.children.status();
     job.agent.clean_up();
     let own = match job.status {
         None | Some(0) if job.output_lost => STATUS_LAUNCHER,
         status => status.unwrap_or(0),
     };
     Ok(match own {
-        _ if parent.is_some_and(|parent| parent.was_refused()) => 0,
+        _ if is_excused => 0,
         0 => spawned.unwrap_or(0),
         own => own,
     })
@@ -331,6 +338,7 @@ impl Job {
             children: Children::default(),
             parent: None,
             names: Names::default(),
+            links: Links::default(),
             reason: None,
             guilty: None,
             is_adopted: false,
@@ -523,6 +531,9 @@ impl Job {
                     abort.settled[host] = true;
                 }
             }
+            FromAgent::Linked { job } => self.linked(job),
+            FromAgent::LinkAborted { job, code, why } => self.link_aborted(job, code, &why),
+            FromAgent::LinkLost { job, why } => self.link_lost(job, &why),
             FromAgent::InputTaken => self.input_taken(),
             FromAgent::InputClosed => self.forget_keyboard(),
             _ => {}
@@ -599,7 +610,15 @@ impl Job {
         let believe_at = (self.abort.as_ref().map(|abort| abort.believe_at)).filter(|&at| at > now);
         let (agent, peers) = (self.agent.next_time(), self.peers.next_time());
         [
-            last_wait, kill_at, deadline, keyboard, asked, believe_at, agent, peers,
+            last_wait,
+            kill_at,
+            deadline,
+            keyboard,
+            asked,
+            believe_at,
+            agent,
+            peers,
+            self.links.next_time(),
         ]
         .into_iter()
         .flatten()
@@ -618,6 +637,7 @@ impl Job {
         {
             self.read_keyboard();
         }
+        self.leave_jobs(false);
         if let Ending::Asked { kill_at } = self.ending
             && kill_at <= now
         {
