@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use weft::identity::JobId;
 use weft::system::bootstrap::{Bootstrap, Command as Wanted, Notice, Spawn, Spawned};
+use weft::system::port::{Connecting, Port};
 
 use super::*;
 use crate::rank::{play, play_command};
@@ -204,9 +206,132 @@ pub fn play_part(part: &str, pmi: &mut dyn Bootstrap) {
                 });
             }
         }
+        part if part.starts_with("spawn-linked-") => linked(&part["spawn-linked-".len()..], pmi),
         other => panic!("no part '{other}'"),
     }
     pmi.finalize().expect("finalize");
+}
+
+/// Waits for what a port or a channel gives.
+fn until<T>(what: &str, mut next: impl FnMut() -> weft::Result<Option<T>>) -> T {
+    let mut found = None;
+    wait_until(what, || {
+        found = next().expect(what);
+        found.is_some()
+    });
+    found.expect("found")
+}
+
+/// A parent and a child that are connected; `what` happens to them.
+fn linked(what: &str, pmi: &mut dyn Bootstrap) {
+    let is_child = pmi.job().parent.is_some();
+    let mut channel = match pmi.job().parent.clone() {
+        Some(port) => {
+            let mut connecting = Connecting::to(&port, None).expect("a port");
+            until("the parent accepts", || connecting.finish())
+        }
+        None => {
+            let mut port = Port::open(None).expect("a port");
+            let spawn = Spawn {
+                commands: vec![playing(&format!("spawn-linked-{what}"), 1, &[])],
+                port: port.name().into(),
+            };
+            let number = pmi.spawn(&spawn).expect("asked for");
+            until("the child is started", || pmi.spawned(number));
+            until("the child comes", || port.accept())
+        }
+    };
+    let own = pmi.job().name().job;
+    channel.send(own.0.to_le_bytes().to_vec()).expect("sent");
+    let other = until("the other's job", || channel.receive());
+    assert!(until("all is sent", || Ok(channel.is_drained()?.then_some(true))));
+    let other = JobId(u64::from_le_bytes(other.try_into().expect("8 bytes")));
+    pmi.link(other, channel.into_socket()).expect("passed on");
+    pmi.connected(other, true);
+    // All lines have been read when one after them is answered.
+    let name = |who: bool| {
+        if who {
+            "child is connected"
+        } else {
+            "parent is connected"
+        }
+    };
+    pmi.publish_name(name(is_child), "").expect("published");
+    // Who ends early waits for the other; its names end with it.
+    let acts = matches!(
+        (what, is_child),
+        ("child-dies" | "child-aborts" | "parted", true) | ("parent-dies" | "parent-aborts", false)
+    );
+    wait_until("the other is connected", || {
+        !acts || pmi.lookup_name(name(!is_child)).expect("asked").is_some()
+    });
+    let lost = |pmi: &mut dyn Bootstrap| match notice(pmi) {
+        Notice::Lost { job, why } if job == other => println!("\nlost: {why}"),
+        other => panic!("{other:?}"),
+    };
+    match (what, is_child) {
+        ("child-dies", true) | ("parent-dies", false) => std::process::abort(),
+        ("child-dies", false) | ("parent-dies", true) => lost(pmi),
+        ("child-aborts", true) | ("parent-aborts", false) => {
+            pmi.abort(7, "no more fuel");
+        }
+        ("child-aborts", false) | ("parent-aborts", true) => std::thread::sleep(Duration::from_secs(60)),
+        ("parted", _) => {
+            pmi.connected(other, false);
+            if is_child {
+                pmi.publish_name("child is parted", "").expect("published");
+                wait_until("the parent has seen it", || {
+                    pmi.lookup_name("parent is parted").expect("asked").is_some()
+                });
+                pmi.abort(7, "no more fuel");
+            }
+            let is_there = |pmi: &mut dyn Bootstrap| {
+                let found = pmi.lookup_name("child is parted").expect("asked");
+                found.is_some()
+            };
+            wait_until("the child is parted", || is_there(pmi));
+            pmi.publish_name("parent is parted", "").expect("published");
+            wait_until("the child has ended", || !is_there(pmi));
+            pmi.attend().expect("the launcher is there");
+            assert_eq!(pmi.notices(), []);
+            println!("\nthe parent goes on");
+        }
+        _ => panic!("no part '{what}'"),
+    }
+}
+
+#[test]
+fn a_job_that_dies_is_lost_to_those_connected_with_it() {
+    let output = play("spawn-linked-child-dies", &["-n", "1"]);
+    assert!(
+        stdout(&output).contains("lost: it has ended without a goodbye"),
+        "{output:?}"
+    );
+    assert_eq!(status(&output), 134, "{output:?}");
+    let output = play("spawn-linked-parent-dies", &["-n", "1"]);
+    assert!(
+        stdout(&output).contains("lost: it has ended without a goodbye"),
+        "{output:?}"
+    );
+    assert_eq!(status(&output), 134, "{output:?}");
+}
+
+#[test]
+fn an_abort_ends_connected_jobs_and_no_others() {
+    for part in ["spawn-linked-child-aborts", "spawn-linked-parent-aborts"] {
+        let output = play(part, &["-n", "1"]);
+        let told = stderr(&output);
+        assert_eq!(status(&output), 7, "{part}: {told}");
+        assert!(told.contains("): no more fuel; ending the job"), "{part}: {told}");
+        assert!(
+            told.contains("a connected job was aborted (rank 0"),
+            "{part}: {told}"
+        );
+    }
+    let output = play("spawn-linked-parted", &["-n", "1"]);
+    assert!(stdout(&output).contains("the parent goes on"), "{output:?}");
+    assert_eq!(status(&output), 7, "{output:?}");
+    assert!(!stderr(&output).contains("connected job"), "{output:?}");
 }
 
 #[test]
