@@ -7,7 +7,10 @@ pub use crate::instance::transports::columns;
 pub use crate::lane::choose::Wanted;
 pub use crate::lane::ofi::shm_name;
 pub use crate::lane::shm::{self, ShmLane};
-pub use crate::system::bootstrap::{ProcessSet, links, pmi1};
+pub use crate::system::bootstrap::singleton::UNIVERSE_MIN;
+pub use crate::system::bootstrap::{
+    Command as SpawnCommand, ProcessSet, Spawn, Spawned, links, own_head, pmi1,
+};
 pub use crate::system::fabric::{self, select};
 pub use crate::system::locality;
 pub use crate::system::shared_memory::Machine;

@@ -120,6 +120,8 @@ settings! {
 const OTHERS: &[&str] = &[
     // Set by Weft's launcher for its ranks.
     "WEFT_LAUNCH_*",
+    // The mpiexec that a process without a launcher spawns by.
+    "WEFT_MPIEXEC",
     // mpicc's.
     "WEFT_CC",
     "WEFT_CXX",

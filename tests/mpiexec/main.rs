@@ -7,6 +7,7 @@ mod jobs;
 mod output;
 mod placing;
 mod rank;
+mod spawning;
 mod terminal;
 
 use std::io::{BufRead, BufReader};

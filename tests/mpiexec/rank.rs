@@ -192,6 +192,7 @@ fn plays_its_part() {
             pmi.finalize().expect("finalize");
             println!("\nall {answers} came");
         }
+        part if part.starts_with("spawn") => spawning::play_part(part, &mut *pmi),
         "stay" => {
             println!("\npid {}", std::process::id());
             wait_for_the_end();

@@ -27,6 +27,12 @@ pub enum Source {
     PeerErrors = 10,
     /// The port that agents connect to, or one that has connected.
     Port = 11,
+    /// The head that has spawned this job.
+    Parent = 12,
+    /// The head of a job that this one has spawned.
+    Child = 13,
+    /// A link to another job.
+    Link = 14,
 }
 
 impl Source {
@@ -50,6 +56,9 @@ impl Source {
             Source::ToPeer,
             Source::PeerErrors,
             Source::Port,
+            Source::Parent,
+            Source::Child,
+            Source::Link,
         ];
         let source = all.into_iter().find(|&source| source as u64 == data >> 32)?;
         Some((source, (data & 0xffff_ffff) as usize))

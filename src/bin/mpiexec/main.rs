@@ -4,7 +4,8 @@
 //! it against this machine ([`claims`] keeps jobs off each other's cores, [`picture`] draws what is bound), and [`head`] runs it: it
 //! answers PMI lines ([`server`]), forwards output ([`output`], [`output_files`]) and decides when and how the job ends ([`outcome`] holds the rules of the
 //! exit status). An [`agent`] on each machine starts ranks ([`process`]; [`library`] has them find Weft's library) and
-//! watches them; [`launch`] starts those of other machines, and [`wire`] has what head and agents tell each other. A
+//! watches them; [`launch`] starts those of other machines, and [`wire`] has what head and agents tell each other.
+//! [`spawn`] has what jobs need that ranks start, and [`names`] the services that ranks publish. A
 //! [`watchdog`] cleans up if head or agent is killed, and [`leftovers`] are what killed ranks leave. `docs/launcher.md` is the
 //! reference.
 
@@ -22,6 +23,7 @@ mod host_list;
 mod launch;
 mod leftovers;
 mod library;
+mod names;
 mod outcome;
 mod output;
 mod output_files;
@@ -34,6 +36,7 @@ mod program;
 mod server;
 #[path = "../common/shell.rs"]
 mod shell;
+mod spawn;
 #[path = "../common/system_words.rs"]
 mod system_words;
 mod watchdog;
@@ -44,15 +47,26 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use cli::{Plan, Request};
+use head::Origin;
 use outcome::Failure;
+use weft::tools::own_head::OPTION as OWN_HEAD_OPTION;
 
 fn main() -> ExitCode {
-    // Another `mpiexec` has started this one; see `launch`.
-    if std::env::args_os()
-        .nth(1)
-        .is_some_and(|word| word == launch::AGENT_OPTION)
-    {
-        return ExitCode::from(agent::remote::run());
+    // Another `mpiexec` has started this one; see `launch` and `spawn`.
+    let mut words = std::env::args_os().skip(1);
+    match words.next() {
+        Some(word) if word == launch::AGENT_OPTION => return ExitCode::from(agent::remote::run()),
+        Some(word) if word == spawn::OPTION => {
+            let descriptor = words.next();
+            let descriptor = descriptor.as_ref().and_then(|word| word.to_str());
+            return ExitCode::from(spawn::start::run(descriptor));
+        }
+        Some(word) if word == OWN_HEAD_OPTION => {
+            let descriptor = words.next();
+            let descriptor = descriptor.as_ref().and_then(|word| word.to_str());
+            return ExitCode::from(spawn::adopt::run(descriptor));
+        }
+        _ => {}
     }
     match cli::parse(std::env::args_os().skip(1)).and_then(|request| match request {
         Request::Run(plan) => run(*plan),
@@ -107,5 +121,5 @@ fn run(mut plan: Plan) -> Result<u8, Failure> {
     if plan.dry_run {
         return print(&dry_run::text(&plan, &placement, &programs, &cpus)?);
     }
-    head::run(&plan, &placement, &programs, &cpus)
+    head::run(&plan, &placement, &programs, &cpus, Origin::User)
 }

@@ -17,8 +17,8 @@ use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
 use nix::unistd::{Pid, getpid, getppid, pipe2, setpgid};
 use weft::tools::locality::pid_namespace;
 use weft::tools::pmi1::{
-    ENV_INITIAL_ERRHANDLER, ENV_JOB, ENV_MEMORY_ALLOC_KINDS, ENV_MPIEXEC, ENV_PIDS, ENV_PROCESS_SETS,
-    ENV_PROCESSORS,
+    ENV_INITIAL_ERRHANDLER, ENV_JOB, ENV_MEMORY_ALLOC_KINDS, ENV_MPIEXEC, ENV_PARENT, ENV_PIDS,
+    ENV_PROCESS_SETS, ENV_PROCESSORS,
 };
 
 use crate::cli::{App, Inherits};
@@ -56,6 +56,7 @@ pub struct Start<'a> {
 }
 
 /// What the launcher changes for itself, and ranks get unchanged; and facts about the launcher that all ranks get, found out once.
+#[derive(Clone)]
 pub struct Inherited {
     mask: SigSet,
     files: Option<(u64, u64)>,
@@ -69,6 +70,18 @@ impl Inherited {
     /// The signal mask before.
     pub fn mask(&self) -> SigSet {
         self.mask
+    }
+
+    /// What a process that is forked calls before it executes: it gets back what was replaced. It makes system calls only.
+    pub fn restore(&self) -> impl Fn() -> io::Result<()> + Send + Sync + 'static {
+        let (mask, files) = (self.mask, self.files);
+        move || {
+            sigprocmask(SigmaskHow::SIG_SETMASK, Some(&mask), None)?;
+            if let Some((soft, hard)) = files {
+                setrlimit(Resource::RLIMIT_NOFILE, soft, hard)?;
+            }
+            Ok(())
+        }
     }
 
     /// Blocks `signals` for the launcher and lets it open as many files as it may; remembers the state before.
@@ -167,6 +180,8 @@ impl Start<'_> {
                 None => command.env_remove(name),
             };
         }
+        // A launcher that a spawned job starts spawns nothing.
+        command.env_remove(ENV_PARENT);
         for name in ["PMI_PORT", "PMI_ID", "PMI_SPAWNED", "PMI_HOSTNAME"] {
             command.env_remove(name);
         }
@@ -211,7 +226,7 @@ impl Start<'_> {
     }
 
     fn before_exec(&self, command: &mut Command, pmi: i32) {
-        let (mask, files, cpus) = (self.inherited.mask, self.inherited.files, self.cpus);
+        let (restore, cpus) = (self.inherited.restore(), self.cpus);
         let launcher = getpid();
         let prepare = move || {
             setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
@@ -221,10 +236,7 @@ impl Start<'_> {
             if getppid() != launcher {
                 return Err(io::Error::from_raw_os_error(libc::ESRCH));
             }
-            sigprocmask(SigmaskHow::SIG_SETMASK, Some(&mask), None)?;
-            if let Some((soft, hard)) = files {
-                setrlimit(Resource::RLIMIT_NOFILE, soft, hard)?;
-            }
+            restore()?;
             if let Some(cpus) = &cpus {
                 // A processor can go away at any time; an unbound rank is better than none.
                 let _ = sched_setaffinity(Pid::from_raw(0), cpus);

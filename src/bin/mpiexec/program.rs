@@ -67,7 +67,8 @@ pub fn find(app: &App) -> Result<Program, Failure> {
         .map(|(_, value)| value.clone());
     let search = own.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
     let mut refused = None;
-    for directory in std::env::split_paths(&search) {
+    let first = app.search.iter().flat_map(std::env::split_paths);
+    for directory in first.chain(std::env::split_paths(&search)) {
         let path = wdir.join(directory).join(name);
         match obstacle(&path) {
             None => return Ok(Program { path, wdir }),

@@ -9,6 +9,9 @@ use std::collections::HashMap;
 use weft::Result;
 use weft::err;
 use weft::tools::pmi1::wire::{self, Message};
+use weft::tools::pmi1::words;
+
+use crate::names::{Request, What};
 
 /// Longest name of a key-value space, as `get_maxes` returns it (bytes).
 const KVSNAME_MAX: usize = 256;
@@ -30,6 +33,17 @@ pub enum Effect {
     Finalized { rank: usize },
     /// The rank's answer to what it waits for.
     Report { rank: usize, text: String },
+    /// The rank asks for a job: its number of that, and a list of words that can be read.
+    Spawn { rank: usize, id: u32, list: Vec<u8> },
+    /// The rank asks about the name of a service.
+    Name {
+        rank: usize,
+        what: What,
+        hex: bool,
+        request: Request,
+    },
+    /// The rank is connected with another job, or is not any more.
+    Connected { rank: usize, job: u64, on: bool },
     /// The rank wants the job to end.
     Abort { rank: usize, code: i32, message: String },
 }
@@ -68,6 +82,10 @@ struct Client {
     /// The process that initialized PMI last.
     pid: Option<i32>,
     in_barrier: bool,
+    /// How often it was initialized.
+    sessions: u32,
+    /// The beginning of what it asks to spawn.
+    spawn: Vec<u8>,
     /// In the middle of a command of several lines.
     multiline: bool,
     exited: bool,
@@ -107,6 +125,8 @@ impl Server {
             epoch: 0,
             pid: None,
             in_barrier: false,
+            sessions: 0,
+            spawn: Vec::new(),
             multiline: false,
             exited: false,
         };
@@ -121,6 +141,12 @@ impl Server {
     /// The phase of `rank`.
     pub fn phase(&self, rank: usize) -> Phase {
         self.clients[rank].phase
+    }
+
+    /// Which of its sessions `rank` is in, if it is between `init` and `finalize`.
+    pub fn session(&self, rank: usize) -> Option<u32> {
+        let client = &self.clients[rank];
+        (client.phase == Phase::Active).then_some(client.sessions)
     }
 
     /// Whether any rank is between `init` and `finalize`.
@@ -203,12 +229,37 @@ impl Server {
                     message: message_text,
                 }])
             }
-            "publish_name" => reply("cmd=publish_result rc=1 msg=unsupported\n".into()),
-            "unpublish_name" => reply("cmd=unpublish_result rc=1 msg=unsupported\n".into()),
-            "lookup_name" => reply("cmd=lookup_result rc=1 msg=unsupported\n".into()),
+            "publish_name" => name(rank, What::Publish, &message),
+            "unpublish_name" => name(rank, What::Unpublish, &message),
+            "lookup_name" => name(rank, What::LookUp, &message),
+            "weft_spawn" => self.spawn(rank, &message),
+            "weft_connected" => {
+                let job = message.get("job")?;
+                let job = u64::from_str_radix(job, 16)
+                    .map_err(|_| err!(Other, "weft_connected has job={job:.20}, which names no job"))?;
+                let on = message.number::<u8>("on")? != 0;
+                Ok(vec![Effect::Connected { rank, job, on }])
+            }
             "spawn" => reply("cmd=spawn_result rc=1 msg=spawn_is_not_supported_by_this_mpiexec\n".into()),
             unknown => Err(err!(Other, "unknown PMI command '{unknown}'")),
         }
+    }
+
+    /// A part of what a rank asks to spawn.
+    fn spawn(&mut self, rank: usize, message: &Message) -> Result<Vec<Effect>> {
+        let id = message.number("id")?;
+        let part = wire::from_hex(message.get("data")?)?;
+        let list = &mut self.clients[rank].spawn;
+        list.extend(part);
+        if list.len() > words::BYTES_MAX {
+            return Err(err!(Other, "what a rank asks to spawn is too long"));
+        }
+        if message.number::<u8>("more")? != 0 {
+            return Ok(Vec::new());
+        }
+        let list = std::mem::take(list);
+        words::to_spawn(&list)?;
+        Ok(vec![Effect::Spawn { rank, id, list }])
     }
 
     /// The only command of several lines is `spawn`, and spawning is not built yet.
@@ -239,6 +290,8 @@ impl Server {
         }
         client.phase = Phase::Active;
         client.pid = pid;
+        client.sessions = client.sessions.wrapping_add(1);
+        client.spawn.clear();
         let oldest = self.clients.iter().map(|client| client.epoch).min().unwrap_or(0);
         self.epochs.retain(|&epoch, _| epoch >= oldest);
         let line = format!(
@@ -399,6 +452,31 @@ fn mapping(hosts: &[usize]) -> String {
         .map(|(first, count, each)| format!(",({first},{count},{each})"))
         .collect();
     format!("(vector{parts})")
+}
+
+/// A request about the name of a service; Weft's client has words in hexadecimal.
+fn name(rank: usize, what: What, message: &Message) -> Result<Vec<Effect>> {
+    let hex = message.find("hex") == Some("1");
+    let word = |key: &str| match (message.get(key)?, hex) {
+        (text, true) => String::from_utf8(wire::from_hex(text)?)
+            .map_err(|_| err!(Other, "'{}' has a {key}= that is not text", message.command())),
+        (text, false) => Ok(text.to_string()),
+    };
+    let service = word("service")?;
+    let request = match what {
+        What::Publish => Request::Publish {
+            service,
+            port: word("port")?,
+        },
+        What::Unpublish => Request::Unpublish { service },
+        What::LookUp => Request::LookUp { service },
+    };
+    Ok(vec![Effect::Name {
+        rank,
+        what,
+        hex,
+        request,
+    }])
 }
 
 /// Whether the client does not wait for an answer.

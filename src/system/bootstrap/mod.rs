@@ -1,12 +1,14 @@
 //! How a process learns about its job: its rank, its size, and the business cards of the others.
 //!
 //! [`connect`] chooses by the environment: [`pmi1`] where a launcher left a descriptor in `PMI_FD`, [`pmix`] where a PMIx server
-//! expects the process, [`singleton`] otherwise. [`links`]: what a process hears from other jobs.
+//! expects the process, [`singleton`] otherwise. [`links`]: what a process hears from other jobs;
+//! [`own_head`]: the launcher that a process without one starts when it spawns.
 //!
 //! What does not belong here: the contents of a business card (`engine`).
 
 mod death;
 pub mod links;
+pub mod own_head;
 pub mod pmi1;
 mod pmix;
 mod process_sets;

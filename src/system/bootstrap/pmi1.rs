@@ -10,21 +10,26 @@
 //! - [`wire`]: the lines, which `mpiexec` reads and writes too
 //! - `foreign`: what launchers other than Weft's are asked at the start
 //! - `machines`: where the ranks are, if the launcher's mapping can't be read
+//! - `spawn`, `names`, `links`: further jobs, services, and jobs that this one is connected with; [`words`]: lists in such lines
 //!
 //! What does not belong here: the launcher's side (`bin/mpiexec`), a process without a launcher (`singleton`), and how process sets are
 //! written (`process_sets`).
 
 mod cards;
 mod foreign;
+mod links;
 mod machines;
+pub mod names;
+mod spawn;
 #[cfg(test)]
 mod tests;
 pub mod wire;
+pub mod words;
 
 use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
 use std::fmt::Write;
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -35,12 +40,13 @@ use rustc_hash::FxHashMap;
 
 use super::death::die_of_a_signal;
 use super::watch::{Means, Stage, Watch};
-use super::{AfterFinalize, Bootstrap, Job, ProcessSet};
+use super::{AfterFinalize, Bootstrap, Job, Notice, ProcessSet, Spawn, Spawned};
 use crate::base::error::{Error, Result};
 use crate::err;
-use crate::identity::ProcessName;
+use crate::identity::{JobId, ProcessName};
 use crate::system::locality::Layout;
 use cards::{CardName, Lookup, PARTS_MAX};
+use spawn::Spawns;
 use wire::{LINE_BYTES_MAX, Lines, Message};
 
 /// The environment variable with the kinds of `mpiexec -memory-alloc-kinds`.
@@ -51,6 +57,8 @@ pub const ENV_MEMORY_ALLOC_KINDS: &str = "WEFT_LAUNCH_MEMORY_ALLOC_KINDS";
 pub const ENV_INITIAL_ERRHANDLER: &str = "WEFT_LAUNCH_INITIAL_ERRHANDLER";
 /// The environment variable with the process sets of `mpiexec -pset`.
 pub const ENV_PROCESS_SETS: &str = "WEFT_LAUNCH_PROCESS_SETS";
+/// The environment variable of a spawned job: the port at which those wait that have spawned it.
+pub const ENV_PARENT: &str = "WEFT_LAUNCH_PARENT";
 /// The environment variable that every process of a job of Weft's `mpiexec` has: the job's id.
 pub const ENV_JOB: &str = "WEFT_LAUNCH_JOB";
 /// The environment variable with the number of the `mpiexec` process that has started the rank. A job has several on one machine
@@ -94,6 +102,9 @@ pub struct Pmi1 {
     fence_over: bool,
     /// Whether the launcher has asked what this process waits for.
     report_wanted: bool,
+    /// What the launcher has told, for the caller.
+    notices: Vec<Notice>,
+    spawns: Spawns,
     /// Under launchers that go on without a rank that has ended, for a job of several ranks.
     watch: Option<Watch>,
     /// Whether the launcher, which is not Weft's, has received `finalize` and closed its end.
@@ -151,6 +162,8 @@ impl Pmi1 {
             outstanding: None,
             fence_over: false,
             report_wanted: false,
+            notices: Vec::new(),
+            spawns: Spawns::default(),
             watch: None,
             over: false,
         };
@@ -195,6 +208,7 @@ impl Pmi1 {
         self.job.universe_size = Some(answer.number("universe_size")?);
         self.job.layout = Layout::parse(answer.get("mapping")?)?;
         self.job.memory_alloc_kinds = environment(ENV_MEMORY_ALLOC_KINDS);
+        self.job.parent = environment(ENV_PARENT);
         self.job.process_sets = match environment(ENV_PROCESS_SETS) {
             Some(text) => ProcessSet::decode(&text, self.job.size)?,
             None => Vec::new(),
@@ -252,9 +266,7 @@ impl Pmi1 {
                 self.ask_next()?;
             } else if answer.command() == expected {
                 return Ok(answer);
-            } else if answer.command() == "report" {
-                self.report_wanted = true;
-            } else {
+            } else if !self.take_aside(&answer)? {
                 let command = answer.command();
                 return Err(err!(
                     Other,
@@ -262,6 +274,19 @@ impl Pmi1 {
                 ));
             }
         }
+    }
+
+    /// Handles a line that is no answer to what was asked last; `false`: it is none of those.
+    fn take_aside(&mut self, line: &Message) -> Result<bool> {
+        match line.command() {
+            "barrier_out" => self.fence_over = true,
+            "report" => self.report_wanted = true,
+            "weft_spawned" => self.read_spawned(line)?,
+            "weft_not_connected" => self.read_not_connected(line)?,
+            "weft_lost" => self.read_lost(line)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 
     /// Sends the `get`s that can be sent now.
@@ -287,11 +312,9 @@ impl Pmi1 {
         loop {
             while let Some(line) = self.lines.next_line()? {
                 let answer = Message::parse(&line)?;
-                if answer.command() == "barrier_out" {
-                    self.fence_over = true;
-                } else if answer.command() == "report" {
-                    self.report_wanted = true;
-                } else if answer.command() != "get_result" || !self.take_card_answer(&answer)? {
+                let taken = self.take_aside(&answer)?
+                    || answer.command() == "get_result" && self.take_card_answer(&answer)?;
+                if !taken {
                     return Err(err!(
                         Other,
                         "the launcher sent '{}', which was not asked for",
@@ -502,6 +525,43 @@ impl Bootstrap for Pmi1 {
 
     fn tells_why(&self) -> bool {
         self.weft
+    }
+
+    fn spawn(&mut self, spawn: &Spawn) -> Result<u32> {
+        self.send_spawn(spawn)
+    }
+
+    fn spawned(&mut self, spawn: u32) -> Result<Option<Spawned>> {
+        self.take_spawned(spawn)
+    }
+
+    fn publish_name(&mut self, service: &str, port: &str) -> Result<()> {
+        self.publish_service(service, port)
+    }
+
+    fn unpublish_name(&mut self, service: &str) -> Result<()> {
+        self.unpublish_service(service)
+    }
+
+    fn lookup_name(&mut self, service: &str) -> Result<Option<String>> {
+        self.look_up_service(service)
+    }
+
+    fn link(&mut self, job: JobId, socket: OwnedFd) -> Result<()> {
+        match self.weft && !self.over {
+            true => self.pass_link(job, &socket),
+            false => Ok(()),
+        }
+    }
+
+    fn connected(&mut self, job: JobId, on: bool) {
+        if self.weft && !self.over {
+            self.tell_connected(job, on);
+        }
+    }
+
+    fn notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
     }
 
     fn abort(&mut self, code: i32, message: &str) -> bool {

@@ -5,19 +5,25 @@ use std::os::fd::BorrowedFd;
 
 use rustc_hash::FxHashMap;
 
-use super::{Bootstrap, Job};
+use super::own_head::{self, OwnHead};
+use super::{Bootstrap, Job, Notice, Spawn, Spawned};
 use crate::base::error::Result;
 use crate::err;
 use crate::identity::ProcessName;
 use crate::system::locality::Layout;
+
+/// `MPI_UNIVERSE_SIZE` where nothing says how many processes there can be, at least.
+pub const UNIVERSE_MIN: u32 = 16;
 
 /// The bootstrap of a singleton.
 pub struct Singleton {
     job: Job,
     /// The last published card and its incarnation.
     card: Option<(u32, Vec<u8>)>,
-    /// The ports of the services that it has published: nobody else sees them.
+    /// The ports of the services that it has published, as long as it has no head: nobody else sees them.
     names: FxHashMap<String, String>,
+    /// From the first spawn on.
+    head: Option<OwnHead>,
 }
 
 impl Singleton {
@@ -30,7 +36,7 @@ impl Singleton {
             rank: 0,
             size: 1,
             appnum: None,
-            universe_size: None,
+            universe_size: Some(universe_size()),
             local_only: true,
             local_rank: 0,
             local_ranks: 1,
@@ -47,7 +53,22 @@ impl Singleton {
             job,
             card: None,
             names: FxHashMap::default(),
+            head: None,
         }
+    }
+}
+
+impl Singleton {
+    /// The head, which is started if there is none. It keeps names from then on, as others ask for them.
+    fn head(&mut self) -> Result<&mut OwnHead> {
+        if self.head.is_none() {
+            let mut head = OwnHead::start()?;
+            for (service, port) in self.names.drain() {
+                head.pmi.publish_name(&service, &port)?;
+            }
+            self.head = Some(head);
+        }
+        self.head.as_mut().ok_or_else(own_head::gone)
     }
 }
 
@@ -93,6 +114,12 @@ pub fn other_launcher(environment: impl Fn(&str) -> Option<String>) -> Result<()
     }
 }
 
+/// How many processes there can be, as far as this one knows: one for each core, and so many that a program which asks first does spawn.
+fn universe_size() -> u32 {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    u32::try_from(cores).unwrap_or(u32::MAX).max(UNIVERSE_MIN)
+}
+
 impl Default for Singleton {
     fn default() -> Self {
         Singleton::new()
@@ -118,6 +145,10 @@ impl Bootstrap for Singleton {
     }
 
     fn attend(&mut self) -> Result<bool> {
+        // This process goes on without it.
+        if self.head.as_mut().is_some_and(|head| head.pmi.attend().is_err()) {
+            self.head = None;
+        }
         Ok(false)
     }
 
@@ -139,10 +170,27 @@ impl Bootstrap for Singleton {
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        None
+        self.head.as_ref().and_then(|head| head.pmi.descriptor())
+    }
+
+    fn spawn(&mut self, spawn: &Spawn) -> Result<u32> {
+        self.head()?.pmi.spawn(spawn)
+    }
+
+    fn spawned(&mut self, spawn: u32) -> Result<Option<Spawned>> {
+        let head = self.head.as_mut().ok_or_else(own_head::gone)?;
+        head.pmi.spawned(spawn)
+    }
+
+    fn notices(&mut self) -> Vec<Notice> {
+        let head = self.head.as_mut();
+        head.map_or_else(Vec::new, |head| head.pmi.notices())
     }
 
     fn publish_name(&mut self, service: &str, port: &str) -> Result<()> {
+        if let Some(head) = &mut self.head {
+            return head.pmi.publish_name(service, port);
+        }
         match self.names.entry(service.to_string()) {
             Entry::Occupied(_) => Err(err!(Service, "the service '{service}' is published already")),
             Entry::Vacant(entry) => {
@@ -153,6 +201,9 @@ impl Bootstrap for Singleton {
     }
 
     fn unpublish_name(&mut self, service: &str) -> Result<()> {
+        if let Some(head) = &mut self.head {
+            return head.pmi.unpublish_name(service);
+        }
         match self.names.remove(service) {
             Some(_) => Ok(()),
             None => Err(err!(Service, "the service '{service}' is not published")),
@@ -160,6 +211,9 @@ impl Bootstrap for Singleton {
     }
 
     fn lookup_name(&mut self, service: &str) -> Result<Option<String>> {
+        if let Some(head) = &mut self.head {
+            return head.pmi.lookup_name(service);
+        }
         Ok(self.names.get(service).cloned())
     }
 
@@ -168,6 +222,10 @@ impl Bootstrap for Singleton {
     }
 
     fn finalize(&mut self) -> Result<()> {
+        if let Some(head) = &mut self.head {
+            // If it is gone, it needs no notice.
+            let _ = head.pmi.finalize();
+        }
         Ok(())
     }
 }

@@ -14,7 +14,7 @@ impl Agent {
         let Ok(signal) = Signal::try_from(number) else {
             return;
         };
-        for rank in self.ranks.iter().filter(|rank| !rank.ended) {
+        for rank in self.ranks.iter().filter(|rank| !rank.ended && !rank.is_adopted) {
             let _ = killpg(rank.pid, signal);
         }
     }
@@ -44,7 +44,7 @@ impl Agent {
         }
     }
 
-    fn exited(&mut self, local: usize, end: End) {
+    pub(super) fn exited(&mut self, local: usize, end: End) {
         // What it sent before its end counts.
         self.receive_pmi(local);
         for number in 0..2 {

@@ -4,6 +4,7 @@
 
 mod ending;
 mod input;
+mod links;
 mod pmi;
 pub mod remote;
 mod streams;
@@ -14,8 +15,10 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sched::CpuSet;
 use nix::sys::epoll::{Epoll, EpollFlags};
+use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::wait::WaitStatus;
 use nix::unistd::Pid;
 use weft::tools::locality::Processors;
@@ -30,9 +33,10 @@ use crate::output::Stream;
 use crate::picture::Picture;
 use crate::process::{Inherited, Start, Started};
 use crate::program::Program;
-use crate::watchdog::{Watchdog, kill_orphans};
+use crate::watchdog::{Watchdog, kill_orphans, pidfd_open};
 use crate::wire::{FromAgent, Input, JobStart, ToAgent};
 use input::InputPipe;
+use links::{Links, Passed};
 
 /// How long output and orphans are waited for after the job's last rank's end.
 const LAST_WAIT: Duration = Duration::from_secs(2);
@@ -45,6 +49,7 @@ struct Rank {
     pmi: Option<OwnedFd>,
     lines: Lines,
     replies: VecDeque<u8>,
+    passed: Passed,
     /// The connection had no room for all of them.
     waits_for_room: bool,
     /// Standard output and standard error.
@@ -55,6 +60,8 @@ struct Rank {
     inner: Option<Inner>,
     /// It has called `MPI_Abort`: its end adds no information.
     aborts: bool,
+    /// It was there before, and gets no signals from here.
+    is_adopted: bool,
 }
 
 /// An MPI process somewhere below a rank's own.
@@ -88,6 +95,8 @@ pub struct Agent {
     others: Vec<WaitStatus>,
     /// Children of this process that are not the job's.
     spared: Vec<Pid>,
+    /// Links to other jobs.
+    links: Links,
 }
 
 impl Agent {
@@ -107,6 +116,7 @@ impl Agent {
             told: Vec::new(),
             others: Vec::new(),
             spared: vec![watchdog.pid()],
+            links: Links::default(),
             watchdog,
         }
     }
@@ -192,11 +202,13 @@ impl Agent {
             pmi: Some(pmi),
             lines: Lines::default(),
             replies: VecDeque::new(),
+            passed: Passed::default(),
             waits_for_room: false,
             streams: [stdout, stderr].map(|fd| Some(Stream::new(fd))),
             partial_queued: [false; 2],
             inner: None,
             aborts: false,
+            is_adopted: false,
         });
         self.tell(FromAgent::Started {
             rank,
@@ -207,6 +219,43 @@ impl Agent {
             self.watch_stream(local, number)?;
         }
         self.input = self.input.take().or(stdin.map(InputPipe::new));
+        Ok(())
+    }
+
+    /// Takes over a process that runs already as the only rank.
+    pub fn adopt(&mut self, pid: Pid, pmi: OwnedFd) -> nix::Result<()> {
+        setsockopt(&pmi, sockopt::PassCred, &true)?;
+        fcntl(&pmi, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        Source::Pmi.readable(&self.epoll, &pmi, 0)?;
+        // Without this, the end of the connection tells of its end.
+        let inner = pidfd_open(pid.as_raw()).ok().map(|descriptor| {
+            self.add_event(&descriptor, Source::Inner, EpollFlags::EPOLLIN, 0);
+            Inner {
+                pid: pid.as_raw(),
+                descriptor,
+            }
+        });
+        self.running += 1;
+        self.ranks.push(Rank {
+            number: 0,
+            pid,
+            ended: false,
+            pmi: Some(pmi),
+            lines: Lines::default(),
+            replies: VecDeque::new(),
+            passed: Passed::default(),
+            waits_for_room: false,
+            streams: [None, None],
+            partial_queued: [false; 2],
+            inner,
+            aborts: false,
+            is_adopted: true,
+        });
+        self.tell(FromAgent::Started {
+            rank: 0,
+            pid: pid.as_raw(),
+            bound: None,
+        });
         Ok(())
     }
 
@@ -227,6 +276,11 @@ impl Agent {
     /// A child of this process that is not the job's: it is not killed with the job's orphans.
     pub fn spare(&mut self, child: Pid) {
         self.spared.push(child);
+    }
+
+    /// That child has ended.
+    pub fn unspare(&mut self, child: Pid) {
+        self.spared.retain(|&spared| spared != child);
     }
 
     /// The place of a rank; another machine may say anything.
@@ -261,7 +315,10 @@ impl Agent {
             ToAgent::InputEnd => self.end_input(),
             ToAgent::Pause { stream, pause } => self.pause_streams(usize::from(stream), pause),
             ToAgent::Drop { stream } => self.drop_streams(usize::from(stream)),
+            ToAgent::Unlink { job } => self.unlink(job),
+            ToAgent::AbortLinks { jobs, code, why } => self.abort_links(&jobs, code, &why),
             ToAgent::Finish => {
+                self.drop_links();
                 if self.last_wait.is_none() {
                     self.last_wait = Some(Instant::now() + LAST_WAIT);
                     kill_orphans(&self.spared);
@@ -279,6 +336,7 @@ impl Agent {
             Source::Stderr => self.read_stream(number, 1),
             Source::Inner => self.inner_ended(number),
             Source::Input => self.write_input(),
+            Source::Link => self.read_link(number),
             _ => {}
         }
     }

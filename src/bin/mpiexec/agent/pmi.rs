@@ -1,19 +1,22 @@
 //! PMI lines from and to the ranks.
 
 use std::io::IoSliceMut;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use nix::errno::Errno;
 use nix::sys::epoll::EpollFlags;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, UnixCredentials, recvmsg, send};
 
-use super::{Agent, Inner};
+use super::{Agent, Inner, links};
 use crate::events::Source;
+use crate::outcome::End;
 use crate::watchdog::pidfd_open;
 use crate::wire::FromAgent;
 
 /// The most bytes that wait to be sent to one rank. A client asks for one thing at a time, Weft's client for a card per peer.
 const REPLIES_MAX: usize = 1 << 30;
+/// The most descriptors that one line brings; a rank that passes more loses them.
+const DESCRIPTORS_MAX: usize = 8;
 
 impl Agent {
     pub(super) fn receive_pmi(&mut self, local: usize) {
@@ -22,24 +25,33 @@ impl Agent {
             let Some(pmi) = self.ranks.get(local).and_then(|rank| rank.pmi.as_ref()) else {
                 return;
             };
-            let mut space = nix::cmsg_space!(UnixCredentials);
+            let mut space = nix::cmsg_space!(UnixCredentials, [RawFd; DESCRIPTORS_MAX]);
             let mut slices = [IoSliceMut::new(&mut buffer)];
             let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_CMSG_CLOEXEC;
             let received =
                 recvmsg::<()>(pmi.as_raw_fd(), &mut slices, Some(&mut space), flags).map(|message| {
-                    let sender = message.cmsgs().ok().and_then(|mut controls| {
-                        controls.find_map(|control| match control {
-                            ControlMessageOwned::ScmCredentials(credentials) => Some(credentials.pid()),
-                            _ => None,
-                        })
-                    });
-                    (message.bytes, sender)
+                    let (mut sender, mut passed) = (None, Vec::new());
+                    for control in message.cmsgs().into_iter().flatten() {
+                        match control {
+                            ControlMessageOwned::ScmCredentials(credentials) => {
+                                sender = Some(credentials.pid())
+                            }
+                            ControlMessageOwned::ScmRights(descriptors) => {
+                                // SAFETY: the kernel has made these descriptors for this process just now.
+                                let own = |fd: RawFd| unsafe { OwnedFd::from_raw_fd(fd) };
+                                passed.extend(descriptors.into_iter().map(own));
+                            }
+                            _ => {}
+                        }
+                    }
+                    (message.bytes, sender, passed)
                 });
             match received {
-                Ok((0, _)) => return self.close_pmi(local),
-                Ok((count, sender)) => {
+                Ok((0, ..)) => return self.close_pmi(local),
+                Ok((count, sender, passed)) => {
                     self.ranks[local].lines.push(&buffer[..count]);
-                    if let Err(error) = self.tell_lines(local, sender) {
+                    let taken = self.ranks[local].passed.add(passed);
+                    if let Err(error) = taken.and_then(|()| self.tell_lines(local, sender)) {
                         self.close_pmi(local);
                         return self.tell(FromAgent::Broken {
                             rank: self.ranks[local].number,
@@ -59,6 +71,10 @@ impl Agent {
 
     fn tell_lines(&mut self, local: usize, pid: Option<i32>) -> weft::Result<()> {
         while let Some(line) = self.ranks[local].lines.next_line()? {
+            if line.starts_with(links::LINE) {
+                self.take_link(local, &line)?;
+                continue;
+            }
             let rank = self.ranks[local].number;
             self.tell(FromAgent::Line { rank, pid, line });
         }
@@ -68,6 +84,10 @@ impl Agent {
     pub(super) fn close_pmi(&mut self, local: usize) {
         if let Some(pmi) = self.ranks[local].pmi.take() {
             let _ = self.epoll.delete(&pmi);
+        }
+        // No process is left that has the other end, or none can be asked about.
+        if self.ranks[local].is_adopted && !self.ranks[local].ended {
+            self.exited(local, End::Exit(0));
         }
     }
 
@@ -90,6 +110,9 @@ impl Agent {
     }
 
     pub(super) fn unwatch(&mut self, local: usize) {
+        if self.ranks[local].is_adopted && !self.ranks[local].ended {
+            return;
+        }
         if let Some(inner) = self.ranks[local].inner.take() {
             let _ = self.epoll.delete(&inner.descriptor);
         }
@@ -97,6 +120,12 @@ impl Agent {
 
     pub(super) fn inner_ended(&mut self, local: usize) {
         self.receive_pmi(local);
+        if self.ranks[local].is_adopted {
+            if !self.ranks[local].ended {
+                self.exited(local, End::Exit(0));
+            }
+            return;
+        }
         self.unwatch(local);
         self.tell(FromAgent::InnerEnded {
             rank: self.ranks[local].number,

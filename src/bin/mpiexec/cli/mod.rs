@@ -23,6 +23,7 @@ use crate::output_files::Pattern;
 use crate::pages;
 use crate::placement::Launcher;
 pub use environment::Inherits;
+pub use options::INITIAL_ERRHANDLERS;
 use options::{OF_THE_JOB, Options, command};
 use words::{one_line, split_part};
 
@@ -37,6 +38,8 @@ pub struct App {
     pub args: Vec<OsString>,
     /// Working directory, where one was given.
     pub wdir: Option<PathBuf>,
+    /// Where it is searched before `PATH`.
+    pub search: Option<OsString>,
     /// What it gets of the environment here.
     pub inherits: Inherits,
     /// Environment variables to set.
@@ -52,6 +55,23 @@ pub struct App {
 }
 
 impl App {
+    /// One rank of a program, and nothing else that was said.
+    pub fn new(program: OsString) -> App {
+        App {
+            count: 1,
+            program,
+            args: Vec::new(),
+            wdir: None,
+            search: None,
+            inherits: Inherits::All,
+            env: Vec::new(),
+            hosts: Vec::new(),
+            memory_alloc_kinds: None,
+            initial_errhandler: None,
+            process_sets: Vec::new(),
+        }
+    }
+
     /// An environment variable as its ranks get it.
     pub fn environment(&self, name: &str) -> Option<OsString> {
         let own = self.env.iter().rfind(|(own, _)| own == name);
@@ -63,7 +83,7 @@ impl App {
 }
 
 /// What to run and how.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Plan {
     /// The programs; a program's place is its `MPI_APPNUM`.
     pub apps: Vec<App>,
@@ -99,7 +119,8 @@ pub struct Plan {
     pub fill: bool,
     /// `MPI_UNIVERSE_SIZE`, where it is given.
     pub universe: Option<Universe>,
-    /// Files for standard output and standard error.
+    /// Files for standard output and standard error. Spawned jobs have none: their ranks' numbers are those of the first job's, too.
+    #[serde(skip)]
     pub files: [Option<Pattern>; 2],
     /// Print the exit status of every rank.
     pub print_all_exitcodes: bool,
@@ -108,7 +129,7 @@ pub struct Plan {
 }
 
 /// What `-usize` says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub enum Universe {
     /// This number.
     Ranks(u32),
@@ -124,7 +145,8 @@ impl Plan {
     pub fn process_sets(&self) -> Vec<ProcessSet> {
         let mut sets: Vec<ProcessSet> = Vec::new();
         let mut first = 0;
-        for app in &self.apps {
+        // A spawned job may have programs without ranks.
+        for app in self.apps.iter().filter(|app| app.count > 0) {
             let ranks = first..=first + app.count - 1;
             for name in &app.process_sets {
                 match sets.iter_mut().find(|set| set.name == *name) {
@@ -318,15 +340,14 @@ fn app(options: &Options, program: &[OsString], number: usize, several: bool) ->
     process_sets.dedup();
     Ok(App {
         count: options.count.unwrap_or(1),
-        program: program.clone(),
         args: args.to_vec(),
         wdir: options.wdir.clone(),
-        inherits: Inherits::All,
         env: environment::own(options)?,
         hosts: options.host.clone(),
         memory_alloc_kinds: options.memory_alloc_kinds.clone(),
         initial_errhandler: options.initial_errhandler.clone(),
         process_sets,
+        ..App::new(program.clone())
     })
 }
 

@@ -14,7 +14,7 @@ use crate::host_list::RANKS_MAX;
 use crate::pages::Page;
 
 /// The initial error handlers of MPI 5.0, section 9.3.
-const INITIAL_ERRHANDLERS: [&str; 3] = ["mpi_errors_abort", "mpi_errors_are_fatal", "mpi_errors_return"];
+pub const INITIAL_ERRHANDLERS: [&str; 3] = ["mpi_errors_abort", "mpi_errors_are_fatal", "mpi_errors_return"];
 
 /// The options of one program's part.
 #[derive(Args, Debug)]

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
+use super::names::Asker;
 use super::{Abort, EXIT_TIME, Job};
-use crate::outcome::abort_status;
 use crate::server::Effect;
 use crate::wire::ToAgent;
 
@@ -51,7 +51,25 @@ impl Job {
                 let (host, number) = (self.ranks[rank].host, rank as u32);
                 self.send(host, ToAgent::Unwatch { rank: number });
                 self.ranks[rank].wrapper_deadline = None;
+                self.disconnect_rank(rank);
             }
+            Effect::Spawn { rank, id, list } => self.spawn(rank, id, list),
+            Effect::Name {
+                rank,
+                what,
+                hex,
+                request,
+            } => {
+                let session = self.server.session(rank).unwrap_or(0);
+                let asker = Asker::Rank {
+                    rank,
+                    session,
+                    what,
+                    hex,
+                };
+                self.ask_name(asker, self.id.clone(), request);
+            }
+            Effect::Connected { rank, job, on } => self.connected(rank, job, on),
             Effect::Report { rank, text } => self.take_report(rank, text),
             Effect::Abort { rank, code, message } => {
                 let words = message.replace(char::is_control, " ");
@@ -65,11 +83,11 @@ impl Job {
                 };
                 self.ranks[rank].aborts = true;
                 let believe_at = Instant::now() + EXIT_TIME;
-                let (status, settled) = (abort_status(code), self.peers.gone());
+                let settled = self.peers.gone();
                 // It counts when all other events until now have been handled.
                 self.abort.get_or_insert(Abort {
                     message,
-                    status,
+                    code,
                     believe_at,
                     settled,
                 });

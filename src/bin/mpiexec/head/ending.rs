@@ -5,9 +5,11 @@ use std::time::Instant;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::getpid;
 
+use super::names::Asker;
 use super::reports::Reason;
 use super::{Abort, Ending, GRACE, Job, LAST_WAIT, Rank, WRAPPER_GRACE};
-use crate::outcome::{End, rank_list, signal_status, signal_text};
+use crate::names::Request;
+use crate::outcome::{End, abort_status, rank_list, signal_status, signal_text};
 use crate::output::{OWN, Sink};
 use crate::server::Phase;
 use crate::wire::ToAgent;
@@ -20,6 +22,7 @@ impl Job {
                     self.agent.reap();
                     let others = self.agent.take_others();
                     self.peers.reaped(&others);
+                    self.children_reaped(&others);
                 }
                 Ok(signal) => self.forward(signal),
                 Err(_) => {}
@@ -28,6 +31,14 @@ impl Job {
     }
 
     pub(super) fn forward(&mut self, signal: Signal) {
+        self.children.signal(signal);
+        if self.is_adopted {
+            // The process gets its own, and may go on.
+            if signal == Signal::SIGTSTP {
+                let _ = kill(getpid(), Signal::SIGSTOP);
+            }
+            return;
+        }
         match signal {
             Signal::SIGINT | Signal::SIGTERM | Signal::SIGHUP => {
                 if self.running == 0 || self.interrupted.is_some() || self.ending == Ending::Killed {
@@ -125,7 +136,7 @@ impl Job {
         let exits = !own || self.ranks.iter().any(wrapper);
         let settled = |abort: &mut Abort| others && (!exits || abort.believe_at <= Instant::now());
         if let Some(abort) = self.abort.take_if(settled) {
-            self.fail(abort.message, abort.status);
+            self.fail_connected(abort.message, abort_status(abort.code), abort.code);
         }
     }
 
@@ -139,6 +150,8 @@ impl Job {
                     self.status = Some(end.status());
                 }
             }
+            // It ends as it likes.
+            _ if self.is_adopted => {}
             // Its call of `MPI_Abort` has the reason.
             _ if self.ranks[rank].aborts => {}
             End::Signal(libc::SIGPIPE) if self.sinks.iter().any(Sink::is_broken) => {
@@ -201,6 +214,9 @@ impl Job {
         if self.running == 0 && self.last_wait.is_none() {
             self.last_wait = Some(Instant::now() + LAST_WAIT);
             self.forget_keyboard();
+            self.ask_name(Asker::Nobody, self.id.clone(), Request::Forget);
+            self.tell_of_end();
+            self.leave_jobs(true);
             self.send_all(&ToAgent::Finish);
         }
     }
@@ -228,7 +244,13 @@ impl Job {
         if self.ending != Ending::No {
             return;
         }
-        self.say(&message);
+        let guilty = self.guilty;
+        // Who has asked for the job says why there is none.
+        let is_told = (self.parent.as_mut()).is_some_and(|parent| parent.refuse(&message, guilty));
+        if !is_told {
+            self.say(&message);
+        }
+        self.reason.get_or_insert(message);
         self.status.get_or_insert(status);
         self.ask_to_end();
     }

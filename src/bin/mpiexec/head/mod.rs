@@ -5,10 +5,14 @@ mod commands;
 mod effects;
 mod ending;
 mod input;
+mod links;
+mod names;
 mod peers;
 mod reports;
 mod sinks;
+mod spawn;
 
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +21,7 @@ use nix::sched::CpuSet;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::Pid;
 use weft::tools::{ProcessSet, random};
 
 use crate::agent::Agent;
@@ -32,8 +37,12 @@ use crate::server::{Facts, Server};
 use crate::watchdog::Watchdog;
 use crate::wire::{FromAgent, Input, JobStart, ToAgent};
 use input::Keyboard;
+use links::Links;
+use names::Names;
 use peers::Peers;
 use reports::{Asked, Reason};
+use spawn::Children;
+pub use spawn::Parent;
 
 /// How long ranks have to end after they were asked to, before they are killed.
 const GRACE: Duration = Duration::from_secs(2);
@@ -78,7 +87,7 @@ struct Rank {
 struct Abort {
     /// The message.
     message: String,
-    status: u8,
+    code: i32,
     /// When it counts, even if other ranks are ending.
     believe_at: Instant,
     /// Whether each host has said that nothing there is just ending.
@@ -94,6 +103,21 @@ enum Ending {
         kill_at: Instant,
     },
     Killed,
+}
+
+/// Who has started a job.
+pub enum Origin {
+    /// A user, by the command line.
+    User,
+    /// A rank of another job, by the head of that one.
+    Spawned(Parent),
+    /// The only rank, which runs already.
+    Rank {
+        /// Its process.
+        pid: Pid,
+        /// Its connection.
+        socket: OwnedFd,
+    },
 }
 
 /// A running job.
@@ -133,6 +157,28 @@ pub struct Job {
     /// When to stop waiting for orphans and output; set at the last rank's end.
     last_wait: Option<Instant>,
     verbose: bool,
+    /// How it was started, for jobs that it spawns.
+    plan: Plan,
+    /// The job's id.
+    id: String,
+    /// The number of its program for each rank.
+    app_of: Vec<u32>,
+    inherited: Inherited,
+    /// Jobs that it has spawned.
+    children: Children,
+    /// The head that has spawned it.
+    parent: Option<Parent>,
+    names: Names,
+    /// Jobs that it is connected with.
+    links: Links,
+    /// Why it ends early, in words.
+    reason: Option<String>,
+    /// The program that can't be started.
+    guilty: Option<usize>,
+    /// Its rank was there before it, and lives and ends by itself.
+    is_adopted: bool,
+    /// This rank, until it is the agent's.
+    adopted: Option<(Pid, OwnedFd)>,
 }
 
 /// Runs the job to its end; its exit status. `programs` and `cpus` are for the ranks on this machine.
@@ -141,7 +187,41 @@ pub fn run(
     placement: &Placement,
     programs: &[Option<Program>],
     cpus: &[Option<CpuSet>],
+    mut origin: Origin,
 ) -> Result<u8, Failure> {
+    let ran = set_up(plan, placement, &mut origin);
+    let mut job = match (ran, origin) {
+        (Ok(job), _) => job,
+        (Err(failure), Origin::Spawned(mut parent)) => {
+            parent.refuse(&failure.message, None);
+            return Ok(0);
+        }
+        (Err(failure), _) => return Err(failure),
+    };
+    match job.adopted.take() {
+        Some((pid, socket)) => job.adopt(pid, socket),
+        None => job.start_all(plan, placement, programs, cpus),
+    }
+    job.run_loop();
+    job.tell_statuses();
+    job.peers.end();
+    // The head that has spawned it takes over only what is this job's own fault.
+    let is_excused = job.parent.as_ref().is_some_and(Parent::was_refused)
+        || job.parent.is_some() && job.links.have_ended_it();
+    let spawned = job.children.status();
+    job.agent.clean_up();
+    let own = match job.status {
+        None | Some(0) if job.output_lost => STATUS_LAUNCHER,
+        status => status.unwrap_or(0),
+    };
+    Ok(match own {
+        _ if is_excused => 0,
+        0 => spawned.unwrap_or(0),
+        own => own,
+    })
+}
+
+fn set_up(plan: &Plan, placement: &Placement, origin: &mut Origin) -> Result<Job, Failure> {
     let failed = |what: &str, error: &dyn std::fmt::Display| Failure::launcher(format!("{what}: {error}"));
     let id = job_id().map_err(|error| failed("the job gets no name", &error))?;
     let watchdog = Watchdog::start(&id).map_err(|error| failed("the watchdog can't be started", &error))?;
@@ -152,17 +232,21 @@ pub fn run(
     let inherited =
         Inherited::replace(&handled).map_err(|error| failed("signals can't be blocked", &error))?;
 
-    let mut job = Job::new(plan, placement, &id, watchdog, &handled)
+    let mut job = Job::new(plan, placement, &id, watchdog, &handled, inherited)
         .map_err(|error| failed("the job can't be set up", &error))?;
-    job.start_all(plan, placement, programs, cpus, &id, &inherited);
-    job.run_loop();
-    job.tell_statuses();
-    job.peers.end();
-    job.agent.clean_up();
-    match job.status {
-        None | Some(0) if job.output_lost => Ok(STATUS_LAUNCHER),
-        status => Ok(status.unwrap_or(0)),
+    if let Origin::Spawned(parent) = origin {
+        (parent.connection().watch(&job.epoll, Source::Parent, 0))
+            .map_err(|errno| failed("the job can't be set up", &errno))?;
     }
+    match std::mem::replace(origin, Origin::User) {
+        Origin::User => {}
+        Origin::Spawned(parent) => job.parent = Some(parent),
+        Origin::Rank { pid, socket } => {
+            job.is_adopted = true;
+            job.adopted = Some((pid, socket));
+        }
+    }
+    Ok(job)
 }
 
 fn job_id() -> weft::Result<String> {
@@ -182,6 +266,7 @@ impl Job {
         id: &str,
         watchdog: Watchdog,
         handled: &SigSet,
+        inherited: Inherited,
     ) -> std::io::Result<Job> {
         let own_host = placement.hosts.iter().position(|host| host.is_this);
         // One machine may have several names.
@@ -246,7 +331,32 @@ impl Job {
             print_all_exitcodes: plan.print_all_exitcodes,
             last_wait: None,
             verbose: plan.verbose,
+            plan: plan.clone(),
+            id: id.to_string(),
+            app_of: programs_of_ranks(plan).collect(),
+            inherited,
+            children: Children::default(),
+            parent: None,
+            names: Names::default(),
+            links: Links::default(),
+            reason: None,
+            guilty: None,
+            is_adopted: false,
+            adopted: None,
         })
+    }
+
+    /// Takes over the only rank.
+    fn adopt(&mut self, pid: Pid, socket: OwnedFd) {
+        if let Err(error) = self.agent.adopt(pid, socket) {
+            self.fail(
+                format!("the process {pid} can't be watched: {error}"),
+                STATUS_LAUNCHER,
+            );
+            self.give_up_ranks(|_| true);
+        }
+        self.take_all();
+        self.after_exit();
     }
 
     fn start_all(
@@ -255,9 +365,8 @@ impl Job {
         placement: &Placement,
         programs: &[Option<Program>],
         cpus: &[Option<CpuSet>],
-        id: &str,
-        inherited: &Inherited,
     ) {
+        let inherited = self.inherited.clone();
         let process_sets = plan.process_sets();
         let first_is_here = self.ranks.first().map(|rank| rank.host) == self.own_host;
         let at_keyboard = nix::unistd::isatty(std::io::stdin()).unwrap_or(false);
@@ -265,11 +374,10 @@ impl Job {
             true => Input::Inherit,
             false => Input::Pipe,
         };
-        let apps: Vec<u32> = programs_of_ranks(plan).collect();
         let start_of = |host: usize| JobStart {
-            job: id.to_string(),
+            job: self.id.clone(),
             apps: plan.apps.clone(),
-            ranks: (self.ranks.iter().zip(0..).zip(&apps))
+            ranks: (self.ranks.iter().zip(0..).zip(&self.app_of))
                 .filter(|((rank, _), _)| rank.host == host)
                 .map(|((_, number), &app)| (number, app))
                 .collect(),
@@ -283,7 +391,7 @@ impl Job {
         };
         let starts: Vec<JobStart> = (0..placement.hosts.len()).map(start_of).collect();
         // The other machines take longer.
-        if let Err(failure) = self.peers.start(plan, &placement.launcher, &starts, inherited) {
+        if let Err(failure) = self.peers.start(plan, &placement.launcher, &starts, &inherited) {
             self.fail(failure.message, failure.status);
             self.give_up_ranks(|_| true);
         }
@@ -293,7 +401,7 @@ impl Job {
         if let Some(start) = self.own_host.map(|host| &starts[host])
             && self.running > 0
         {
-            self.agent.start(start, programs, cpus, inherited);
+            self.agent.start(start, programs, cpus, &inherited);
         }
         if input == Input::Pipe {
             self.keyboard = Some(Keyboard::new(at_keyboard, !first_is_here));
@@ -343,6 +451,8 @@ impl Job {
                 source @ (Source::FromPeer | Source::ToPeer | Source::PeerErrors | Source::Port),
                 number,
             )) => self.peers.handle(source, number),
+            Some((Source::Parent, _)) => self.read_parent(),
+            Some((Source::Child, number)) => self.read_child(number),
             Some((source, number)) => self.agent.handle(source, number),
         }
     }
@@ -357,7 +467,7 @@ impl Job {
             }
             let failures = self.peers.take_failures();
             if own.is_empty() && others.is_empty() && failures.is_empty() {
-                return;
+                return self.tell_of_start();
             }
             for message in own {
                 if let Some(host) = self.own_host {
@@ -387,6 +497,8 @@ impl Job {
                 self.started(rank as usize, pid, bound)
             }
             FromAgent::Failed { message, status } => {
+                let first = (self.ranks.iter()).position(|rank| rank.host == host && rank.pid.is_none());
+                self.guilty = first.map(|rank| self.app_of[rank] as usize);
                 let message = match self.is_own(host) {
                     true => message,
                     false => format!("on host {}: {message}", self.peers.name(host)),
@@ -419,6 +531,9 @@ impl Job {
                     abort.settled[host] = true;
                 }
             }
+            FromAgent::Linked { job } => self.linked(job),
+            FromAgent::LinkAborted { job, code, why } => self.link_aborted(job, code, &why),
+            FromAgent::LinkLost { job, why } => self.link_lost(job, &why),
             FromAgent::InputTaken => self.input_taken(),
             FromAgent::InputClosed => self.forget_keyboard(),
             _ => {}
@@ -467,6 +582,7 @@ impl Job {
         let silent = || self.agent.is_silent() && self.sinks.iter().all(Sink::is_empty);
         self.running == 0
             && self.peers.are_gone()
+            && self.children.is_empty()
             && self
                 .last_wait
                 .is_some_and(|last| silent() || (Instant::now() >= last && self.sinks_done()))
@@ -494,7 +610,15 @@ impl Job {
         let believe_at = (self.abort.as_ref().map(|abort| abort.believe_at)).filter(|&at| at > now);
         let (agent, peers) = (self.agent.next_time(), self.peers.next_time());
         [
-            last_wait, kill_at, deadline, keyboard, asked, believe_at, agent, peers,
+            last_wait,
+            kill_at,
+            deadline,
+            keyboard,
+            asked,
+            believe_at,
+            agent,
+            peers,
+            self.links.next_time(),
         ]
         .into_iter()
         .flatten()
@@ -513,6 +637,7 @@ impl Job {
         {
             self.read_keyboard();
         }
+        self.leave_jobs(false);
         if let Ending::Asked { kill_at } = self.ending
             && kill_at <= now
         {

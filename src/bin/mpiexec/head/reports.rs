@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 
 use super::{Ending, GRACE, Job};
-use crate::outcome::{STATUS_TIMEOUT, rank_list};
+use crate::outcome::{STATUS_TIMEOUT, rank_list, signal_status};
 use crate::server::{Effect, Phase};
 use crate::wire::ToAgent;
 
@@ -96,10 +96,11 @@ impl Job {
                 );
                 // This status is more exact than that of an earlier rank.
                 self.status = Some(STATUS_TIMEOUT);
-                self.fail(message, STATUS_TIMEOUT);
+                self.fail_connected(message, STATUS_TIMEOUT, STATUS_TIMEOUT.into());
             }
             Reason::Signal(signal) => {
                 self.say(&format!("{signal} came; ending the job{colon}{told}"));
+                self.abort_connected(signal_status(signal as i32).into(), &format!("{signal} came"));
                 self.send_all(&ToAgent::Signal(signal as i32));
                 self.send_all(&ToAgent::Signal(libc::SIGCONT));
                 self.ending = Ending::Asked {

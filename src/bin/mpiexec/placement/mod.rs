@@ -14,6 +14,7 @@ use crate::outcome::Failure;
 use allocation::{Allocation, Manager};
 use map::{Rule, Share};
 use names::Names;
+use weft::tools::UNIVERSE_MIN;
 
 /// A host of the job.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,7 +41,7 @@ pub struct Placement {
 }
 
 /// What starts agents on other hosts.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub enum Launcher {
     /// ssh, for each host.
     Ssh,
@@ -112,7 +113,9 @@ fn place_with(
         Some(Universe::System) => all,
         Some(Universe::Infinite) => i32::MAX as u32,
         None if pool.counted && pool.listed => all.max(ranks),
-        None => ranks,
+        None if pool.listed => ranks.max(UNIVERSE_MIN),
+        // The slots are this machine's cores.
+        None => all.max(ranks).max(UNIVERSE_MIN),
     };
     // Those that have ranks.
     let mut hosts = Vec::new();
@@ -145,6 +148,25 @@ fn place_with(
         universe_size,
         launcher: launcher(plan, managed, variables),
     })
+}
+
+impl Placement {
+    /// That of a process which runs on this machine already.
+    pub fn here(universe_size: u32) -> Placement {
+        Placement {
+            hosts: vec![Host {
+                name: nix::unistd::gethostname()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned(),
+                slots: 1,
+                is_this: true,
+            }],
+            of_rank: vec![0],
+            universe_size,
+            launcher: Launcher::Ssh,
+        }
+    }
 }
 
 /// What starts agents: what the user says, or the engine of the allocation if its command is there, or ssh.

@@ -13,7 +13,7 @@ use crate::cli::App;
 use crate::outcome::End;
 
 /// The number of these messages' version; it changes with each change of them.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// Standard output or standard error: 0 or 1.
 pub type StreamNumber = u8;
@@ -92,6 +92,10 @@ pub enum ToAgent {
     Pause { stream: StreamNumber, pause: bool },
     /// Nobody reads these streams any more.
     Drop { stream: StreamNumber },
+    /// The job is not connected with this one any more.
+    Unlink { job: u64 },
+    /// The job is aborted: tell these jobs, which are connected with it.
+    AbortLinks { jobs: Vec<u64>, code: i32, why: String },
     /// All ranks of the job have ended: clean up.
     Finish,
     /// The head is there.
@@ -132,6 +136,12 @@ pub enum FromAgent {
     Ended { rank: u32, end: End },
     /// After [`ToAgent::Aborts`]: no process is just ending.
     Settled,
+    /// A rank has passed a link to another job.
+    Linked { job: u64 },
+    /// Another job says that it was aborted.
+    LinkAborted { job: u64, code: i32, why: String },
+    /// A link has ended without a goodbye.
+    LinkLost { job: u64, why: String },
     /// The bytes of [`ToAgent::Input`] are in the pipe.
     InputTaken,
     /// Rank 0 takes no more input.

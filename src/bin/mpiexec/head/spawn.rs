@@ -1,0 +1,403 @@
+//! Jobs that ranks of this one have spawned, seen from the head; and the other way round, the head that has spawned this one.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+use nix::sys::wait::WaitStatus;
+use nix::unistd::Pid;
+use weft::err;
+use weft::tools::Spawned;
+use weft::tools::pmi1::{wire, words};
+
+use super::Job;
+use super::names::Asker;
+use crate::events::Source;
+use crate::names::Request;
+use crate::outcome::End;
+use crate::server::Effect;
+use crate::spawn::messages::{FromSpawned, Start, ToSpawned};
+use crate::spawn::{self, connection::Connection};
+
+/// How much of a list one line carries (bytes; twice as many digits).
+const PART_BYTES: usize = 7 * 1024;
+
+/// The heads of spawned jobs that have not ended.
+#[derive(Default)]
+pub struct Children {
+    all: Vec<Option<Child>>,
+    /// The first exit status of one that has ended that is not 0.
+    status: Option<u8>,
+}
+
+struct Child {
+    pid: Pid,
+    connection: Connection,
+    /// The rank that has asked, in which of its sessions, and its number of the spawn.
+    asker: (usize, u32, u32),
+    /// What is still to be told.
+    state: State,
+    /// The jobs that have published names through it.
+    owners: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// The outcome.
+    Starting,
+    /// Nothing was started.
+    Refused,
+    /// The end.
+    Running,
+    /// Its ranks have ended.
+    Ended,
+}
+
+impl Children {
+    /// Whether all have ended.
+    pub fn is_empty(&self) -> bool {
+        self.all.iter().all(Option::is_none)
+    }
+
+    /// The first exit status that is not 0.
+    pub fn status(&self) -> Option<u8> {
+        self.status
+    }
+
+    /// Has them end with all of their ranks.
+    pub fn end_all(&mut self) {
+        for child in self.all.iter_mut().flatten() {
+            child.connection.close();
+        }
+    }
+
+    /// Passes a signal on to them.
+    pub fn signal(&self, signal: Signal) {
+        for child in self.all.iter().flatten() {
+            // It has not been waited for, so the number is its own.
+            let _ = kill(child.pid, signal);
+        }
+    }
+
+    fn get(&mut self, number: usize) -> Option<&mut Child> {
+        self.all.get_mut(number).and_then(Option::as_mut)
+    }
+
+    /// Sends a message to one of them.
+    pub fn send(&mut self, number: usize, message: &ToSpawned) {
+        if let Some(child) = self.get(number) {
+            child.connection.send(message);
+        }
+    }
+
+    /// Whether this is the process of one of them.
+    pub fn is(&self, number: usize, pid: Pid) -> bool {
+        let child = self.all.get(number).and_then(Option::as_ref);
+        child.is_some_and(|child| child.pid == pid)
+    }
+}
+
+/// The head that has spawned this job.
+pub struct Parent {
+    connection: Connection,
+    /// How many ranks of each program are to be started.
+    counts: Vec<u32>,
+    /// Whether it knows what became of the start.
+    told: bool,
+    /// Nothing was started.
+    refused: bool,
+    /// Whether any rank was connected with another job.
+    connected: bool,
+}
+
+impl Parent {
+    /// By its connection; `counts`: how many ranks each program has.
+    pub fn new(connection: Connection, counts: Vec<u32>) -> Parent {
+        Parent {
+            connection,
+            counts,
+            told: false,
+            refused: false,
+            connected: false,
+        }
+    }
+
+    /// Sends it a message.
+    pub fn send(&mut self, message: &FromSpawned) {
+        self.connection.send(message);
+    }
+
+    /// Its connection.
+    pub fn connection(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+
+    /// A rank is connected with another job.
+    pub fn note_connected(&mut self) {
+        self.connected = true;
+    }
+
+    /// Nothing was started, and it knows why.
+    pub fn was_refused(&self) -> bool {
+        self.refused
+    }
+
+    /// Tells why nothing was started. `guilty`: the program that is the reason. `false`: it was told something before.
+    pub fn refuse(&mut self, message: &str, guilty: Option<usize>) -> bool {
+        if self.told {
+            return false;
+        }
+        self.told = true;
+        self.refused = true;
+        let mut errors = vec![None; self.counts.len()];
+        let outcome = match guilty.and_then(|number| errors.get_mut(number)) {
+            Some(error) => {
+                *error = Some(message.to_string());
+                Ok(Spawned {
+                    started: 0,
+                    of_command: vec![0; errors.len()],
+                    errors,
+                })
+            }
+            None => Err(err!(Spawn, "{message}")),
+        };
+        self.send(&FromSpawned::Outcome(words::of_outcome(&outcome)));
+        true
+    }
+
+    fn tell_started(&mut self) {
+        self.told = true;
+        let outcome = Ok(Spawned {
+            started: self.counts.iter().sum(),
+            of_command: self.counts.clone(),
+            errors: vec![None; self.counts.len()],
+        });
+        self.send(&FromSpawned::Outcome(words::of_outcome(&outcome)));
+    }
+}
+
+impl Job {
+    /// A rank asks for a job; `list` is what it wants.
+    pub(super) fn spawn(&mut self, rank: usize, id: u32, list: Vec<u8>) {
+        let number = self.children.all.iter().position(Option::is_none);
+        let number = number.unwrap_or_else(|| {
+            self.children.all.push(None);
+            self.children.all.len() - 1
+        });
+        match self.start_child(rank, id, list, number) {
+            Ok(child) => {
+                self.agent.spare(child.pid);
+                if self.verbose {
+                    self.say(&format!(
+                        "rank {rank} spawns a job; its mpiexec is process {}",
+                        child.pid
+                    ));
+                }
+                self.children.all[number] = Some(child);
+            }
+            Err(error) => {
+                let outcome = Err(err!(
+                    Spawn,
+                    "the mpiexec of the new job can't be started: {error}"
+                ));
+                let session = self.server.session(rank).unwrap_or(0);
+                self.tell_outcome((rank, session, id), &words::of_outcome(&outcome));
+            }
+        }
+    }
+
+    fn start_child(&mut self, rank: usize, id: u32, list: Vec<u8>, number: usize) -> io::Result<Child> {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::Stream, None, flags)?;
+        let mut command = Command::new("/proc/self/exe");
+        command
+            .arg0("mpiexec")
+            .arg(spawn::OPTION)
+            .arg(theirs.as_raw_fd().to_string())
+            .stdin(Stdio::null())
+            .process_group(0);
+        let restore = self.inherited.restore();
+        let descriptor = theirs.as_raw_fd();
+        let prepare = move || {
+            restore()?;
+            // SAFETY: the descriptor is open until `spawn` returns.
+            let theirs = unsafe { std::os::fd::BorrowedFd::borrow_raw(descriptor) };
+            fcntl(theirs, FcntlArg::F_SETFD(FdFlag::empty()))?;
+            Ok(())
+        };
+        // SAFETY: between fork and exec this makes system calls only: no allocation, no lock.
+        unsafe { command.pre_exec(prepare) };
+        let mut connection = Connection::over(ours)?;
+        connection.watch(&self.epoll, Source::Child, number)?;
+        // This process reaps all of its children by itself.
+        let pid = Pid::from_raw(command.spawn()?.id() as i32);
+        let app = self.app_of[rank] as usize;
+        let mut plan = self.plan.clone();
+        plan.apps = plan.apps.into_iter().skip(app).take(1).collect();
+        plan.timeout = self
+            .deadline
+            .map(|(at, _)| at.saturating_duration_since(Instant::now()));
+        connection.send(&ToSpawned::Start(Box::new(Start { plan, spawn: list })));
+        Ok(Child {
+            pid,
+            connection,
+            asker: (rank, self.server.session(rank).unwrap_or(0), id),
+            state: State::Starting,
+            owners: Vec::new(),
+        })
+    }
+
+    /// Sends a rank what became of a spawn, in parts.
+    fn tell_outcome(&mut self, (rank, session, id): (usize, u32, u32), list: &[u8]) {
+        // It may have gone on to another program meanwhile.
+        if self.server.session(rank) != Some(session) {
+            return;
+        }
+        let mut parts = list.chunks(PART_BYTES).peekable();
+        while let Some(part) = parts.next() {
+            let more = u8::from(parts.peek().is_some());
+            let line = format!(
+                "cmd=weft_spawned id={id} more={more} data={}\n",
+                wire::to_hex(part)
+            );
+            self.apply(Effect::Reply { rank, line });
+        }
+    }
+
+    /// Handles what the head of a spawned job says.
+    pub(super) fn read_child(&mut self, number: usize) {
+        let Some(child) = self.children.get(number) else {
+            return;
+        };
+        child.connection.flush();
+        for message in child.connection.read::<FromSpawned>() {
+            self.take_from_child(number, message);
+        }
+    }
+
+    fn take_from_child(&mut self, number: usize, message: FromSpawned) {
+        let Some(child) = self.children.get(number) else {
+            return;
+        };
+        match message {
+            FromSpawned::Outcome(list) => {
+                if child.state == State::Starting {
+                    let are_some = words::are_some_started(&list);
+                    child.state = if are_some { State::Running } else { State::Refused };
+                    let asker = child.asker;
+                    self.tell_outcome(asker, &list);
+                }
+            }
+            FromSpawned::Name {
+                ticket,
+                owner,
+                request,
+            } => {
+                if !child.owners.contains(&owner) {
+                    child.owners.push(owner.clone());
+                }
+                let pid = child.pid;
+                self.ask_name(Asker::Child { number, pid, ticket }, owner, request);
+            }
+            FromSpawned::Ended { connected, why } => self.child_ended(number, connected, &why),
+        }
+    }
+
+    /// The ranks of a spawned job have ended.
+    fn child_ended(&mut self, number: usize, connected: bool, why: &str) {
+        let Some(child) = self.children.get(number) else {
+            return;
+        };
+        let was = std::mem::replace(&mut child.state, State::Ended);
+        let (rank, session, id) = child.asker;
+        if was == State::Running && !connected && self.server.session(rank) == Some(session) {
+            let line = format!(
+                "cmd=weft_not_connected id={id} why={}\n",
+                wire::to_hex(why.as_bytes())
+            );
+            self.apply(Effect::Reply { rank, line });
+        }
+    }
+
+    /// Takes the ends of heads of spawned jobs.
+    pub(super) fn children_reaped(&mut self, ends: &[WaitStatus]) {
+        for end in ends {
+            let is_it = |child: &Option<Child>| child.as_ref().map(|child| child.pid) == end.pid();
+            let Some(number) = self
+                .children
+                .all
+                .iter()
+                .position(is_it)
+                .filter(|_| end.pid().is_some())
+            else {
+                continue;
+            };
+            let Some(how) = End::from_wait(*end) else { continue };
+            // What it said before its end counts.
+            self.read_child(number);
+            let why = "the mpiexec of the spawned job was killed";
+            let Some(child) = self.children.get(number) else {
+                continue;
+            };
+            if child.state == State::Starting {
+                let asker = child.asker;
+                self.tell_outcome(asker, &words::of_outcome(&Err(err!(Spawn, "{why}"))));
+            }
+            self.child_ended(number, false, why);
+            if let Some(mut child) = self.children.all[number].take() {
+                child.connection.close();
+                self.agent.unspare(child.pid);
+                for owner in child.owners {
+                    self.ask_name(Asker::Nobody, owner, Request::Forget);
+                }
+            }
+            if how.status() != 0 {
+                self.children.status.get_or_insert(how.status());
+            }
+        }
+    }
+
+    /// Handles what the head that has spawned this job says.
+    pub(super) fn read_parent(&mut self) {
+        let Some(parent) = &mut self.parent else { return };
+        parent.connection.flush();
+        let messages = parent.connection.read::<ToSpawned>();
+        let is_gone = parent.connection.is_closed();
+        for message in messages {
+            if let ToSpawned::Named { ticket, answer } = message {
+                self.take_named(ticket, answer);
+            }
+        }
+        if is_gone {
+            // It was killed, or its user ends everything.
+            self.children.end_all();
+            self.kill_all();
+        }
+    }
+
+    /// Tells the head that has spawned this job once all ranks run.
+    pub(super) fn tell_of_start(&mut self) {
+        if let Some(parent) = self.parent.as_mut().filter(|parent| !parent.told)
+            && self.ranks.iter().all(|rank| rank.pid.is_some())
+        {
+            parent.tell_started();
+        }
+    }
+
+    /// Tells the head that has spawned this job that all ranks have ended.
+    pub(super) fn tell_of_end(&mut self) {
+        let why = self
+            .reason
+            .clone()
+            .unwrap_or_else(|| "its processes have ended".to_string());
+        if let Some(parent) = &mut self.parent {
+            let connected = parent.connected;
+            parent.send(&FromSpawned::Ended { connected, why });
+        }
+    }
+}

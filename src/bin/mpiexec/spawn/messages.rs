@@ -1,0 +1,44 @@
+//! What the head of a job and that of a job that it has spawned tell each other. Both run the same program file.
+
+use serde::{Deserialize, Serialize};
+
+use crate::cli::Plan;
+use crate::names::{Answer, Request};
+
+/// To the head of a spawned job.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum ToSpawned {
+    /// The first message: what to start.
+    Start(Box<Start>),
+    /// What became of [`FromSpawned::Name`].
+    Named { ticket: u32, answer: Answer },
+}
+
+/// What to start.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Start {
+    /// How the job that spawns was started: options, hosts, the rest of its time limit; its only program is that of the rank that has asked.
+    pub plan: Plan,
+    /// What the rank asked for, as its list of words.
+    pub spawn: Vec<u8>,
+}
+
+/// From the head of a spawned job.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum FromSpawned {
+    /// What became of the start, as a list of words.
+    Outcome(Vec<u8>),
+    /// A request about a name, of the job `owner`.
+    Name {
+        ticket: u32,
+        owner: String,
+        request: Request,
+    },
+    /// The last of its ranks has ended.
+    Ended {
+        /// Whether any of them was connected with another job.
+        connected: bool,
+        /// Why, in words.
+        why: String,
+    },
+}
