@@ -96,6 +96,7 @@ pub const OFI: &str = "ofi/";
 pub fn open_shm(settings: &Settings, job: &Job, spins: bool, token: u64) -> Result<ShmLane> {
     ShmLane::open(shm::Options {
         me: job.name(),
+        size: job.size,
         senders: job.local_ranks,
         token,
         node: pretended_node(job.rank, settings.fake_nodes),

@@ -109,7 +109,11 @@ fn who_has_heard_hello_says_none() {
         sync: false,
     };
     // SAFETY: the bytes outlive the send.
-    assert!(unsafe { scene.engine.send(&send, false) }.expect("the peer lives").is_none());
+    assert!(
+        unsafe { scene.engine.send(&send, false) }
+            .expect("the peer lives")
+            .is_none()
+    );
     let heard = scene.heard();
     let [(header, payload)] = &heard[..] else {
         panic!("one message is sent: {heard:?}");
@@ -433,7 +437,12 @@ impl Neighbours {
     fn assert_strangers(&self) {
         for (at, engine) in self.engines.iter().enumerate() {
             let state = &engine.state;
-            let known: Vec<_> = state.peers.iter().map(|(id, _)| id).filter(|id| *id != state.me).collect();
+            let known: Vec<_> = state
+                .peers
+                .iter()
+                .map(|(id, _)| id)
+                .filter(|id| *id != state.me)
+                .collect();
             assert_eq!(known, [], "{at}");
             assert_eq!(state.numberings.counts(), (0, 0), "{at}");
             assert!(state.unexpected.is_empty() && engine.is_drained() && state.wanted.is_empty());
@@ -643,7 +652,9 @@ fn what_waits_can_be_given_up() {
         sync: false,
     };
     // SAFETY: the bytes outlive the send.
-    let id = unsafe { two.engines[0].send(&send, true) }.expect("the peer lives").expect("a request");
+    let id = unsafe { two.engines[0].send(&send, true) }
+        .expect("the peer lives")
+        .expect("a request");
     two.engines[0].cancel(id);
     assert!(two.engines[0].take(id).expect("it has ended").cancelled);
     two.run();
@@ -685,7 +696,11 @@ fn a_lost_process_is_forgotten_and_may_come_again() {
     for at in [0, 1] {
         let peer = two.peer(at, 1 - at);
         two.engines[at].lose(peer, lost());
-        let state = two.engines[at].state.peers.get(peer).map(|peer| peer.link.clone());
+        let state = two.engines[at]
+            .state
+            .peers
+            .get(peer)
+            .map(|peer| peer.link.clone());
         assert!(matches!(state, Some(ConnectionState::Lost(_))));
     }
     for at in [0, 1] {
@@ -868,7 +883,11 @@ fn a_lane_that_is_added_carries_messages() {
         engine.add_lane(street(&town, at, LIMITS, "main"));
         engine.add_lane(street(&town, at + 10, Limits { queue: 160, ..LIMITS }, "side"));
         let card = engine.card();
-        let lanes: Vec<_> = card.lanes.iter().map(|lane| (lane.name.as_str(), lane.window)).collect();
+        let lanes: Vec<_> = card
+            .lanes
+            .iter()
+            .map(|lane| (lane.name.as_str(), lane.window))
+            .collect();
         assert_eq!(lanes, [("main", 1024), ("side", 10)]);
     }
     for at in [0, 1] {

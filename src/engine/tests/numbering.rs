@@ -46,7 +46,12 @@ fn who_is_not_known_is_not_heard() {
 fn each_job_has_another_token_from_the_same_card() {
     let scene = scene();
     assert_eq!(scene.engine.card().token, TOKEN);
-    let tokens = [derived(TOKEN, OTHER_JOB), derived(TOKEN, JobId(3)), derived(TOKEN + 1, OTHER_JOB), TOKEN];
+    let tokens = [
+        derived(TOKEN, OTHER_JOB),
+        derived(TOKEN, JobId(3)),
+        derived(TOKEN + 1, OTHER_JOB),
+        TOKEN,
+    ];
     for (at, token) in tokens.iter().enumerate() {
         assert!(!tokens[..at].contains(token));
     }
@@ -91,7 +96,11 @@ fn the_window_between_jobs_is_the_smaller_one_of_both_cards() {
             }
             taken += 1;
         };
-        assert_eq!((heard.kind, taken), (MessageKind::ACK, (smaller / 2).max(1)), "{smaller}");
+        assert_eq!(
+            (heard.kind, taken),
+            (MessageKind::ACK, (smaller / 2).max(1)),
+            "{smaller}"
+        );
     }
 }
 
