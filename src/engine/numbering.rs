@@ -11,7 +11,7 @@ use super::EngineState;
 use crate::identity::{JobId, PeerIndex, ProcessName};
 
 /// What messages of a process of another job, `sender`, must carry to a process whose card has the token `base`. Messages within a job
-/// carry that token itself. `docs/wire.md` has this function, too.
+/// carry that token itself.
 pub(super) fn derived(base: u64, sender: JobId) -> u64 {
     mix(base ^ mix(sender.0 ^ 0x7765_6674_2d6a_6f62))
 }

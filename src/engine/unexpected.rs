@@ -37,7 +37,8 @@ impl EngineState {
         let most = self.unexpected_max;
         let (from, bytes) = (message.from(), message.held_bytes());
         if let Some(Peer { flow, .. }) = self.peers.get_mut(from) {
-            flow.held_bytes -= bytes;
+            // A process of another job that came back counts from zero again, and messages of its last conversation may still be here.
+            flow.held_bytes = flow.held_bytes.saturating_sub(bytes);
             // Not at once: otherwise a program near the limit would send the peer a notice with every message.
             if flow.asks_backpressure && flow.held_bytes <= most / 2 {
                 self.ask_backpressure(from, false);

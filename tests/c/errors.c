@@ -236,8 +236,9 @@ static void other_objects(void)
     ERROR(MPI_ERR_ERRHANDLER, MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRHANDLER_NULL), "MPI_ERRHANDLER_NULL");
     ERROR(MPI_ERR_ERRHANDLER, MPI_Errhandler_free(&handler), "error handler");
     ERROR(MPI_ERR_ARG, MPI_Error_class(1 << 28, &number), "errorcode", "268435456");
-    ERROR(MPI_ERR_UNSUPPORTED_OPERATION, MPI_Comm_spawn("x", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF,
-                                                        (MPI_Comm *)values, MPI_ERRCODES_IGNORE));
+    ERROR(MPI_ERR_UNSUPPORTED_OPERATION, MPI_Register_datarep("x", NULL, NULL, NULL, NULL));
+    ERROR(MPI_ERR_SPAWN, MPI_Comm_spawn("no such program", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF,
+                                        (MPI_Comm *)values, MPI_ERRCODES_IGNORE), "no such program");
 }
 
 /* A handler of the user's sees the communicator and the code; the parent's handler is the child's. */

@@ -126,21 +126,20 @@ static void codes_that_handlers_leave(void)
     OK(MPI_Remove_error_code(added));
 }
 
-/* What is not built, with the communicator in every place that it can have. */
-static void unsupported(void)
+/* Errors of ports and spawning, with the communicator in every place that it can have. */
+static void ports(void)
 {
     MPI_Comm made;
-#define UNSUPPORTED(call)                                                                                              \
-    do {                                                                                                               \
-        ERROR(MPI_ERR_UNSUPPORTED_OPERATION, call);                                                                    \
-        CALLED(MPI_ERR_UNSUPPORTED_OPERATION);                                                                         \
-    } while (0)
-    UNSUPPORTED(MPI_Comm_accept("port", MPI_INFO_NULL, 0, comm, &made));
-    UNSUPPORTED(MPI_Comm_connect("port", MPI_INFO_NULL, 0, comm, &made));
-    UNSUPPORTED(MPI_Comm_spawn("x", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, comm, &made, MPI_ERRCODES_IGNORE));
+    ERROR(MPI_ERR_PORT, MPI_Comm_accept("port", MPI_INFO_NULL, 0, comm, &made));
+    CALLED(MPI_ERR_PORT);
+    ERROR(MPI_ERR_PORT, MPI_Comm_connect("port", MPI_INFO_NULL, 0, comm, &made));
+    CALLED(MPI_ERR_PORT);
+    ERROR(MPI_ERR_SPAWN, MPI_Comm_spawn("no such program", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, comm, &made,
+                                        MPI_ERRCODES_IGNORE));
+    CALLED(MPI_ERR_SPAWN);
     ERROR(MPI_ERR_COMM, MPI_Comm_accept("port", MPI_INFO_NULL, 0, MPI_COMM_NULL, &made), "MPI_COMM_NULL");
     SAME(calls_of_self, 1, "calls of the handler of MPI_COMM_SELF for MPI_COMM_NULL");
-    ERROR(MPI_ERR_UNSUPPORTED_OPERATION, MPI_Close_port("port"));
+    ERROR(MPI_ERR_PORT, MPI_Close_port("port"));
     SAME(calls_of_self, 2, "calls of the handler of MPI_COMM_SELF for a procedure without an object");
     calls_of_self = 0;
 }
@@ -273,7 +272,7 @@ int main(int argc, char **argv)
     SAME(MPI_Waitall(1, &request, MPI_STATUSES_IGNORE), MPI_SUCCESS, "an error in a status that the handler has seen to");
     CALLED(MPI_ERR_TRUNCATE);
     codes_that_handlers_leave();
-    unsupported();
+    ports();
     OK(MPI_Comm_free(&comm));
     return end("raising");
 }

@@ -20,7 +20,7 @@ static void be_child(MPI_Comm parent, char **argv)
     work(parent, 0);
     if (strcmp(argv[3], "grand") == 0) {
         MPI_Comm children;
-        char *arguments[] = {"child", "an argument with blanks", "disconnect", NULL};
+        char *arguments[] = {"child", "an argument with blanks", "finalize", NULL};
         OK(MPI_Comm_spawn(argv[0], arguments, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE));
         work(children, 1);
         /* They finalize together: the grandparents wait for them, too. */

@@ -70,10 +70,15 @@ pub(super) fn receive(scene: &mut Scene, peer: PeerIndex) -> Option<Vec<u8>> {
 }
 
 fn receive_from(engine: &mut Engine, peer: PeerIndex) -> Option<Vec<u8>> {
+    receive_of(engine, peer, 0)
+}
+
+/// The same with the sender's rank in the communicator.
+fn receive_of(engine: &mut Engine, peer: PeerIndex, source: u32) -> Option<Vec<u8>> {
     let mut bytes = [0; 8];
     let pattern = Pattern {
         context: SHARED,
-        source: Some(0),
+        source: Some(source),
         tag: Some(5),
     };
     // SAFETY: `bytes` outlives the receive, which has ended or is given up here.
@@ -381,7 +386,7 @@ impl Neighbours {
             peer: self.peer(from, to),
             envelope: Envelope {
                 context: SHARED,
-                source: 0,
+                source: from as u32,
                 tag: 5,
             },
             memory: Memory::of(&bytes),
@@ -398,7 +403,7 @@ impl Neighbours {
 
     fn receives(&mut self, to: usize, from: usize) -> Option<u8> {
         let peer = self.peer(to, from);
-        receive_from(&mut self.engines[to], peer).map(|bytes| bytes[0])
+        receive_of(&mut self.engines[to], peer, from as u32).map(|bytes| bytes[0])
     }
 
     /// Makes progress of one; `true`: something happened.
@@ -637,6 +642,7 @@ fn what_is_sent_after_bye_waits() {
 fn what_waits_can_be_given_up() {
     let mut two = Neighbours::new(2, true);
     two.meet(0, 1);
+    two.meet(1, 0);
     two.send(0, 1, 1);
     two.step(0);
     two.step(0);
@@ -660,6 +666,7 @@ fn what_waits_can_be_given_up() {
     assert!(two.engines[0].take(id).expect("it has ended").cancelled);
     two.run();
     assert_eq!([two.receives(1, 0), two.receives(1, 0)], [Some(1), None]);
+    two.part(1, 0);
     two.run();
     two.assert_strangers();
 }
