@@ -26,7 +26,7 @@ use super::{Engine, EngineState, LOOPBACK, Operation, WINDOW_MAX, WINDOW_MIN};
 use crate::base::bytes::RawBytes;
 use crate::err;
 use crate::identity::{PeerIndex, ProcessName};
-use crate::lane::Limits;
+use crate::lane::{Limits, Sink};
 
 /// The part of a lane's queue that one process of another job may use: how many of them there will be is not known.
 const FOREIGN_SHARE: usize = 16;
@@ -54,6 +54,9 @@ pub struct Foreign {
     disconnected: bool,
     /// What is sent in the next conversation.
     pub(super) waiting: VecDeque<Outgoing>,
+    /// What it has sent in the next conversation already: messages as they came, each with its lane. No more than a window, as they are not
+    /// acknowledged.
+    early: Vec<(usize, Vec<u8>)>,
 }
 
 impl Foreign {
@@ -293,16 +296,20 @@ impl Engine {
             }
         }
         self.state.happened();
-        if foreign.waiting.is_empty() {
-            return;
+        if !foreign.waiting.is_empty() {
+            let peer = self.state.peer(id);
+            peer.queue = foreign.waiting;
+            match foreign.card {
+                Some(card) if !foreign.lost => self.connect(id, &card),
+                _ => self.state.seek(id),
+            }
+            self.state.list(id);
         }
-        let peer = self.state.peer(id);
-        peer.queue = foreign.waiting;
-        match foreign.card {
-            Some(card) if !foreign.lost => self.connect(id, &card),
-            _ => self.state.seek(id),
+        for (lane, bytes) in foreign.early {
+            let polled = std::mem::replace(&mut self.state.polling, lane);
+            self.state.message(&bytes);
+            self.state.polling = polled;
         }
-        self.state.list(id);
     }
 }
 
@@ -477,9 +484,14 @@ impl EngineState {
                 foreign: Some(foreign),
                 ..
             }) if foreign.heard_bye => {
-                // What a lost one still sends is nobody's; after `Bye` nothing comes.
+                // What a lost one still sends is nobody's. After `Bye` nothing comes but `Hello` and what follows that, if it has heard this
+                // process's `Bye`, too.
                 if !foreign.lost {
-                    self.nonsensical(&header.of(from));
+                    let goes_on = header.kind == MessageKind::HELLO || !foreign.early.is_empty();
+                    match foreign.said_bye && goes_on {
+                        true => self.keep_for_later(from, header, payload),
+                        false => self.nonsensical(&header.of(from)),
+                    }
                 }
                 return None;
             }
@@ -495,6 +507,17 @@ impl EngineState {
             }
         };
         Some((from, half))
+    }
+
+    /// Keeps a message of the next conversation until this one is forgotten.
+    fn keep_for_later(&mut self, from: PeerIndex, header: &Header, payload: RawBytes) {
+        let mut bytes = header.encode().to_vec();
+        payload.append_to(&mut bytes);
+        let lane = self.polling;
+        if let Some(foreign) = &mut self.peer(from).foreign {
+            foreign.early.push((lane, bytes));
+        }
+        self.list(from);
     }
 
     /// Whether a send to a peer or a receive from it has begun and not ended, so that further messages of it are to come.

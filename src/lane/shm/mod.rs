@@ -386,8 +386,11 @@ impl Lane for ShmLane {
 
     fn release(&mut self, sender: ProcessName, ended: bool) {
         let (segment, incoming) = (&mut self.segment, &mut self.incoming);
+        let mut released = false;
         incoming.retain(|from| {
-            let goes = from.owner.name == sender;
+            // One that has ended may have come again, with another ring behind this one.
+            let goes = from.owner.name == sender && !(ended && released);
+            released |= goes;
             if goes && (ended || !is_there(from.owner.pid)) {
                 segment.release(from.number);
             }
