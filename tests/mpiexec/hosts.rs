@@ -205,7 +205,7 @@ fn an_agent_that_cant_be_started_is_told_with_its_host() {
         ],
     );
     let broken = format!(
-        r"printf '\000\001weft-mpiexec {} (protocol 1)\n\377\377\377\377'; exec sleep 100",
+        r"printf '\000\001weft-mpiexec {} (protocol 2)\n\377\377\377\377'; exec sleep 100",
         env!("CARGO_PKG_VERSION")
     );
     fails_in_one_line(&run(&broken), 125, &["host far-b: a message is too long"]);
