@@ -158,9 +158,7 @@ fn open(parent: &Arc<Communicator>, part: Result<Part>) -> Result<MPI_File> {
     let opened = parent.instance().block_on(File::open(parent.clone(), part));
     let file = opened.inspect_err(|_| FILES.give_up(handle))?;
     *file.errhandler().lock() = calls::FILE_ERRHANDLER.lock().clone();
-    if let Some(session) = objects::session_of(file.communicator()) {
-        session.connect(file.communicator());
-    }
+    objects::note_connection(file.communicator());
     FILES.fill(handle, file);
     Ok(handle)
 }
@@ -172,9 +170,7 @@ fn close(closing: &Arc<File>, handle: MPI_File) -> Result<()> {
     let ended = instance.block_on(closing.close());
     let disconnected =
         instance.block_on_turns(Communicator::disconnect_all(instance, vec![communicator.clone()]));
-    if let Some(session) = objects::session_of(communicator) {
-        session.disconnect(communicator);
-    }
+    objects::forget_connection(communicator);
     match FILES.remove(handle) {
         Some(_) => ended.and(disconnected),
         None => Err(err!(

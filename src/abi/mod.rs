@@ -28,22 +28,7 @@ mod window;
 
 use common::{calls, constants, objects, types};
 
-/// A procedure that is not built yet raises an error through the error handler of `MPI_COMM_SELF`.
-#[cold]
-fn unsupported_call(procedure: &'static str) -> c_int {
-    calls::local(procedure, || Err(unsupported_error()))
-}
-
-/// The same through the error handler of a communicator.
-#[cold]
-fn unsupported_comm_call(procedure: &'static str, handle: types::MPI_Comm) -> c_int {
-    calls::comm(handle, procedure, || {
-        objects::communicator(handle)?;
-        Err(unsupported_error())
-    })
-}
-
-/// The same through the error handler of a window.
+/// A procedure that is not built yet raises an error through the error handler of its window.
 #[cold]
 fn unsupported_win_call(procedure: &'static str, handle: types::MPI_Win) -> c_int {
     calls::win(handle, procedure, || {

@@ -1,5 +1,5 @@
 //! The procedures that are not built yet, by chapter of the standard: each raises `MPI_ERR_UNSUPPORTED_OPERATION`
-//! and names itself. The error goes to the communicator, window or file that is among the arguments. Those of the tool interface raise
+//! and names itself. The error goes to the window or file that is among the arguments. Those of the tool interface raise
 //! nothing: they return an error code, at any time.
 //!
 //! An entry is a name, an `_` for each argument before the object whose error handler gets the error, and the kind of that object.
@@ -14,7 +14,7 @@
 
 use std::ffi::c_int;
 
-use crate::abi::common::types::{MPI_Comm, MPI_File, MPI_Win};
+use crate::abi::common::types::{MPI_File, MPI_Win};
 
 /// The procedures of one chapter of MPI 5.0 that are not built yet.
 #[derive(Clone, Copy, Debug)]
@@ -52,12 +52,6 @@ macro_rules! unsupported {
             unsupported! { @stub $name [$($($skipped)*)?] $(($object))? }
         };)+)+
     };
-    (@stub $name:ident []) => {
-        unsupported! { @export $name [] () crate::abi::unsupported_call(stringify!($name)) }
-    };
-    (@stub $name:ident $skipped:tt (comm)) => {
-        unsupported! { @export $name $skipped (comm: MPI_Comm) crate::abi::unsupported_comm_call(stringify!($name), comm) }
-    };
     (@stub $name:ident $skipped:tt (win)) => {
         unsupported! { @export $name $skipped (win: MPI_Win) crate::abi::unsupported_win_call(stringify!($name), win) }
     };
@@ -89,18 +83,6 @@ macro_rules! unsupported {
 }
 
 unsupported! {
-    11 "Process initialization, creation, and management" {
-        MPI_Close_port,
-        MPI_Comm_accept[_ _ _](comm),
-        MPI_Comm_connect[_ _ _](comm),
-        MPI_Comm_join,
-        MPI_Comm_spawn[_ _ _ _ _](comm),
-        MPI_Comm_spawn_multiple[_ _ _ _ _ _](comm),
-        MPI_Lookup_name,
-        MPI_Open_port,
-        MPI_Publish_name,
-        MPI_Unpublish_name,
-    }
     12 "One-sided communications" {
         MPI_Accumulate[_ _ _ _ _ _ _ _](win),
         MPI_Accumulate_c[_ _ _ _ _ _ _ _](win),

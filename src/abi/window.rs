@@ -248,9 +248,7 @@ unsafe fn make<P, F: Future<Output = Result<Arc<Window>>>>(
     let made = parent.instance().block_on(create(parent.clone(), part));
     let window = made.inspect_err(|_| WINDOWS.give_up(handle))?;
     window.handle().store(handle, Ordering::Relaxed);
-    if let Some(session) = objects::session_of(window.communicator()) {
-        session.connect(window.communicator());
-    }
+    objects::note_connection(window.communicator());
     WINDOWS.fill(handle, window.clone());
     // SAFETY: the caller's pointers are null or valid for writing.
     unsafe { give(to, handle, "win") }?;
@@ -263,9 +261,7 @@ fn free(window: &Arc<Window>, handle: MPI_Win) -> Result<()> {
     let communicator = window.communicator();
     let instance = communicator.instance();
     instance.block_on_turns(Communicator::disconnect_all(instance, vec![communicator.clone()]))?;
-    if let Some(session) = objects::session_of(communicator) {
-        session.disconnect(communicator);
-    }
+    objects::forget_connection(communicator);
     match WINDOWS.remove(handle) {
         Some(_) => Ok(()),
         None => Err::<_, Error>(err!(

@@ -75,6 +75,82 @@ pub enum Class {
     Abi = 62,
 }
 
+impl Class {
+    const ALL: [Class; 63] = {
+        use Class::*;
+        [
+            Success,
+            Buffer,
+            Count,
+            Type,
+            Tag,
+            Comm,
+            Rank,
+            Request,
+            Root,
+            Group,
+            Op,
+            Topology,
+            Dims,
+            Arg,
+            Unknown,
+            Truncate,
+            Other,
+            Intern,
+            Pending,
+            InStatus,
+            Access,
+            Amode,
+            Assert,
+            BadFile,
+            Base,
+            Conversion,
+            Disp,
+            DupDatarep,
+            FileExists,
+            FileInUse,
+            File,
+            InfoKey,
+            InfoNokey,
+            InfoValue,
+            Info,
+            Io,
+            Keyval,
+            Locktype,
+            Name,
+            NoMem,
+            NotSame,
+            NoSpace,
+            NoSuchFile,
+            Port,
+            Quota,
+            ReadOnly,
+            RmaAttach,
+            RmaConflict,
+            RmaRange,
+            RmaShared,
+            RmaSync,
+            Service,
+            Size,
+            Spawn,
+            UnsupportedDatarep,
+            UnsupportedOperation,
+            Win,
+            RmaFlavor,
+            ProcAborted,
+            ValueTooLarge,
+            Session,
+            Errhandler,
+            Abi,
+        ]
+    };
+
+    /// The class of a number, as it is in messages.
+    pub fn of_number(number: u32) -> Option<Class> {
+        Class::ALL.into_iter().find(|&class| class as u32 == number)
+    }
+}
+
 /// What went wrong: the standard's class, and a sentence that names the argument, its value and what was expected.
 ///
 /// The procedure's name is put in front by the bindings, which know it.

@@ -5,7 +5,7 @@ use crate::base::error::{Error, Result};
 use crate::err;
 
 /// The version of all that processes send each other: a change of any message increases it.
-const VERSION: u8 = 5;
+const VERSION: u8 = 6;
 
 /// See the module.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -14,8 +14,19 @@ pub struct BusinessCard {
     pub token: u64,
     /// A digest of what all processes of a job have to see alike: see [`Parts::agreed`](super::Parts::agreed).
     pub agreed: u64,
-    /// Name and address of each lane.
-    pub lanes: Vec<(String, Vec<u8>)>,
+    /// Its lanes.
+    pub lanes: Vec<LaneEntry>,
+}
+
+/// What a card says of a lane.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LaneEntry {
+    /// Its name.
+    pub name: String,
+    /// How many messages of one process of another job may be on their way to this process: at least 1.
+    pub window: u16,
+    /// The process's address there.
+    pub address: Vec<u8>,
 }
 
 impl BusinessCard {
@@ -25,9 +36,15 @@ impl BusinessCard {
         bytes.extend_from_slice(&self.token.to_le_bytes());
         bytes.extend_from_slice(&self.agreed.to_le_bytes());
         bytes.push(self.lanes.len() as u8);
-        for (name, address) in &self.lanes {
+        for LaneEntry {
+            name,
+            window,
+            address,
+        } in &self.lanes
+        {
             bytes.push(name.len() as u8);
             bytes.extend_from_slice(name.as_bytes());
+            bytes.extend_from_slice(&window.to_le_bytes());
             bytes.extend_from_slice(&(address.len() as u16).to_le_bytes());
             bytes.extend_from_slice(address);
         }
@@ -51,9 +68,14 @@ impl BusinessCard {
         for _ in 0..count {
             let (&[len], after) = rest.split_first_chunk::<1>()?;
             let (name, after) = after.split_at_checked(len.into())?;
+            let (window, after) = after.split_first_chunk::<2>()?;
             let (len, after) = after.split_first_chunk::<2>()?;
             let (address, after) = after.split_at_checked(u16::from_le_bytes(*len).into())?;
-            lanes.push((std::str::from_utf8(name).ok()?.to_string(), address.to_vec()));
+            lanes.push(LaneEntry {
+                name: std::str::from_utf8(name).ok()?.to_string(),
+                window: Some(u16::from_le_bytes(*window)).filter(|&window| window > 0)?,
+                address: address.to_vec(),
+            });
             rest = after;
         }
         rest.is_empty().then(|| BusinessCard {
@@ -68,7 +90,7 @@ impl BusinessCard {
 fn malformed(bytes: &[u8]) -> Error {
     err!(
         Other,
-        "a process of this job published a business card that this version of Weft does not understand \
+        "a process has a business card that this version of Weft does not understand \
          ({} bytes, version {}); do all processes use the same version?",
         bytes.len(),
         bytes
@@ -84,7 +106,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn comes_back(token: u64, agreed: u64, lanes in prop::collection::vec(("[a-z;_]{0,20}", prop::collection::vec(any::<u8>(), 0..99)), 0..4)) {
+        fn comes_back(token: u64, agreed: u64, lanes in prop::collection::vec(("[a-z;_]{0,20}", 1u16.., prop::collection::vec(any::<u8>(), 0..99)), 0..4)) {
+            let lanes = lanes.into_iter().map(|(name, window, address)| LaneEntry { name, window, address }).collect();
             let card = BusinessCard { token, agreed, lanes };
             let bytes = card.encode();
             prop_assert_eq!(BusinessCard::decode(&bytes), Ok(card));

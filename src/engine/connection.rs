@@ -1,28 +1,29 @@
 //! Peers that become reachable, and those that are lost.
 
 use super::peer::{ConnectionState, Peer};
-use super::{EAGER_UNDER_BACKPRESSURE, Engine, EngineState, WINDOW_MIN, business_card, protocol, wire};
+use super::{EAGER_UNDER_BACKPRESSURE, Engine, EngineState, business_card, protocol, wire};
 use crate::base::error::Error;
 use crate::err;
 use crate::identity::PeerIndex;
 
 impl Engine {
-    /// The other processes that messages were sent to, in ascending order, each with the index of its lane in
+    /// The other processes of the job that messages were sent to, in ascending order, each with the index of its lane in
     /// [`Engine::lane_names`], without those that have been lost.
     pub fn links(&self) -> impl Iterator<Item = (PeerIndex, usize)> {
-        let linked = self
-            .state
-            .peers
-            .iter()
-            .filter(|(_, peer)| peer.link == ConnectionState::Up);
+        let linked =
+            self.state.peers.iter().filter(|(id, peer)| {
+                id.rank_in(self.state.size).is_some() && peer.link == ConnectionState::Up
+            });
         linked.filter_map(|(id, peer)| Some((id, peer.lane.checked_sub(1)?)))
     }
 
     /// Makes a peer reachable by its business card; the first lane that both have and that connects them carries its
     /// messages.
     pub fn connect(&mut self, peer: PeerIndex, card: &business_card::BusinessCard) {
-        // A peer may have been lost while its card was looked up: nobody waits for that any more.
-        if matches!(self.state.peer(peer).link, ConnectionState::Lost(_)) {
+        // A peer may have been lost while its card was looked up: nobody waits for that any more. Or one of another job has introduced
+        // itself.
+        let link = &self.state.peer(peer).link;
+        if !matches!(link, ConnectionState::Unknown | ConnectionState::LookingUp) {
             return;
         }
         let found = match self.state.sees_the_same(peer, card) {
@@ -31,8 +32,11 @@ impl Engine {
         };
         match found {
             Ok(at) => {
-                self.state.peer(peer).token = card.token;
-                self.state.link_up(peer, at);
+                self.state.peer(peer).token = self.state.token_for(peer, card);
+                match peer.rank_in(self.state.size) {
+                    Some(_) => self.state.link_up(peer, at),
+                    None => self.state.link_up_foreign(peer, at, card),
+                }
                 self.state.list(peer);
                 self.state.happened();
             }
@@ -44,10 +48,10 @@ impl Engine {
         let mut reasons: Vec<Error> = Vec::new();
         for (at, lane) in self.lanes.iter_mut().enumerate().skip(1) {
             let name = lane.name();
-            let Some((_, address)) = card.lanes.iter().find(|(theirs, _)| *theirs == name) else {
+            let Some(theirs) = card.lanes.iter().find(|theirs| theirs.name == name) else {
                 continue;
             };
-            match lane.connect(peer, address) {
+            match lane.connect(peer, &theirs.address) {
                 Ok(()) => return Ok(at),
                 Err(error) => reasons.push(error),
             }
@@ -70,7 +74,7 @@ impl Engine {
              do all use the same WEFT_LANES and WEFT_PROVIDER? WEFT_LANES=shm,ofi opens libfabric beside shared memory)",
             peer.number(),
             names(own.iter().map(String::as_str).collect()),
-            names(card.lanes.iter().map(|(name, _)| name.as_str()).collect())
+            names(card.lanes.iter().map(|lane| lane.name.as_str()).collect())
         ))
     }
 
@@ -140,9 +144,9 @@ impl EngineState {
         }
     }
 
-    /// Messages to a peer can be sent from now on, over this lane.
+    /// Messages to a peer of this job can be sent from now on, over this lane.
     pub(super) fn link_up(&mut self, id: PeerIndex, lane: usize) {
-        let window = self.window_of(id, lane);
+        let window = self.windows[lane];
         let peer = self.peer(id);
         peer.link = ConnectionState::Up;
         peer.lane = lane;
@@ -151,12 +155,11 @@ impl EngineState {
         self.limit_eager(id, lane, backpressure);
     }
 
-    /// How many messages may be on their way to or from a peer over a lane. Both sides have to come to the same number, so among
-    /// processes of different jobs, which do not know each other's size, it is the least.
-    pub(super) fn window_of(&self, id: PeerIndex, lane: usize) -> u32 {
+    /// Half of the window of a peer on the lane that is being polled.
+    pub(super) fn half_of(&self, id: PeerIndex) -> u32 {
         match id.rank_in(self.size) {
-            Some(_) => self.windows[lane],
-            None => WINDOW_MIN as u32,
+            Some(_) => self.windows[self.polling] / 2,
+            None => self.half_of_foreign(id).unwrap_or(1),
         }
     }
 
@@ -219,5 +222,8 @@ impl EngineState {
         peer.held.clear();
         self.end_arrivals_from(id);
         self.fail_requests_of(id, &error);
+        if id.rank_in(self.size).is_none() {
+            self.lose_foreign(id);
+        }
     }
 }

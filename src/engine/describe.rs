@@ -145,10 +145,7 @@ impl Engine {
             && state.reads.is_empty()
             && state.deregistered.is_empty()
             && state.watched.is_empty()
-            && state
-                .peers
-                .iter()
-                .all(|(_, peer)| peer.queue.is_empty() && peer.streams.is_empty())
+            && state.peers.iter().all(|(_, peer)| !peer.has_messages())
     }
 
     /// Whether something has to be tried again without anything arriving first: messages that a lane did not take,
@@ -195,13 +192,24 @@ fn context(request: &Request) -> Option<Context> {
 
 impl Peer {
     fn describe(&self, number: PeerIndex, place: Option<String>) -> Option<String> {
-        let quiet = self.queue.is_empty() && self.streams.is_empty() && self.held.is_empty();
+        let quiet = !self.has_messages() && self.held.is_empty();
         let mut text = match &self.link {
-            ConnectionState::Up | ConnectionState::Unknown if quiet => return None,
+            ConnectionState::Up
+            | ConnectionState::Parting
+            | ConnectionState::Greeting
+            | ConnectionState::Unknown
+                if quiet =>
+            {
+                return None;
+            }
             ConnectionState::Up | ConnectionState::Unknown => match place {
                 Some(place) => format!("to process {number} at {place}:"),
                 None => format!("to process {number}:"),
             },
+            ConnectionState::Greeting => format!("to process {number}: it has not answered yet;"),
+            ConnectionState::Parting => {
+                format!("to process {number}: it has not said that it sends no more;")
+            }
             ConnectionState::LookingUp => format!("to process {number}: its address is being looked up;"),
             ConnectionState::Lost(error) => return Some(format!("process {number} is unreachable: {error}")),
         };

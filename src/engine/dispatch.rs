@@ -17,7 +17,7 @@ pub use super::transmit::Words;
 type Handler = fn(&mut EngineState, &Header<PeerIndex>, RawBytes) -> bool;
 
 /// The engine's own kinds, by number.
-const OWN: [Handler; 11] = [
+const OWN: [Handler; 13] = [
     |_, _, _| false,
     // Eager
     EngineState::on_user_message,
@@ -44,8 +44,12 @@ const OWN: [Handler; 11] = [
     },
     // Gone
     |state, header, _| state.on_gone(header.src, header.arg),
+    // Hello
+    EngineState::on_hello,
+    // Bye
+    |state, header, payload| payload.is_empty() && state.on_bye(header.src),
 ];
-const _: () = assert!(OWN.len() == MessageKind::GONE.number() as usize + 1);
+const _: () = assert!(OWN.len() == MessageKind::BYE.number() as usize + 1);
 
 /// What a layer above does with messages of a kind of its own. `false`: the message makes no sense, and the connection to
 /// its sender is closed.

@@ -8,6 +8,7 @@
 //! - `protocol`: how messages are sent, a file for each protocol
 //! - `transmit`: making headers and handing messages to lanes; `queue`: what waits for that
 //! - `progress`: polling, and delivery of messages and completions; `dispatch`: what is done with each kind of message
+//! - `foreign`: processes of other jobs, which come and go
 //! - `connection`: peers that become reachable, and lost ones; `unexpected`: messages that no receive has matched
 //! - `completion`: the outcomes of requests; `context`: what is under way in some contexts, and its end
 //! - `describe`: what is pending, in words
@@ -34,13 +35,10 @@ pub mod describe;
     allow(dead_code, reason = "no layer has added kinds of messages yet, only tests")
 )]
 pub mod dispatch;
+pub mod foreign;
 #[cfg(test)]
 mod incast;
 pub mod mismatch;
-#[cfg_attr(
-    not(feature = "sim"),
-    allow(dead_code, reason = "nothing connects to other jobs yet, only tests")
-)]
 mod numbering;
 mod progress;
 mod protocol;
@@ -60,6 +58,7 @@ use std::sync::Arc;
 use crate::base::slab::Slab;
 use crate::identity::{Context, Directory, PeerIndex, ProcessName};
 use crate::lane::{Lane, Limits};
+use business_card::LaneEntry;
 use matching::{Posted, Unexpected};
 use numbering::Numberings;
 use peer::{Peer, Peers};
@@ -92,6 +91,8 @@ struct EngineState {
     /// Whether remote memory may be read.
     rma: bool,
     limits: Vec<Limits>,
+    /// By lane: its name.
+    lane_names: Vec<String>,
     /// This process, and how many its job has: their ranks are their indices.
     name: ProcessName,
     size: u32,
@@ -197,15 +198,18 @@ const EAGER_UNDER_BACKPRESSURE: usize = 64;
 /// The first lane leads to this process itself.
 const LOOPBACK: usize = 0;
 
+/// How many messages may be on their way to one of so many peers of this job.
+fn own_window(limits: &Limits, peers: usize) -> u32 {
+    (limits.queue / peers).clamp(WINDOW_MIN, WINDOW_MAX) as u32
+}
+
 impl Engine {
     /// An engine without peers, requests and messages.
     pub fn new(parts: Parts) -> Engine {
+        let lane_names = parts.lanes.iter().map(|lane| lane.name()).collect();
         let limits: Vec<Limits> = parts.lanes.iter().map(|lane| lane.limits()).collect();
         let peers = (parts.size.max(2) - 1) as usize;
-        let mut windows: Vec<u32> = limits
-            .iter()
-            .map(|limits| (limits.queue / peers).clamp(WINDOW_MIN, WINDOW_MAX) as u32)
-            .collect();
+        let mut windows: Vec<u32> = limits.iter().map(|limits| own_window(limits, peers)).collect();
         // The polling thread is the sending one.
         windows[0] = u32::MAX;
         let mut engine = Engine {
@@ -219,6 +223,7 @@ impl Engine {
                 eager_max: parts.eager_max,
                 rma: parts.rma,
                 limits,
+                lane_names,
                 name: parts.me,
                 size: parts.size,
                 directory: Arc::new(Directory::new(parts.me, parts.size)),
@@ -277,27 +282,14 @@ impl Engine {
         business_card::BusinessCard {
             token: self.state.token,
             agreed: self.state.agreed,
-            lanes: lanes.map(|lane| (lane.name(), lane.address())).collect(),
+            lanes: lanes
+                .map(|lane| LaneEntry {
+                    name: lane.name(),
+                    window: foreign::window(&lane.limits()),
+                    address: lane.address(),
+                })
+                .collect(),
         }
-    }
-
-    /// Adds a lane, after the others: for processes of other jobs, which the lanes of this job may not reach.
-    pub fn add_lane(&mut self, lane: Box<dyn Lane>) {
-        let _ = lane;
-        todo!("helper E")
-    }
-
-    /// This process may be sent to by a process of another job, and send to it, from now on. Called for each process that a communicator
-    /// brings, again and again: a process that is known stays as it is.
-    pub fn meet(&mut self, peer: PeerIndex) {
-        let _ = peer;
-        todo!("helper E")
-    }
-
-    /// No communicator connects this process with one of another job any more: says goodbye to it and forgets it, once it has said the same.
-    pub fn part(&mut self, peer: PeerIndex) {
-        let _ = peer;
-        todo!("helper E")
     }
 
     /// The lanes to others, in the order in which they are tried.
@@ -325,6 +317,7 @@ impl Engine {
             && state.deregistered.is_empty()
             && state.operations.is_empty()
             && self.lanes.iter().all(|lane| lane.is_drained())
+            && !state.has_waiting()
     }
 
     /// Whether a request is under way that the user has freed, by itself or with what it is a part of, in a context that
@@ -394,8 +387,7 @@ impl EngineState {
     /// Notes that the peer has something to send.
     fn list(&mut self, id: PeerIndex) {
         let peer = self.peer(id);
-        let something = !peer.queue.is_empty() || !peer.streams.is_empty() || peer.flow.due;
-        if something && !peer.listed {
+        if peer.has_something() && !peer.listed {
             peer.listed = true;
             self.sending.push_back(id);
         }

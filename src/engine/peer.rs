@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::foreign::Foreign;
 use super::request::RequestId;
 use super::transmit::Words;
 use crate::base::error::Error;
@@ -42,6 +43,11 @@ impl Peers {
         self.0[id.index()] = Some(Box::default());
     }
 
+    /// Forgets a process.
+    pub(super) fn remove(&mut self, id: PeerIndex) -> Option<Box<Peer>> {
+        self.0.get_mut(id.index())?.take()
+    }
+
     /// All of them, in the order of their indices.
     pub fn iter(&self) -> impl Iterator<Item = (PeerIndex, &Peer)> {
         let all = (0..).map(PeerIndex::new).zip(&self.0);
@@ -80,6 +86,8 @@ pub struct Peer {
     pub at_once: usize,
     /// How many messages may be on their way.
     pub flow: Flow,
+    /// What else is known of a process of another job.
+    pub(super) foreign: Option<Box<Foreign>>,
 }
 
 /// Flow control: how far each side of a pair of streams has come. A sender holds back messages that are more than a
@@ -114,8 +122,12 @@ pub enum ConnectionState {
     Unknown,
     /// Its business card is being looked up.
     LookingUp,
+    /// It is connected, but nothing may be sent to it before a `Hello`.
+    Greeting,
     /// Messages can be sent.
     Up,
+    /// What is in its queue is still sent, and `Bye` behind it. Later messages wait until it has said the same (see [`super::foreign`]).
+    Parting,
     /// It can't be reached any more, for this reason.
     Lost(Error),
 }
@@ -211,7 +223,59 @@ impl Peer {
                 asks_backpressure: false,
                 backpressure: false,
             },
+            foreign: None,
         }
+    }
+
+    /// Whether there is something to be done for it.
+    pub(super) fn has_something(&self) -> bool {
+        !self.queue.is_empty()
+            || !self.streams.is_empty()
+            || self.flow.due
+            || self
+                .foreign
+                .as_ref()
+                .is_some_and(|foreign| foreign.is_due(&self.link))
+    }
+
+    /// Whether its lane knows it.
+    pub(super) fn is_connected(&self) -> bool {
+        match self.link {
+            ConnectionState::Greeting | ConnectionState::Up => true,
+            ConnectionState::Parting => !self.has_said_bye(),
+            ConnectionState::Unknown | ConnectionState::LookingUp | ConnectionState::Lost(_) => false,
+        }
+    }
+
+    /// Whether messages to it have not left yet.
+    pub(super) fn has_messages(&self) -> bool {
+        let waiting = self
+            .foreign
+            .as_ref()
+            .is_some_and(|foreign| !foreign.waiting.is_empty());
+        waiting || !self.queue.is_empty() || !self.streams.is_empty()
+    }
+
+    /// Where further messages to it wait for their turn.
+    pub(super) fn outbox(&mut self) -> &mut VecDeque<Outgoing> {
+        match &mut self.foreign {
+            Some(foreign) if self.link == ConnectionState::Parting => &mut foreign.waiting,
+            _ => &mut self.queue,
+        }
+    }
+
+    /// Takes a send's messages out of the queues.
+    pub(super) fn withdraw(&mut self, request: RequestId) {
+        let stays = |outgoing: &Outgoing| outgoing.request != Some(request);
+        self.queue.retain(stays);
+        if let Some(foreign) = &mut self.foreign {
+            foreign.waiting.retain(stays);
+        }
+    }
+
+    /// Whether nothing more is sent to it before the two have met again.
+    pub(super) fn has_said_bye(&self) -> bool {
+        self.foreign.as_ref().is_some_and(|foreign| foreign.said_bye)
     }
 
     /// Whether a message may go straight to the lane.

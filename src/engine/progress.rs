@@ -44,6 +44,11 @@ impl Turns {
         }
     }
 
+    /// There is one more lane.
+    pub(super) fn add_lane(&mut self) {
+        self.quiet.push(0);
+    }
+
     /// Begins a call.
     #[inline]
     fn begin(&mut self) {
@@ -151,7 +156,7 @@ impl Engine {
     #[cold]
     pub(super) fn report_late(&mut self, to: PeerIndex) {
         if let Some(peer) = self.state.peers.get(to)
-            && peer.link == ConnectionState::Up
+            && peer.is_connected()
         {
             match self.lanes[peer.lane].late(to) {
                 Some(Late::Tell(words)) => eprintln!("[weft] rank {}: {words}", self.state.me.number()),
@@ -169,9 +174,7 @@ impl Engine {
         let mut by_clock = !self.state.reads.is_empty()
             || self.state.sending.iter().any(|&to| {
                 let peer = peers.get(to);
-                !peer.is_some_and(|peer| {
-                    peer.link == ConnectionState::Up && lanes[peer.lane].rings_for_room(to)
-                })
+                !peer.is_some_and(|peer| peer.is_connected() && lanes[peer.lane].rings_for_room(to))
             });
         if !self.lanes[0].is_drained() {
             return None;
@@ -247,7 +250,7 @@ impl EngineState {
     }
 
     #[cold]
-    fn nonsensical(&mut self, header: &Header<PeerIndex>) {
+    pub(super) fn nonsensical(&mut self, header: &Header<PeerIndex>) {
         let text = format!("a message that makes no sense ({:?})", header.kind);
         self.lose(header.src, nonsense(header.src, &text));
     }
@@ -283,7 +286,7 @@ impl EngineState {
     #[cold]
     pub(super) fn owe(&mut self, to: PeerIndex) {
         let peer = self.peer(to);
-        if matches!(peer.link, ConnectionState::Lost(_)) {
+        if matches!(peer.link, ConnectionState::Lost(_)) || peer.has_said_bye() {
             return;
         }
         peer.flow.due = true;
@@ -314,7 +317,7 @@ impl EngineState {
     #[cold]
     fn deliver_held(&mut self, from: PeerIndex) {
         loop {
-            let half = self.window_of(from, self.polling) / 2;
+            let half = self.half_of(from);
             let peer = self.peer(from);
             let Some(bytes) = peer.held.remove(&peer.next_in) else {
                 break;
@@ -328,7 +331,9 @@ impl EngineState {
     }
 
     fn lane_failed(&mut self, lane: usize, error: Error) {
-        let of_lane = |(_, peer): &(PeerIndex, &Peer)| peer.lane == lane && peer.link == ConnectionState::Up;
+        let of_lane = |(_, peer): &(PeerIndex, &Peer)| {
+            peer.lane == lane && (peer.is_connected() || peer.link == ConnectionState::Parting)
+        };
         let lost: Vec<PeerIndex> = self.peers.iter().filter(of_lane).map(|(id, _)| id).collect();
         for id in lost {
             self.lose(id, error.clone());
@@ -401,13 +406,11 @@ impl Sink for EngineState {
 }
 
 impl EngineState {
-    /// A message that does not carry this job's token: from another job that was admitted, or from an unauthenticated sender.
-    #[cold]
+    /// A message that does not carry this job's token: from another job, or from an unauthenticated sender.
+    #[inline(never)]
     fn of_another_job(&mut self, head: &[u8; HEADER_BYTES], payload: RawBytes) {
         let header = Header::decode(head);
-        let sender = self.numberings.sender(header.token, header.src);
-        let Some(from) = sender.filter(|_| self.polling != LOOPBACK) else {
-            self.unauthenticated += 1;
+        let Some((from, half)) = self.foreign_sender(&header, payload) else {
             return;
         };
         let header = header.of(from);
@@ -416,7 +419,6 @@ impl EngineState {
         if matched && Context::of_bits(header.context).is_of_one_job() {
             return self.nonsensical(&header);
         }
-        let half = self.window_of(from, self.polling) / 2;
         self.arrived(&header, half, head, payload);
     }
 

@@ -16,10 +16,12 @@ impl Engine {
     /// or the rest waits for the peer.
     pub(super) fn flush(&mut self, to: PeerIndex) -> bool {
         loop {
-            let peer = self.state.peer(to);
-            if peer.link != ConnectionState::Up {
-                return false;
+            if self.state.peer(to).link != ConnectionState::Up
+                && let Some(done) = self.settle(to)
+            {
+                return done;
             }
+            let peer = self.state.peer(to);
             if !peer.has_room() {
                 return self.hold(to);
             }
@@ -66,6 +68,7 @@ impl Engine {
             }
         }
         match self.state.peer(to).queue.is_empty() {
+            true if self.state.peer(to).link == ConnectionState::Parting => self.say_bye(to),
             true => self.tell(to),
             // After the last piece of a pipelined message the receiver is asked whether the message can be taken back.
             false => self.flush(to),
@@ -88,12 +91,15 @@ impl Engine {
         if waits && !std::mem::replace(&mut peer.flow.blocked, true) {
             self.state.blocked += 1;
         }
+        if !waits && self.state.peer(to).link == ConnectionState::Parting {
+            return self.say_bye(to);
+        }
         self.tell(to)
     }
 
     /// Sends the peer an acknowledgement, if that is due and no other message contained it. `false`: the lane can't take
     /// the message now.
-    fn tell(&mut self, to: PeerIndex) -> bool {
+    pub(super) fn tell(&mut self, to: PeerIndex) -> bool {
         if !self.state.peer(to).flow.due {
             return true;
         }
@@ -120,7 +126,11 @@ impl Engine {
     }
 
     /// Hands one queued message to the lane; returns it if the lane can't take it now.
-    fn send_outgoing(&mut self, to: PeerIndex, mut outgoing: Outgoing) -> Result<Option<Outgoing>> {
+    pub(super) fn send_outgoing(
+        &mut self,
+        to: PeerIndex,
+        mut outgoing: Outgoing,
+    ) -> Result<Option<Outgoing>> {
         if matches!(outgoing.payload, Payload::OfRequest) && !self.prepare(to, &mut outgoing)? {
             return Ok(None);
         }
@@ -227,7 +237,8 @@ impl EngineState {
 
     /// The same, with flags and a tag.
     pub(super) fn reply_with(&mut self, to: PeerIndex, words: Words, payload: &[u8]) {
-        if matches!(self.peer(to).link, ConnectionState::Lost(_)) {
+        let peer = self.peer(to);
+        if matches!(peer.link, ConnectionState::Lost(_)) || peer.has_said_bye() {
             return;
         }
         self.seek(to);

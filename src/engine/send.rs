@@ -84,7 +84,7 @@ impl Engine {
             request: Some(id),
         };
         let peer = self.state.peer(send.peer);
-        peer.queue.push_back(first);
+        peer.outbox().push_back(first);
         self.state.list(send.peer);
         // A message that the lane has refused just now is tried again in the next call of progress.
         self.flush_unless_refused(send.peer);
@@ -139,7 +139,7 @@ impl EngineState {
                 .find(|stream| stream.request == id && !stream.pipelined)
                 .map(|stream| stream.receiver),
         };
-        peer.queue.retain(|outgoing| outgoing.request != Some(id));
+        peer.withdraw(id);
         peer.streams.retain(|stream| stream.request != id);
         let lane = peer.lane;
         if let Some(receiver) = asked {

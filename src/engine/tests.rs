@@ -2,6 +2,7 @@
 //! answer and each bound is tested by itself; `tests/simulation` tests many ranks together.
 
 mod endings;
+mod foreign;
 mod nonsense;
 mod numbering;
 mod queue;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::business_card::BusinessCard;
+use super::business_card::{BusinessCard, LaneEntry};
 use super::matching::{Envelope, Pattern};
 use super::peer::ConnectionState;
 use super::protocol::rendezvous::Rts;
@@ -179,6 +180,15 @@ impl Lane for Played {
     }
 }
 
+/// What a card says of the played lane of a process that takes so many messages; 0: as many as this one.
+fn played_at(window: u16) -> LaneEntry {
+    LaneEntry {
+        name: "played".into(),
+        window: if window == 0 { u16::MAX } else { window },
+        address: Vec::new(),
+    }
+}
+
 /// An engine with its peer, which the test plays.
 pub(super) struct Scene {
     pub engine: Engine,
@@ -205,7 +215,7 @@ impl Scene {
         let card = BusinessCard {
             agreed: 0,
             token: TOKEN + 1,
-            lanes: vec![("played".into(), Vec::new())],
+            lanes: vec![played_at(0)],
         };
         self.engine.connect(PEER, &card);
     }

@@ -35,6 +35,11 @@ impl MessageKind {
     /// The answer to a `CTS` for a send that was given up: no more of its data comes. `arg`: the receiver's request.
     pub const GONE: MessageKind = MessageKind(10);
 
+    /// The first message to a process of another job: the payload is the sender's name and its card.
+    pub const HELLO: MessageKind = MessageKind(11);
+    /// The last message to a process of another job, unless the two meet again.
+    pub const BYE: MessageKind = MessageKind(12);
+
     /// A kind of a layer above the engine: the lowest of these numbers is 64.
     #[cfg_attr(not(feature = "sim"), allow(dead_code, reason = "as for `dispatch`"))]
     pub const fn added(number: u8) -> MessageKind {

@@ -35,6 +35,11 @@ impl Directory {
         PeerIndex::of_rank(self.me.rank)
     }
 
+    /// Whether processes of other jobs were ever met.
+    pub fn has_others(&self) -> bool {
+        !self.others.read().names.is_empty()
+    }
+
     /// The name of a process.
     ///
     /// # Panics

@@ -244,56 +244,59 @@ impl Lifetime {
     ///
     /// C's buffers are written out. Nothing else runs: no destructors, and no functions that are registered for the exit.
     pub fn abort(&self, code: i32, text: &str) -> ! {
-        let rank = self.try_instance().map(|instance| instance.job().rank);
-        let line = match rank {
-            Some(rank) => format!("[weft] rank {rank}: {text}\n"),
-            None => format!("[weft] {text}\n"),
-        };
-        // In one piece: a rank that is killed meanwhile, as others are when one aborts, leaves no half of a line.
-        let say = || {
-            let _ = std::io::stderr().write_all(line.as_bytes());
-        };
-        let end = |mut bootstrap: Option<&mut dyn Bootstrap>| {
-            let told = bootstrap.as_ref().is_some_and(|bootstrap| bootstrap.tells_why());
-            if !told {
-                say();
-            }
-            // Here and not in the bindings, for a program without them can have parts in C, too.
-            output::flush();
-            // Weft's own launcher reads all before it ends.
-            if !told
-                && bootstrap
-                    .as_ref()
-                    .is_some_and(|bootstrap| bootstrap.descriptor().is_some())
-            {
-                let end = Instant::now() + output::TIME;
-                output::wait_for_reader(&std::io::stdout(), end);
-                output::wait_for_reader(&std::io::stderr(), end);
-            }
-            let asked = bootstrap
-                .as_mut()
-                .is_some_and(|bootstrap| bootstrap.abort(code, text));
-            if told && !asked {
-                say();
-            }
-        };
-        match self.try_instance() {
+        let instance = self.try_instance();
+        let rank = instance.as_ref().map(|instance| instance.job().rank);
+        match instance {
             // At rest.
-            Some(_) if self.stage() == Stage::Finalized && !self.is_active() => end(None),
+            Some(_) if self.stage() == Stage::Finalized && !self.is_active() => end(rank, None, code, text),
             // Not `lock`: the thread may hold it itself if something of ours failed inside.
             Some(instance) => match instance.try_bootstrap() {
-                Some(mut bootstrap) => end(Some(&mut **bootstrap)),
-                None => end(None),
+                Some(mut bootstrap) => end(rank, Some(&mut **bootstrap), code, text),
+                None => end(rank, None, code, text),
             },
             None if self.stage() == Stage::Before => match bootstrap::connect() {
-                Ok(mut bootstrap) => end(Some(&mut *bootstrap)),
-                Err(_) => end(None),
+                Ok(mut bootstrap) => end(rank, Some(&mut *bootstrap), code, text),
+                Err(_) => end(rank, None, code, text),
             },
-            None => end(None),
+            None => end(rank, None, code, text),
         }
-        // SAFETY: ends the process without running destructors, which may belong to threads that still run.
-        unsafe { libc::_exit(exit_status(code)) }
     }
+}
+
+/// Ends the job with a code: see [`Lifetime::abort`].
+pub(super) fn end(rank: Option<u32>, mut bootstrap: Option<&mut dyn Bootstrap>, code: i32, text: &str) -> ! {
+    let line = match rank {
+        Some(rank) => format!("[weft] rank {rank}: {text}\n"),
+        None => format!("[weft] {text}\n"),
+    };
+    // In one piece: a rank that is killed meanwhile, as others are when one aborts, leaves no half of a line.
+    let say = || {
+        let _ = std::io::stderr().write_all(line.as_bytes());
+    };
+    let told = bootstrap.as_ref().is_some_and(|bootstrap| bootstrap.tells_why());
+    if !told {
+        say();
+    }
+    // Here and not in the bindings, for a program without them can have parts in C, too.
+    output::flush();
+    // Weft's own launcher reads all before it ends.
+    if !told
+        && bootstrap
+            .as_ref()
+            .is_some_and(|bootstrap| bootstrap.descriptor().is_some())
+    {
+        let end = Instant::now() + output::TIME;
+        output::wait_for_reader(&std::io::stdout(), end);
+        output::wait_for_reader(&std::io::stderr(), end);
+    }
+    let asked = bootstrap
+        .as_mut()
+        .is_some_and(|bootstrap| bootstrap.abort(code, text));
+    if told && !asked {
+        say();
+    }
+    // SAFETY: ends the process without running destructors, which may belong to threads that still run.
+    unsafe { libc::_exit(exit_status(code)) }
 }
 
 /// The exit status of a process that aborts with a code: its low 8 bits, as of a status that `main` returns. Only the code

@@ -24,6 +24,7 @@ pub mod transports;
 mod users;
 mod wait;
 
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -42,11 +43,13 @@ use crate::engine::describe::{Names, OwnNames, bare};
 use crate::engine::matching::Pattern;
 use crate::engine::request::{Outcome, RequestId};
 use crate::engine::{Engine, Received};
+use crate::err;
 use crate::identity::{Context, Contexts, Directory, PeerIndex};
-use crate::system::bootstrap::{AfterFinalize, Bootstrap, Job};
+use crate::system::bootstrap::{AfterFinalize, Bootstrap, Job, Notice};
 use crate::system::locality::Location;
 use crate::system::lock;
 use crate::system::output;
+use crate::system::port::Port;
 
 use connections::Connections;
 use selection::Selection;
@@ -94,6 +97,12 @@ pub struct Instance {
     report_at: Mutex<Option<Instant>>,
     /// Returns in words what this process waits for, where that is known better than from the engine's list.
     explain: Mutex<Option<Explain>>,
+    /// Descriptors beside those of lanes and launcher that end a sleep.
+    sleeps_on: Mutex<Slab<RawFd>>,
+    /// The ports that are open, by their names.
+    ports: Mutex<FxHashMap<String, Arc<Mutex<Port>>>>,
+    /// Why spawned jobs have ended before they were connected, by the number of their spawn.
+    ended_spawns: Mutex<FxHashMap<u32, String>>,
 }
 
 /// What [`Instance::look`] found.
@@ -117,8 +126,25 @@ impl Drop for Note {
         self.instance.notes.lock().remove(self.place);
     }
 }
+/// See [`Instance::sleep_on`].
+pub struct SleepsOn {
+    instance: Arc<Instance>,
+    place: u32,
+}
+
+impl Drop for SleepsOn {
+    fn drop(&mut self) {
+        self.instance.sleeps_on.lock().remove(self.place);
+    }
+}
+
 /// See [`Instance::set_explanation`].
 pub type Explain = fn(&Instance, &Engine, Names) -> String;
+
+/// A process of another job is gone.
+pub(crate) fn gone(why: &str) -> Error {
+    err!(ProcAborted, "a process of another job is gone: {why}")
+}
 
 /// The most bytes of memory that a process shares with others for collective operations. Further communicators do without.
 const SHARED_MAX: usize = 256 << 20;
@@ -171,6 +197,9 @@ impl Instance {
             notes: Mutex::default(),
             report_at: Mutex::new(None),
             explain: Mutex::new(None),
+            sleeps_on: Mutex::default(),
+            ports: Mutex::default(),
+            ended_spawns: Mutex::default(),
         }))
     }
 
@@ -324,8 +353,12 @@ impl Instance {
             return;
         };
         let attended = bootstrap.attend();
+        let notices = bootstrap.notices();
         // A thread that holds the engine may wait for the launcher, never the other way round.
         drop(bootstrap);
+        for notice in notices {
+            self.take_notice(notice);
+        }
         match attended {
             Ok(false) => {}
             Ok(true) => {
@@ -350,6 +383,36 @@ impl Instance {
                     engine.lose(peer, error.clone());
                 }
             }
+        }
+    }
+
+    fn take_notice(&self, notice: Notice) {
+        match notice {
+            Notice::Lost { job, why } => self.lose_job(job, &why),
+            Notice::NotConnected { spawn, why } => drop(self.ended_spawns.lock().insert(spawn, why)),
+            Notice::Aborted { code, why } => {
+                let mut bootstrap = self.bootstrap.lock();
+                lifetime::end(Some(self.job.rank), Some(&mut **bootstrap), code, &why)
+            }
+        }
+    }
+
+    /// The ports that are open here, by their names.
+    pub fn ports(&self) -> &Mutex<FxHashMap<String, Arc<Mutex<Port>>>> {
+        &self.ports
+    }
+
+    /// Why a spawned job has ended before its processes came to their port, if it has.
+    pub fn ended_spawn(&self, spawn: u32) -> Option<String> {
+        self.ended_spawns.lock().get(&spawn).cloned()
+    }
+
+    /// While the result lives, this process sleeps on one more descriptor: what becomes readable there ends the sleep.
+    pub fn sleep_on(self: &Arc<Self>, descriptor: RawFd) -> SleepsOn {
+        let place = self.sleeps_on.lock().insert(descriptor);
+        SleepsOn {
+            instance: self.clone(),
+            place,
         }
     }
 
@@ -439,7 +502,13 @@ impl Instance {
         let mut kept = self.kept.lock();
         let mut lookup = |peer| match kept.remove(&peer) {
             Some(card) => Ok(Some(card)),
-            None => bootstrap.lookup(self.incarnation, self.directory.name(peer)),
+            None => match self.is_of_this_job(peer) {
+                true => bootstrap.lookup(self.incarnation, self.directory.name(peer)),
+                false => Err(err!(
+                    Comm,
+                    "process {peer} is of another job, and no communicator connects this process with it any more"
+                )),
+            },
         };
         wanted.retain(|&peer| match lookup(peer) {
             Ok(None) => true,
@@ -469,6 +538,7 @@ impl Instance {
     /// Takes that back: the communicator has been disconnected.
     pub fn take_context_back(&self, context: Context) {
         self.lent.lock().remove(&context);
+        self.disconnect_by(context);
     }
 
     /// Whether the communicator of a context belongs to the World Model.

@@ -323,6 +323,7 @@ impl Instance {
                         .bootstrap
                         .try_lock()
                         .and_then(|bootstrap| Some(bootstrap.descriptor()?.as_raw_fd()));
+                    descriptors.extend(self.sleeps_on.lock().iter().map(|(_, &descriptor)| descriptor));
                     descriptors.extend(launcher);
                     let longest = if by_clock { NAP_MAX } else { self.policy.sleep };
                     let nap = match idle.naps {

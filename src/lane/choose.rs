@@ -67,19 +67,10 @@ pub fn open(
         return Ok(lanes);
     }
     let fi_provider = std::env::var("FI_PROVIDER").ok();
-    let wanted = Wanted::of(settings, fi_provider.clone());
+    let wanted = Wanted::of(settings, fi_provider);
     let mut reaches_all = false;
     if wanted.shm && (job.local_ranks > 1 || !wanted.ofi) {
-        let lane = ShmLane::open(shm::Options {
-            me: job.name(),
-            senders: job.local_ranks,
-            token,
-            node: pretended_node(job.rank, settings.fake_nodes),
-            cma: settings.cma,
-            crowded: !spins,
-            stores: shm::Allowed::of(&settings.stores),
-        });
-        match lane {
+        match open_shm(settings, job, spins, token) {
             Ok(lane) => {
                 lanes.push(Box::new(lane));
                 reaches_all = job.local_only && settings.fake_nodes <= 1 && shares_pids_with_launcher(job);
@@ -90,17 +81,44 @@ pub fn open(
         }
     }
     if wanted.ofi && (wanted.named || !reaches_all) {
-        if settings.provider.as_deref().or(fi_provider.as_deref()) == Some("shm") {
-            shm_room::check(job.local_ranks)?;
-        }
-        lanes.push(Box::new(OfiLane::open(
-            settings,
-            shares_loopback(job),
-            spins,
-            ledger,
-        )?));
+        let local = shares_loopback(job);
+        lanes.push(Box::new(open_ofi(settings, job, local, spins, ledger)?));
     }
     Ok(lanes)
+}
+
+/// The name of the lane over shared memory.
+pub const SHM: &str = "shm";
+/// The names of lanes over libfabric begin with this.
+pub const OFI: &str = "ofi/";
+
+/// Opens the lane over shared memory; see [`open`].
+pub fn open_shm(settings: &Settings, job: &Job, spins: bool, token: u64) -> Result<ShmLane> {
+    ShmLane::open(shm::Options {
+        me: job.name(),
+        size: job.size,
+        senders: job.local_ranks,
+        token,
+        node: pretended_node(job.rank, settings.fake_nodes),
+        cma: settings.cma,
+        crowded: !spins,
+        stores: shm::Allowed::of(&settings.stores),
+    })
+}
+
+/// Opens a lane over libfabric. `local`: the loopback address will do; see [`open`].
+pub fn open_ofi(
+    settings: &Settings,
+    job: &Job,
+    local: bool,
+    spins: bool,
+    ledger: &Ledger,
+) -> Result<OfiLane> {
+    let named = settings.provider.clone().or(std::env::var("FI_PROVIDER").ok());
+    if named.as_deref() == Some("shm") {
+        shm_room::check(job.local_ranks)?;
+    }
+    OfiLane::open(settings, local, spins, ledger)
 }
 
 /// Whether all ranks can be taken to reach each other by 127.0.0.1: those that the launcher has put on one machine may be

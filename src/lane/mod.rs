@@ -148,6 +148,17 @@ pub trait Lane: Send {
     /// wait for the peer.
     fn connect(&mut self, peer: PeerIndex, address: &[u8]) -> Result<()>;
 
+    /// Ends the connection to a peer: nothing more is sent to it before it is connected again. What was sent before still reaches it.
+    fn disconnect(&mut self, peer: PeerIndex) {
+        let _ = peer;
+    }
+
+    /// Gives up what belongs to the messages of a process of another job. `ended`: it sends no more before it connects again; otherwise
+    /// it is lost, and may still be sending.
+    fn release(&mut self, sender: ProcessName, ended: bool) {
+        let _ = (sender, ended);
+    }
+
     /// Sends header and payload as one message to a connected peer.
     ///
     /// # Safety

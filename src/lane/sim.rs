@@ -21,7 +21,7 @@ use super::{Doorbell, Lane, Limits, Region, RemoteKey, Sample, Sent, Sink};
 use crate::base::error::{Error, Result};
 use crate::data::pieces::{Piece, Pieces, total};
 use crate::err;
-use crate::identity::PeerIndex;
+use crate::identity::{PeerIndex, ProcessName};
 
 /// How a network behaves.
 #[derive(Clone, Debug)]
@@ -61,6 +61,8 @@ struct NetworkState {
 
 #[derive(Default)]
 struct Node {
+    /// What others know it by, once it has a lane.
+    name: Option<ProcessName>,
     dead: bool,
     coming: BinaryHeap<Reverse<Event>>,
     regions: FxHashMap<u64, Registered>,
@@ -102,7 +104,7 @@ enum What {
         result: Result<()>,
         copy: Vec<u8>,
     },
-    Lost(PeerIndex, Error),
+    Lost(ProcessName, Error),
     /// The process is to be polled at this time.
     Wake,
 }
@@ -149,13 +151,15 @@ impl Network {
         })))
     }
 
-    /// The lane of a process.
-    pub fn lane(&self, me: PeerIndex) -> SimLane {
+    /// The lane of a process, by its number in this network. Processes of several jobs can be in one network.
+    pub fn lane(&self, me: PeerIndex, name: ProcessName) -> SimLane {
+        self.0.lock().nodes[me.index()].name = Some(name);
         SimLane {
             me,
             limits: self.0.lock().conditions.limits,
             network: self.clone(),
             due: VecDeque::new(),
+            peers: FxHashMap::default(),
             counts_all: false,
         }
     }
@@ -317,9 +321,10 @@ impl NetworkState {
 
     /// Informs a process, some time after `from_ns`, that another can't be reached any more.
     fn announce(&mut self, gone: PeerIndex, to: PeerIndex, from_ns: u64, error: Error) {
-        if !self.nodes[to.index()].dead {
+        let name = self.nodes[gone.index()].name;
+        if let Some(name) = name.filter(|_| !self.nodes[to.index()].dead) {
             let due_ns = from_ns + 1 + self.rng.u64(..=2 * self.conditions.delay_ns_max);
-            self.push(to, due_ns, What::Lost(gone, error));
+            self.push(to, due_ns, What::Lost(name, error));
         }
     }
 
@@ -475,7 +480,17 @@ pub struct SimLane {
     network: Network,
     /// What is being delivered, outside of the network's lock.
     due: VecDeque<What>,
+    /// The numbers in the network of the processes that this one is connected to.
+    peers: FxHashMap<PeerIndex, PeerIndex>,
     counts_all: bool,
+}
+
+impl SimLane {
+    /// The number in the network of a peer.
+    fn number(&self, peer: PeerIndex) -> Result<PeerIndex> {
+        let number = self.peers.get(&peer).copied();
+        number.ok_or_else(|| err!(Intern, "process {} was not connected", peer.number()))
+    }
 }
 
 impl Lane for SimLane {
@@ -492,18 +507,28 @@ impl Lane for SimLane {
     }
 
     fn connect(&mut self, peer: PeerIndex, address: &[u8]) -> Result<()> {
-        if address == peer.number().to_le_bytes() {
-            Ok(())
-        } else {
-            Err(err!(
+        let node = <[u8; 4]>::try_from(address).map(u32::from_le_bytes);
+        let nodes = self.network.0.lock().nodes.len();
+        match node {
+            Ok(node) if (node as usize) < nodes => {
+                self.peers.insert(peer, PeerIndex::new(node));
+                Ok(())
+            }
+            _ => Err(err!(
                 Other,
                 "process {} has an address that makes no sense",
                 peer.number()
-            ))
+            )),
         }
     }
 
+    fn disconnect(&mut self, peer: PeerIndex) {
+        let known = self.peers.remove(&peer);
+        assert!(known.is_some(), "process {} was not connected", peer.number());
+    }
+
     unsafe fn send(&mut self, peer: PeerIndex, header: &[u8], payload: Piece, token: u64) -> Result<Sent> {
+        let peer = self.number(peer)?;
         let state = &mut *self.network.0.lock();
         let len = header.len() + payload.len;
         assert!(
@@ -591,7 +616,7 @@ impl Lane for SimLane {
                     );
                     sink.completed(reading.token, result);
                 }
-                What::Lost(peer, error) => sink.peer_lost(peer, error),
+                What::Lost(name, error) => sink.sender_lost(name, error),
                 What::Wake | What::Counted => {}
                 What::Read(_) => unreachable!("done by next_due"),
             }
@@ -635,6 +660,7 @@ impl Lane for SimLane {
                 peer.number()
             ));
         };
+        let peer = self.number(peer)?;
         let state = &mut *self.network.0.lock();
         if state.chance(state.conditions.again_permille) {
             return Ok(Sent::Again);

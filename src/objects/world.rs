@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::startup::Phase;
 use crate::engine::Engine;
 use crate::engine::buffered::SendBuffer;
@@ -26,6 +26,8 @@ pub struct World {
     pub(crate) world: Arc<Communicator>,
     /// `MPI_COMM_SELF`
     pub(crate) alone: Arc<Communicator>,
+    /// With the processes that have spawned this job, if any have (section 11.8.2).
+    pub(crate) parent: Option<Arc<Communicator>>,
     /// The thread that called Init.
     pub(crate) main_thread: usize,
 }
@@ -120,9 +122,18 @@ impl WorldModel {
         if several_threads {
             instance.engine().set_several_threads();
         }
+        let everybody = Communicator::world(&instance);
+        let parent = match parent(&everybody) {
+            Ok(parent) => parent,
+            Err(error) => {
+                lifetime.release(false)?;
+                return Err(error);
+            }
+        };
         let world = Arc::new(World {
-            world: Communicator::world(&instance),
+            world: everybody,
             alone: Communicator::alone(&instance),
+            parent,
             instance,
             main_thread: this_thread(),
         });
@@ -226,6 +237,22 @@ impl WorldModel {
         let _ = std::io::Write::write_all(&mut std::io::stderr(), tables.as_bytes());
         Ok(())
     }
+}
+
+/// Connects the job with the processes that have spawned it, which wait for that. Collective over the job.
+fn parent(everybody: &Arc<Communicator>) -> Result<Option<Arc<Communicator>>> {
+    let instance = everybody.instance();
+    let Some(port) = instance.job().parent.clone() else {
+        return Ok(None);
+    };
+    let connecting = everybody
+        .clone()
+        .connect_to(0, (everybody.rank() == 0).then_some(Ok((port, None))));
+    let connected = instance.block_on_turns(connecting);
+    connected.map(Some).map_err(|error| Error {
+        message: format!("the processes that have spawned this job can't be reached: {error}").into(),
+        ..error
+    })
 }
 
 impl Default for WorldModel {

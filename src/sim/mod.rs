@@ -176,15 +176,16 @@ impl Simulation {
         let instances = (0..size)
             .map(|rank| {
                 let me = PeerIndex::new(rank);
+                let name = ProcessName {
+                    job: JobId::of(bootstrap::JOB),
+                    rank,
+                };
                 let engine = Engine::new(Parts {
-                    me: ProcessName {
-                        job: JobId::of(bootstrap::JOB),
-                        rank,
-                    },
+                    me: name,
                     size,
                     token: rng.u64(..),
                     agreed: 0,
-                    lanes: vec![Box::new(Loopback::default()), Box::new(network.lane(me))],
+                    lanes: vec![Box::new(Loopback::default()), Box::new(network.lane(me, name))],
                     eager_max: options.eager_max,
                     rma: options.rma,
                     first_generation: rng.u32(..),

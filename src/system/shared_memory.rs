@@ -107,6 +107,23 @@ pub fn allocate(file: &File, offset: usize, len: usize) -> io::Result<()> {
     }
 }
 
+/// Gives the pages of a part of the file back to the system: it is zero from then on.
+pub fn give_back(file: &File, offset: usize, len: usize) -> io::Result<()> {
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    loop {
+        // SAFETY: a descriptor of ours and numbers.
+        let done =
+            unsafe { libc::fallocate(file.as_raw_fd(), mode, offset as libc::off_t, len as libc::off_t) };
+        if done == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
 /// A shared mapping of a part of a file.
 #[derive(Debug)]
 pub struct Map {

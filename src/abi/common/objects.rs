@@ -193,10 +193,24 @@ pub fn new_communicator(communicator: Option<Arc<Communicator>>) -> Result<MPI_C
     };
     let handle = COMMUNICATORS.insert(communicator.clone()).ok_or_else(too_many)?;
     communicator.handle().store(handle, Ordering::Relaxed);
-    if let Some(session) = session_of(&communicator) {
-        session.connect(&communicator);
-    }
+    note_connection(&communicator);
     Ok(handle)
+}
+
+/// The processes of a new communicator, or of that of a window or file, are connected from now on (section 11.10.4).
+pub fn note_connection(communicator: &Communicator) {
+    communicator.connects();
+    if let Some(session) = session_of(communicator) {
+        session.connect(communicator);
+    }
+}
+
+/// They are no longer.
+pub fn forget_connection(communicator: &Communicator) {
+    communicator.instance().disconnect_by(communicator.context());
+    if let Some(session) = session_of(communicator) {
+        session.disconnect(communicator);
+    }
 }
 
 /// The handle of a communicator.

@@ -141,12 +141,6 @@ mpi! {
         unsafe { give(group, new_group(members)?, "group") }
     }
 
-    /// Section 11.8.2. No process can have spawned this one yet.
-    small fn MPI_Comm_get_parent(parent: *mut MPI_Comm) local {
-        // SAFETY: null or a handle of the user's.
-        unsafe { give(parent, MPI_COMM_NULL, "parent") }
-    }
-
     /// Section 7.4.4. No hint of the info is used yet, so none is kept.
     small fn MPI_Comm_set_info(comm: MPI_Comm, info: MPI_Info) comm(comm) {
         early_communicator(comm)?;
@@ -380,9 +374,7 @@ impl Duplicate {
     async fn end(self, operation: Collective) -> Result<()> {
         match self.parent.clone().finish(&self.new, true, operation).await {
             Ok(()) => {
-                if let Some(session) = objects::session_of(&self.new) {
-                    session.connect(&self.new);
-                }
+                objects::note_connection(&self.new);
                 objects::COMMUNICATORS.fill(self.handle, self.new);
                 Ok(())
             }

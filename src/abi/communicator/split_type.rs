@@ -10,7 +10,8 @@ use crate::abi::common::types::*;
 use crate::abi::communicator::inherit;
 use crate::base::error::Result;
 use crate::err;
-use crate::instance::Instance;
+use crate::identity::fnv;
+use crate::objects::communicator::Communicator;
 use crate::objects::info::Info;
 use crate::objects::management::split_type::{By, Place};
 use crate::objects::session::ProcessSet;
@@ -23,17 +24,32 @@ const PROCESS_SET: &str = "mpi_pset_name";
 /// The value of [`RESOURCE`] that means `MPI_COMM_TYPE_SHARED`.
 const SHARED_MEMORY: &str = "mpi_shared_memory";
 
+/// The number of this process's node. Jobs number their nodes each by itself, so among several jobs it is made of what the system says.
+fn node(comm: &Communicator) -> u64 {
+    let instance = comm.instance();
+    let of_job = instance.node_of(instance.me());
+    if !comm.is_of_several_jobs() {
+        return of_job;
+    }
+    match Machine::here() {
+        Ok(machine) if instance.settings().fake_nodes <= 1 => fnv(machine.boot.to_le_bytes()),
+        Ok(machine) => fnv(machine.boot.to_le_bytes().into_iter().chain(of_job.to_le_bytes())),
+        // It is with those of its job at least.
+        Err(_) => instance.job().name().job.0 ^ of_job,
+    }
+}
+
 /// Where this process is, where processes that share memory are to be together: those of one node may be in different containers.
-fn on_node(instance: &Instance) -> Place {
+fn on_node(comm: &Communicator) -> Place {
     let machine = Machine::here().map_or(0, |machine| machine.short());
-    Place::within(instance.node_of(instance.me()), machine)
+    Place::within(node(comm), machine)
 }
 
 /// Where it is by a kind of hardware that the user named; nowhere if Weft knows none of that name, or if this process may run
 /// on more than one.
-fn by_kind(instance: &Instance, name: &str) -> Place {
+fn by_kind(comm: &Communicator, name: &str) -> Place {
     if name == SHARED_MEMORY {
-        return on_node(instance);
+        return on_node(comm);
     }
     let number = HardwareKind::of_name(name).and_then(|kind| match kind {
         // hwloc is not needed to know that.
@@ -41,34 +57,39 @@ fn by_kind(instance: &Instance, name: &str) -> Place {
         kind => Topology::of_this_machine().confined(kind, &Processors::of_this_process()),
     });
     match number.and_then(|number| u32::try_from(number).ok()) {
-        Some(number) => Place::within(instance.node_of(instance.me()), number),
+        Some(number) => Place::within(node(comm), number),
         None => Place::NOWHERE,
     }
 }
 
 /// Where it is by the process set that the user named; nowhere if there is none of that name, or if this process is not in it.
-fn by_process_set(instance: &Instance, name: &str) -> Place {
-    let job = instance.job();
+fn by_process_set(comm: &Communicator, name: &str) -> Place {
+    let job = comm.instance().job();
+    // Each job has sets of its own.
+    let whose = match comm.is_of_several_jobs() {
+        true => fnv(job.name().job.0.to_le_bytes()) << 32,
+        false => 0,
+    };
     match ProcessSet::of_name(name, job) {
-        Ok(ProcessSet::World) => Place::within(0, 0),
+        Ok(ProcessSet::World) => Place::within(whose, 0),
         Ok(ProcessSet::Named(at)) if job.process_sets[at].contains(job.rank) => {
-            Place::within(0, 1 + at as u32)
+            Place::within(whose, 1 + at as u32)
         }
         // Each process has one of its own.
-        Ok(ProcessSet::Myself) => Place::within(1 + u64::from(job.rank), 0),
+        Ok(ProcessSet::Myself) => Place::within(whose + 1 + u64::from(job.rank), 0),
         Ok(ProcessSet::Named(_)) | Err(_) => Place::NOWHERE,
     }
 }
 
 /// Where this process is by what the user asks for, and how the communicator is then divided.
-fn place(instance: &Instance, split_type: c_int, info: Option<&Info>) -> Result<(Place, By)> {
+fn place(comm: &Communicator, split_type: c_int, info: Option<&Info>) -> Result<(Place, By)> {
     let asked = |key: &str| info.and_then(|info| info.get(key));
     let guided = |resource: Option<String>| match resource {
-        Some(name) => by_kind(instance, &name),
+        Some(name) => by_kind(comm, &name),
         None => Place::NOWHERE,
     };
     Ok(match split_type {
-        MPI_COMM_TYPE_SHARED => (on_node(instance), By::First),
+        MPI_COMM_TYPE_SHARED => (on_node(comm), By::First),
         MPI_COMM_TYPE_HW_GUIDED => (guided(asked(RESOURCE)), By::First),
         MPI_COMM_TYPE_RESOURCE_GUIDED => match (asked(RESOURCE), asked(PROCESS_SET)) {
             (Some(_), Some(_)) => {
@@ -77,14 +98,13 @@ fn place(instance: &Instance, split_type: c_int, info: Option<&Info>) -> Result<
                     "the info object has both {RESOURCE} and {PROCESS_SET}: at most one of them is possible"
                 ));
             }
-            (None, Some(name)) => (by_process_set(instance, &name), By::First),
+            (None, Some(name)) => (by_process_set(comm, &name), By::First),
             (resource, None) => (guided(resource), By::First),
         },
         MPI_COMM_TYPE_HW_UNGUIDED => {
-            let node = instance.node_of(instance.me());
             let processors = Processors::of_this_process();
             (
-                Place::of_hardware(node, Topology::of_this_machine(), &processors),
+                Place::of_hardware(node(comm), Topology::of_this_machine(), &processors),
                 By::Different,
             )
         }
@@ -107,7 +127,7 @@ mpi! {
         let comm = communicator(comm)?;
         let hints = objects::optional_info(info)?;
         let instance = comm.instance();
-        let (place, by) = place(instance, split_type, hints.as_deref())?;
+        let (place, by) = place(&comm, split_type, hints.as_deref())?;
         let made = instance.block_on(comm.clone().split_by_place(place, by, key))?;
         let new = made.map(|(new, kind)| {
             // A shared predefined object can be read by everybody but not changed.

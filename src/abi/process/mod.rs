@@ -3,6 +3,7 @@
 //!
 //! What does not belong here: the steps of starting, ending and aborting (`instance`, `objects::world`, `objects::session`).
 
+mod dynamic;
 pub mod session;
 
 use std::ffi::{c_char, c_int};
@@ -146,6 +147,12 @@ impl world::Host for Bindings {
             *communicator.errhandler().lock() = initial_errhandler();
             objects::COMMUNICATORS.define(handle, Some(communicator.clone()));
             *communicator.name().lock() = name.into();
+        }
+        if let Some(parent) = &world.parent {
+            *parent.errhandler().lock() = initial_errhandler();
+            *parent.name().lock() = "MPI_COMM_PARENT".into();
+            // There is room for the first one.
+            let _ = objects::new_communicator(Some(parent.clone()));
         }
     }
 

@@ -93,9 +93,7 @@ unsafe fn from_group(
 fn disconnect(leaving: &Arc<Communicator>, handle: MPI_Comm) -> Result<Result<()>> {
     objects::delete_attributes(leaving, handle)?;
     let lost = leaving.disconnect()?;
-    if let Some(session) = objects::session_of(leaving) {
-        session.disconnect(leaving);
-    }
+    objects::forget_connection(leaving);
     objects::COMMUNICATORS.remove(handle);
     Ok(lost)
 }

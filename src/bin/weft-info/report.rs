@@ -192,6 +192,7 @@ fn shared_memory(settings: &Settings, wanted: Wanted) -> SharedMemory {
             job: JobId(0),
             rank: 0,
         },
+        size: 1,
         senders: 1,
         token: 0,
         node: 0,

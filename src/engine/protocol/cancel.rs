@@ -41,7 +41,7 @@ impl Engine {
                 if work.stage == SendStage::Queued && work.seq.is_none() {
                     work.taken_back = true;
                     if let Some(peer) = state.peers.get_mut(to) {
-                        peer.queue.retain(|outgoing| outgoing.request != Some(id));
+                        peer.withdraw(id);
                     }
                     if let Some(region) = work.region.take() {
                         let lane = state.peers.get(to).map_or(0, |peer| peer.lane);
@@ -60,7 +60,7 @@ impl Engine {
                 let lost = state
                     .peers
                     .get(to)
-                    .is_none_or(|peer| matches!(peer.link, ConnectionState::Lost(_)));
+                    .is_none_or(|peer| matches!(peer.link, ConnectionState::Lost(_)) || peer.has_said_bye());
                 if lost {
                     return;
                 }

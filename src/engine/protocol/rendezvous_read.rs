@@ -45,11 +45,15 @@ impl Engine {
                 continue;
             };
             match &peer.link {
-                ConnectionState::Up if full & 1 << (peer.lane % 64) == 0 => {}
+                ConnectionState::Up | ConnectionState::Parting if full & 1 << (peer.lane % 64) == 0 => {}
                 // Those that wait when a peer is lost are failed there.
                 ConnectionState::Lost(_) => continue,
                 // The lane is full, or the peer's card, for which `fetch` has asked, has not come.
-                ConnectionState::Up | ConnectionState::Unknown | ConnectionState::LookingUp => {
+                ConnectionState::Up
+                | ConnectionState::Parting
+                | ConnectionState::Greeting
+                | ConnectionState::Unknown
+                | ConnectionState::LookingUp => {
                     state.reads.push_back(id);
                     continue;
                 }

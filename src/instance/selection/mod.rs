@@ -8,6 +8,8 @@
 
 mod parse;
 
+use std::sync::OnceLock;
+
 use crate::base::error::Result;
 use crate::err;
 use crate::identity::fnv;
@@ -258,6 +260,12 @@ pub struct Selection {
 pub const BUILT_IN: &str = include_str!("table.txt");
 
 impl Selection {
+    /// The table that Weft comes with.
+    pub fn built_in() -> &'static Selection {
+        static TABLE: OnceLock<Selection> = OnceLock::new();
+        TABLE.get_or_init(|| Selection::parse("", "").expect("Weft's own table"))
+    }
+
     /// The table that Weft comes with, behind these lines; `name` is where they come from.
     ///
     /// # Errors

@@ -50,7 +50,9 @@ const BURST: usize = 32;
 pub struct Options {
     /// This process.
     pub me: ProcessName,
-    /// How many processes may want to send to it.
+    /// How many processes its job has.
+    pub size: u32,
+    /// How many processes of its job may want to send to it.
     pub senders: u32,
     /// The token of the segment: random.
     pub token: u64,
@@ -67,6 +69,8 @@ pub struct Options {
 /// See the module.
 pub struct ShmLane {
     me: ProcessName,
+    /// How many processes its job has.
+    size: u32,
     /// By index.
     peers: Vec<Option<Box<Peer>>>,
     /// The rings of the processes that send to this one.
@@ -183,6 +187,7 @@ impl ShmLane {
         };
         Ok(ShmLane {
             me: options.me,
+            size: options.size,
             peers: Vec::new(),
             incoming: Vec::new(),
             joined: 0,
@@ -256,9 +261,7 @@ impl ShmLane {
     fn welcome(&mut self, joined: u32) {
         self.joined = joined;
         for number in 0..self.segment.rings() {
-            if self.incoming.iter().all(|ring| ring.number != number)
-                && let Some((memory, owner)) = self.segment.ring(number)
-            {
+            if let Some((memory, owner)) = self.segment.ring(number) {
                 self.incoming.push(Incoming {
                     number,
                     owner,
@@ -269,6 +272,11 @@ impl ShmLane {
             }
         }
     }
+}
+
+/// Whether a process of this number lives.
+fn is_there(pid: u32) -> bool {
+    std::path::Path::new("/proc").join(pid.to_string()).exists()
 }
 
 #[cold]
@@ -335,8 +343,15 @@ impl Lane for ShmLane {
             bell: self.address.bell,
             bell_inode: self.address.bell_inode,
         };
-        let (joined, ring) =
-            Joined::join(theirs.pid, theirs.segment, theirs.rings, theirs.token, owner).map_err(failed)?;
+        let (joined, ring) = Joined::join(
+            theirs.pid,
+            theirs.segment,
+            theirs.rings,
+            theirs.token,
+            owner,
+            peer.rank_in(self.size).is_none(),
+        )
+        .map_err(failed)?;
         let fences = if joined.head().wants_fences() {
             Fences::BySenders
         } else {
@@ -361,6 +376,23 @@ impl Lane for ShmLane {
             bookmark: Bookmark::default(),
         }));
         Ok(())
+    }
+
+    fn disconnect(&mut self, peer: PeerIndex) {
+        if let Some(known) = self.peers.get_mut(peer.index()) {
+            *known = None;
+        }
+    }
+
+    fn release(&mut self, sender: ProcessName, ended: bool) {
+        let (segment, incoming) = (&mut self.segment, &mut self.incoming);
+        incoming.retain(|from| {
+            let goes = from.owner.name == sender;
+            if goes && (ended || !is_there(from.owner.pid)) {
+                segment.release(from.number);
+            }
+            !goes
+        });
     }
 
     #[inline]

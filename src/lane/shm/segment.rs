@@ -23,7 +23,7 @@ use crate::system::shared_memory::{self, Map};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"weft-shm");
 /// To be increased with every change of the layout.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 const PAGE: usize = 4096;
 const CELLS: usize = 512;
@@ -44,12 +44,17 @@ const AT_VERSION: usize = 8;
 const AT_RINGS: usize = 12;
 const AT_TOKEN: usize = 16;
 const AT_FENCE: usize = 24;
-const AT_CLAIMED: usize = LINE;
+const AT_OWN: usize = 28;
 const AT_JOINED: usize = 2 * LINE;
 const AT_SLEEPING: usize = 3 * LINE;
 const AT_READY: usize = 4 * LINE;
-/// As many as there are bits from `AT_READY` on.
-pub const RINGS_MAX: u32 = ((PAGE - AT_READY) * 8) as u32;
+/// Bytes of each of the two bitmaps.
+const BITMAP: usize = (PAGE - AT_READY) / 2;
+const AT_CLAIMED: usize = AT_READY + BITMAP;
+/// As many as a bitmap has bits.
+pub const RINGS_MAX: u32 = (BITMAP * 8) as u32;
+/// So many rings are for processes of other jobs, behind those of this job's.
+const OTHERS: u32 = 4096;
 
 // Offsets in a ring.
 const AT_CELLS_BACK: usize = 0;
@@ -112,6 +117,27 @@ impl Head {
     fn ready(&self, ring: u32) -> (&AtomicU64, u64) {
         (self.map.u64(AT_READY + ring as usize / 64 * 8), 1 << (ring % 64))
     }
+
+    /// Takes a free ring of these.
+    fn claim(&self, rings: std::ops::Range<u32>) -> Option<u32> {
+        rings.into_iter().find(|&ring| {
+            let (word, bit) = self.claimed(ring);
+            // Acquire: pairs with the release in `Segment::release`, before which the ring became empty.
+            word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::Acquire) & bit == 0
+        })
+    }
+
+    fn claimed(&self, ring: u32) -> (&AtomicU64, u64) {
+        (
+            self.map.u64(AT_CLAIMED + ring as usize / 64 * 8),
+            1 << (ring % 64),
+        )
+    }
+
+    /// How many rings are for processes of the owner's job.
+    fn own(&self) -> u32 {
+        self.map.u32(AT_OWN).load(Ordering::Relaxed)
+    }
 }
 
 /// Who sends through a ring: its name, its process id, and the names of its pipe (see [`super::doorbell::Bell::names`]). In
@@ -131,26 +157,31 @@ pub struct Owner {
 /// A process's own segment.
 pub struct Segment {
     file: File,
-    /// The whole of it. Rings that no sender has joined have no pages, and are not touched.
+    /// The rings of this job's processes. Those that no sender has joined have no pages, and are not touched. Other jobs' are mapped one by
+    /// one.
     map: Arc<Map>,
     head: Head,
+    /// How many are this job's.
+    own: u32,
     rings: u32,
     /// The rings that were given out.
     given: Vec<bool>,
 }
 
 impl Segment {
-    /// Makes one with room for this many senders.
-    pub fn create(rings: u32, token: u64, wants_fences: bool) -> io::Result<Segment> {
-        let rings = rings.clamp(1, RINGS_MAX);
+    /// Makes one with room for this many senders of this job, and for some of others.
+    pub fn create(own: u32, token: u64, wants_fences: bool) -> io::Result<Segment> {
+        let own = own.clamp(1, RINGS_MAX - OTHERS);
+        let rings = own + OTHERS;
         let file = shared_memory::file(file_len(rings) as u64)?;
         shared_memory::allocate(&file, 0, PAGE)?;
         let head = Head {
             map: Map::new(&file, 0, PAGE)?,
         };
-        let map = Arc::new(Map::new(&file, 0, file_len(rings))?);
+        let map = Arc::new(Map::new(&file, 0, file_len(own))?);
         head.map.u32(AT_VERSION).store(VERSION, Ordering::Relaxed);
         head.map.u32(AT_RINGS).store(rings, Ordering::Relaxed);
+        head.map.u32(AT_OWN).store(own, Ordering::Relaxed);
         head.map.u64(AT_TOKEN).store(token, Ordering::Relaxed);
         head.map
             .u32(AT_FENCE)
@@ -160,6 +191,7 @@ impl Segment {
             file,
             map,
             head,
+            own,
             rings,
             given: vec![false; rings as usize],
         })
@@ -197,18 +229,41 @@ impl Segment {
             return None;
         }
         let at = PAGE + ring as usize * RING;
-        let number = |offset| self.map.u32(at + offset).load(Ordering::Relaxed);
+        let (map, at) = match ring < self.own {
+            true => (self.map.clone(), at),
+            // Without memory for that, it is tried again when the next sender joins.
+            false => (Arc::new(Map::new(&self.file, at, RING).ok()?), 0),
+        };
+        let number = |offset| map.u32(at + offset).load(Ordering::Relaxed);
         let owner = Owner {
             name: ProcessName {
-                job: JobId(self.map.u64(at + AT_OWNER_JOB).load(Ordering::Relaxed)),
+                job: JobId(map.u64(at + AT_OWNER_JOB).load(Ordering::Relaxed)),
                 rank: number(AT_OWNER),
             },
             pid: number(AT_OWNER_PID),
             bell: number(AT_OWNER_BELL),
-            bell_inode: self.map.u64(at + AT_OWNER_INODE).load(Ordering::Relaxed),
+            bell_inode: map.u64(at + AT_OWNER_INODE).load(Ordering::Relaxed),
         };
         self.given[ring as usize] = true;
-        Some((Mapped::new(self.map.clone(), at, None), owner))
+        Some((Mapped::new(map, at, None), owner))
+    }
+
+    /// Makes a ring of another job's process free for the next one, and gives its memory back: its sender writes no more, and what was
+    /// mapped of it here is not used any more.
+    pub fn release(&mut self, ring: u32) {
+        if ring < self.own || ring >= self.rings || !self.given[ring as usize] {
+            return;
+        }
+        // A ring begins with zeros. Where the system can't do that, the ring is not used again.
+        if shared_memory::give_back(&self.file, PAGE + ring as usize * RING, RING).is_err() {
+            return;
+        }
+        let (word, bit) = self.head.ready(ring);
+        word.fetch_and(!bit, Ordering::Relaxed);
+        self.given[ring as usize] = false;
+        let (word, bit) = self.head.claimed(ring);
+        // Release: pairs with `Head::claim`.
+        word.fetch_and(!bit, Ordering::Release);
     }
 }
 
@@ -219,13 +274,14 @@ pub struct Joined {
 
 impl Joined {
     /// Opens the segment that process `pid` has as descriptor `descriptor` and that has this token, and takes a ring
-    /// for messages of process `me`. The error says what failed.
+    /// for messages of process `me`, which may be of another job (`other_job`). The error says what failed.
     pub fn join(
         pid: u32,
         descriptor: u32,
         rings: u32,
         token: u64,
         me: Owner,
+        other_job: bool,
     ) -> Result<(Joined, Mapped), String> {
         let failed = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
         let file =
@@ -244,13 +300,15 @@ impl Joined {
         if !same {
             return Err("its shared memory is another process's, or another version's".into());
         }
-        let claimed = head.map.u32(AT_CLAIMED);
-        let claim = claimed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
-            (taken < rings).then_some(taken + 1)
-        });
-        let Ok(ring) = claim else {
+        let own = head.own();
+        if own == 0 || own > rings {
+            return Err("its shared memory has no valid number of places for senders".into());
+        }
+        let places = if other_job { own..rings } else { 0..own };
+        let number = places.len();
+        let Some(ring) = head.claim(places) else {
             return Err(format!(
-                "all {rings} places for senders in its shared memory are taken"
+                "all {number} places for senders in its shared memory are taken"
             ));
         };
         let at = PAGE + ring as usize * RING;
@@ -274,7 +332,7 @@ impl Joined {
         let growth = Growth {
             file,
             bulk: at + AT_BULK,
-            most: (BULKS / rings as usize).min(BULK),
+            most: (BULKS / own as usize).min(BULK),
         };
         let growth = (2 * FIRST <= growth.most).then(|| Box::new(growth));
         Ok((Joined { head }, Mapped::new(Arc::new(map), 0, growth)))

@@ -19,6 +19,8 @@ fn lane_with(me: u32, senders: u32, cma: bool, stores: Allowed) -> ShmLane {
             job: JobId(1),
             rank: me,
         },
+        // All peers of these tests are of this job.
+        size: u32::MAX,
         senders,
         token: 0x1234_5678_9abc_def0 + u64::from(me),
         node: 0,
@@ -450,7 +452,7 @@ fn each_of_many_rings_is_ready_when_its_own_sender_has_joined() {
     for ring in 0..RINGS {
         assert_eq!(taken(ring), None, "{ring}");
         let (pid, owner) = (address.pid, owner(1000 + ring));
-        let joined = segment::Joined::join(pid, address.segment, address.rings, address.token, owner);
+        let joined = segment::Joined::join(pid, address.segment, address.rings, address.token, owner, false);
         senders.push(joined.expect("there is room"));
         assert_eq!(taken(ring + 1), None, "{ring}");
         if ring % 2 == 0 {
@@ -464,10 +466,46 @@ fn each_of_many_rings_is_ready_when_its_own_sender_has_joined() {
 }
 
 #[test]
+fn a_ring_of_another_job_is_used_again_and_its_memory_goes_back() {
+    use std::os::unix::fs::MetadataExt;
+
+    let mut segment = segment::Segment::create(2, 7, false).unwrap();
+    let (pid, descriptor) = (std::process::id(), segment.descriptor() as u32);
+    let blocks = || {
+        let file = std::fs::File::open(format!("/proc/self/fd/{descriptor}")).unwrap();
+        file.metadata().unwrap().blocks()
+    };
+    let before = blocks();
+    for cycle in 0..2000 {
+        let owner = owner(cycle);
+        let (joined, theirs) =
+            segment::Joined::join(pid, descriptor, segment.rings(), 7, owner, true).expect("there is room");
+        assert!(segment.ring(0).is_none() && segment.ring(3).is_none());
+        let (mine, said) = segment.ring(2).expect("the first behind this job's own");
+        assert_eq!(said, owner);
+        assert!(blocks() > before && !mine.is_mute());
+        mine.set_mute();
+        drop((joined, theirs, mine));
+        segment.release(2);
+        assert_eq!(blocks(), before, "after cycle {cycle}");
+    }
+    // This job's own places are not touched by that.
+    let own = segment::Joined::join(pid, descriptor, segment.rings(), 7, owner(1), false);
+    own.expect("there is room");
+    assert!(segment.ring(0).is_some());
+    segment.release(0);
+    assert!(
+        segment.ring(0).is_none(),
+        "a ring of this job has one receiver, once"
+    );
+}
+
+#[test]
 fn the_memory_of_a_ring_stays_without_its_segment() {
     let (mut segment, owner) = (segment::Segment::create(1, 7, false).unwrap(), owner(3));
     let (pid, descriptor) = (std::process::id(), segment.descriptor() as u32);
-    let (joined, theirs) = segment::Joined::join(pid, descriptor, 1, 7, owner).expect("there is room");
+    let (joined, theirs) =
+        segment::Joined::join(pid, descriptor, segment.rings(), 7, owner, false).expect("there is room");
     let (mine, said) = segment.ring(0).expect("it has joined");
     assert_eq!(said, owner);
     drop((segment, joined));

@@ -15,7 +15,7 @@ use super::choose;
 #[cfg(feature = "sim")]
 use super::model;
 use crate::base::error::{Error, Result};
-use crate::instance::selection::{Choice, Operation, Question};
+use crate::instance::selection::{Choice, Operation, Question, Selection};
 use crate::instance::{Completion, Instance};
 use crate::objects::communicator::area::Area;
 use crate::objects::communicator::{Collective, Hosts};
@@ -69,7 +69,12 @@ impl<'a> Network<'a> {
     ) -> Choice {
         match self {
             Network::Real(collective) => {
-                let selection = collective.communicator().instance().selection();
+                let communicator = collective.communicator();
+                let selection = match communicator.is_of_several_jobs() {
+                    // Each job may have another table of its own.
+                    true => Selection::built_in(),
+                    false => communicator.instance().selection(),
+                };
                 selection.choose(operation, question, usable)
             }
             #[cfg(feature = "sim")]
@@ -79,7 +84,10 @@ impl<'a> Network<'a> {
 
     fn crowded(self, size: u32) -> bool {
         match self {
-            Network::Real(operation) => choose::crowded(size, operation.communicator().instance().job()),
+            Network::Real(operation) => {
+                let communicator = operation.communicator();
+                !communicator.is_of_several_jobs() && choose::crowded(size, communicator.instance().job())
+            }
             #[cfg(feature = "sim")]
             Network::Model { .. } => false,
         }

@@ -54,6 +54,8 @@ pub struct Communicator {
     /// The group that the ranks of messages name: the same group, or the remote one of an intercommunicator.
     peers: Arc<Group>,
     rank: u32,
+    /// Whether processes of other jobs belong to it.
+    several_jobs: bool,
     /// Its processes by host, where that makes a difference; found out when first needed.
     hosts: OnceLock<Option<Hosts>>,
     /// Memory that its processes on this host share for blocking collective operations, once that is settled.
@@ -92,6 +94,10 @@ impl Communicator {
         peers: Arc<Group>,
     ) -> Option<Arc<Communicator>> {
         let rank = group.rank_of(instance.me())?;
+        let several_jobs = instance.directory().has_others()
+            && [&group, &peers]
+                .into_iter()
+                .any(|group| group.iter().any(|process| !instance.is_of_this_job(process)));
         let begun = Arc::default();
         if !context.is_meeting() {
             instance.engine().count_steps(context, &begun);
@@ -102,6 +108,7 @@ impl Communicator {
             group,
             peers,
             rank,
+            several_jobs,
             hosts: OnceLock::new(),
             area: OnceLock::new(),
             before_area: AtomicU32::new(0),
@@ -227,6 +234,13 @@ impl Communicator {
         let _ = self.topology.set(topology);
     }
 
+    /// Whether processes of other jobs belong to it. What its processes have to know alike can't come from the launcher of one job then, nor
+    /// from settings.
+    #[inline]
+    pub fn is_of_several_jobs(&self) -> bool {
+        self.several_jobs
+    }
+
     /// Whether it is an intercommunicator.
     pub fn is_inter(&self) -> bool {
         !Arc::ptr_eq(&self.group, &self.peers)
@@ -244,6 +258,13 @@ impl Communicator {
         };
         let processes = first.iter().chain(second.iter()).collect();
         Group::of_session(self.group.session(), processes)
+    }
+
+    /// Its processes of other jobs are connected with this one from now on, until [`Instance::disconnect_by`].
+    pub fn connects(&self) {
+        if self.several_jobs {
+            self.instance.connect_by(self.context(), self.everybody().iter());
+        }
     }
 
     /// For an intercommunicator: whether the local group comes first where both are put in order, which is the same on all processes.

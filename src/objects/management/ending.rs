@@ -10,6 +10,7 @@ use std::task::Poll;
 
 use rustc_hash::FxHashSet;
 
+use super::farewell::Farewell;
 use crate::base::error::Result;
 use crate::base::startup::Phase;
 use crate::identity::{Context, PeerIndex};
@@ -77,7 +78,7 @@ impl Communicator {
         !context.is_finalizing() && !context.is_meeting() && instance.is_worlds(context.communicator())
     }
 
-    /// The end of the World Model (MPI 5.0 section 11.2.2), collective over the job. Where the launcher ends now or has
+    /// The end of the World Model (MPI 5.0 section 11.2.2), collective over the job and all that are connected with it. Where the launcher ends now or has
     /// ended ([`AfterFinalize::Ends`]), messages do its work: all processes exchange their business cards, for later
     /// sessions, and the last barrier is not the launcher's. The result says whether any process has had a session: if
     /// none has, all close their lanes. `had_sessions` is this process's preliminary answer, and `last_word` the final
@@ -96,7 +97,7 @@ impl Communicator {
     ) -> Result<Ended> {
         let ledger = instance.ledger().clone();
         let finalizing = Communicator::finalizing(instance);
-        let vote = async |values: [u64; 5]| {
+        let vote = async |values: [u64; 6]| {
             let operation = finalizing.collective();
             ledger
                 .during(Phase::Barrier, collective::largest(&operation, values))
@@ -115,9 +116,21 @@ impl Communicator {
             over.into(),
             lacks.into(),
             card.len() as u64,
+            (!instance
+                .connections(|context| instance.is_worlds(context))
+                .is_empty())
+            .into(),
         ];
-        let [had, longest, any_over, any_lacks, longest_card] = vote(mine).await?;
-        let sessions_left = had != 0 || vote([last_word().into(), 0, 0, 0, 0]).await?[0] != 0;
+        let [had, longest, any_over, any_lacks, longest_card, any_connected] = vote(mine).await?;
+        let farewell = match any_connected {
+            0 => None,
+            _ => {
+                let farewell = Farewell::of(instance, &finalizing).await?;
+                ledger.during(Phase::Barrier, farewell.all_have_come()).await?;
+                Some(farewell)
+            }
+        };
+        let sessions_left = had != 0 || vote([last_word().into(), 0, 0, 0, 0, 0]).await?[0] != 0;
         if any_lacks != 0 {
             let cards = exchange_cards(&finalizing, card, longest_card as usize).await?;
             let unknown_cards: FxHashSet<PeerIndex> = instance.unknown_cards().into_iter().collect();
@@ -150,6 +163,16 @@ impl Communicator {
         // With sessions open there may always be something under way, and nothing is closed.
         if !sessions_left {
             ledger.during(Phase::Drain, instance.drained()).await;
+        }
+        if let Some(farewell) = farewell {
+            // No process of another job needs this one after that.
+            let counting = instance.count_all();
+            ledger.during(Phase::Barrier, farewell.all_have_come()).await?;
+            ledger.during(Phase::Drain, instance.left()).await;
+            drop(counting);
+            for (context, _) in instance.connections(|context| instance.is_worlds(context)) {
+                instance.disconnect_by(context);
+            }
         }
         // A peer may still wait for the last message of ours.
         let fence = async {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::create::{ColorsAndKeys, Meeting};
+use super::introduce::{Way, introduce};
 use crate::base::error::{Class, Error, Result};
 use crate::engine::mismatch::Operation;
 use crate::err;
@@ -52,6 +53,16 @@ impl Bridge {
         }
     }
 
+    /// Exchanges bytes of any number with the other leader.
+    pub(super) async fn exchange_bytes(&self, mine: Vec<u8>) -> Result<Vec<u8>> {
+        let len = (mine.len() as u64).to_le_bytes().to_vec();
+        let len = self.operation.exchange_bytes(self.to, len, self.to, 8).await?;
+        let len = u64::from_le_bytes(*len.first_chunk().expect("8 bytes"));
+        self.operation
+            .exchange_bytes(self.to, mine, self.to, len as usize)
+            .await
+    }
+
     /// Exchanges a group and a context id with the other leader.
     async fn exchange(&self, group: &Group, context: Context) -> Result<(Vec<PeerIndex>, Context)> {
         let directory = self.operation.communicator().instance().directory();
@@ -77,7 +88,7 @@ impl Bridge {
 
 /// The header before a group, or before the text of an error.
 struct Head {
-    /// The class of an error; 0: a group follows.
+    /// The class of an error; 0: a group follows; or [`STRANGERS`].
     class: u32,
     /// Processes of the group, or bytes of the text.
     len: u32,
@@ -107,6 +118,9 @@ impl Head {
         }
     }
 }
+
+/// In a head: the processes are of several jobs, and the groups have to be introduced to each other.
+const STRANGERS: u32 = u32::MAX;
 
 /// The names of processes for a message.
 fn encode(group: impl Iterator<Item = PeerIndex>, directory: &Directory) -> Vec<u8> {
@@ -148,12 +162,17 @@ impl Communicator {
         let mut head = [0; Head::BYTES];
         let mut follows = Vec::new();
         if self.rank() == leader {
-            let met = match bridge {
+            let met = match &bridge {
                 None => Err(err!(Intern, "the leader of a group has no way to the other one")),
-                Some(Err(error)) => Err(error),
-                Some(Ok(bridge)) => self.meet(&bridge).await,
+                Some(Err(error)) => Err(error.clone()),
+                Some(Ok(bridge)) => self.meet(bridge).await,
             };
             let said = match met {
+                Ok((members, _)) if self.are_strangers(&members) => Head {
+                    class: STRANGERS,
+                    len: 0,
+                    context: Context::NONE,
+                },
                 Ok((members, context)) => {
                     follows = encode(members.into_iter(), self.instance().directory());
                     Head {
@@ -175,6 +194,17 @@ impl Communicator {
         }
         let head = collective::bcast_bytes(&operation, leader, head.to_vec()).await?;
         let head = Head::decode(head.first_chunk().expect("a head"));
+        if head.class == STRANGERS {
+            let way = bridge
+                .as_ref()
+                .map(|bridge| bridge.as_ref().map(Way::Messages).map_err(Error::clone));
+            let other = introduce(&operation, leader, way).await?;
+            let peers = Group::of_session(self.group().session(), other.peers);
+            let group = self.group().clone();
+            return Ok(
+                Communicator::between(self.instance(), other.context, group, peers).expect("a member"),
+            );
+        }
         let bytes = head.len as usize * if head.class == 0 { ProcessName::BYTES } else { 1 };
         follows.resize(bytes, 0);
         let follows = collective::bcast_bytes(&operation, leader, follows).await?;
@@ -187,6 +217,15 @@ impl Communicator {
         );
         let group = self.group().clone();
         Ok(Communicator::between(self.instance(), head.context, group, peers).expect("a member"))
+    }
+
+    /// Whether there is more than one job in this group and another: their processes may not know how to reach each other.
+    fn are_strangers(&self, members: &[PeerIndex]) -> bool {
+        let all = self.group().iter().chain(members.iter().copied());
+        self.instance().directory().has_others()
+            && all
+                .into_iter()
+                .any(|process| !self.instance().is_of_this_job(process))
     }
 
     /// The leader's part: exchanges the groups and the context id.
@@ -283,15 +322,7 @@ impl Communicator {
 /// The error that the leader of this process's group reports.
 #[cold]
 fn leaders_error(class: u32, words: &[u8]) -> Error {
-    const KNOWN: [Class; 6] = [
-        Class::Comm,
-        Class::Rank,
-        Class::Group,
-        Class::Tag,
-        Class::Arg,
-        Class::ProcAborted,
-    ];
-    let class = KNOWN.into_iter().find(|&known| known as u32 == class);
+    let class = Class::of_number(class);
     let words = String::from_utf8_lossy(words).into_owned();
     Error::new(class.unwrap_or(Class::Other), words)
 }

@@ -5,14 +5,20 @@
 //! - `inter`: making intercommunicators, and merging them
 //! - `split_type`: dividing communicators by where processes are
 //! - `topology`: communicators with virtual topologies
+//! - `dynamic`: intercommunicators with other jobs: spawn, accept, connect; `introduce`: how their processes become able to send to each other
+//! - `farewell`: finalize waits for all connected jobs
 //! - `ending`: disconnecting, and the barriers inside finalize
 //!
 //! What does not belong here: the algorithms that it uses (`collective`), and the messages themselves (`communicator`).
 
 pub mod create;
+pub mod dynamic;
 mod ending;
+mod farewell;
 mod inter;
+mod introduce;
 pub mod split_type;
 mod topology;
 
 pub use inter::Bridge;
+pub use introduce::Courier;

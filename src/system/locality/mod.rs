@@ -19,5 +19,7 @@ mod processors;
 pub use hardware::{HardwareKind, Topology};
 pub use layout::{Layout, Locals, pretended_node};
 pub use location::Location;
-pub use namespace::{PID_NAMESPACE, has_network_of_parent, is_outside_containers, pid_namespace};
+pub use namespace::{
+    PID_NAMESPACE, has_network_of_parent, is_outside_containers, network_namespace, pid_namespace,
+};
 pub use processors::Processors;

@@ -18,13 +18,18 @@ pub fn pid_namespace() -> io::Result<u64> {
 /// Whether loopback reaches what this process's parent reaches by it: whether both are in one network namespace. `false` where
 /// that can't be told, as in a container whose first process this is.
 pub fn has_network_of_parent() -> bool {
-    let namespace = |process: &str| {
-        std::fs::metadata(format!("/proc/{process}/ns/net"))
-            .ok()
-            .map(|found| found.ino())
-    };
     let parent = std::os::unix::process::parent_id();
-    namespace("self").is_some_and(|own| namespace(&parent.to_string()) == Some(own))
+    network_namespace().is_some_and(|own| network_namespace_of(&parent.to_string()) == Some(own))
+}
+
+/// The network namespace of this process, as its inode; `None`: the system does not tell.
+pub fn network_namespace() -> Option<u64> {
+    network_namespace_of("self")
+}
+
+fn network_namespace_of(process: &str) -> Option<u64> {
+    let found = std::fs::metadata(format!("/proc/{process}/ns/net")).ok()?;
+    Some(found.ino())
 }
 
 /// Whether this process is in the namespace of process ids with which the system began: in no container.

@@ -267,3 +267,42 @@ fn port_of(socket: &OwnedFd) -> Option<u16> {
 fn failed(errno: Errno) -> Error {
     err!(Other, "a port can't be opened: {}", errno.desc())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpStream;
+    use std::time::Instant;
+
+    use super::super::socket::{Got, receive};
+
+    #[test]
+    fn the_silent_are_dropped_after_a_while_and_the_oldest_for_others() {
+        let mut port = Port::open(Some("127.0.0.0/8")).unwrap();
+        let address = PortName::parse(port.name()).unwrap().addresses[0];
+        assert!(address.ip().is_loopback());
+        let come = || TcpStream::connect(address).unwrap();
+        let mut sockets: Vec<TcpStream> = Vec::new();
+        for _ in 0..STRANGERS_MAX + 2 {
+            sockets.push(come());
+            assert!(port.accept().unwrap().is_none());
+        }
+        while port.strangers.len() < STRANGERS_MAX {
+            assert!(port.accept().unwrap().is_none());
+        }
+        // The first two had to go.
+        for (at, socket) in sockets.iter().enumerate().take(4) {
+            socket.set_nonblocking(true).unwrap();
+            let expected = if at < 2 { Got::End } else { Got::Nothing };
+            assert_eq!(receive(socket, &mut [0]), Ok(expected), "{at}");
+        }
+        let long_ago = Instant::now()
+            .checked_sub(2 * PATIENCE)
+            .expect("the machine has run for a while");
+        for old in port.strangers.iter_mut().take(100) {
+            old.since = long_ago;
+        }
+        assert!(port.accept().unwrap().is_none());
+        assert_eq!(port.strangers.len(), STRANGERS_MAX - 100);
+    }
+}

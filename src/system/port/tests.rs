@@ -2,15 +2,21 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use super::handshake::{Answer, show};
 use super::name::PortName;
 use super::{Channel, Connecting, NAME_MAX, Port};
 use crate::Class;
 use crate::base::error::{Error, Result};
+use crate::base::skip::skip;
 
 /// How a connector comes to the port.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -385,4 +391,62 @@ fn what_is_no_port_is_an_error() {
             "{error}"
         );
     }
+}
+
+/// The variable with the name of the port for the process of another user.
+const FOR_OTHER_USER: &str = "WEFT_TEST_PORT_FOR_OTHER_USER";
+
+/// What that process does.
+fn as_other_user(name: &str) {
+    let error = Connecting::to(name, None).err().unwrap();
+    assert!(
+        error.class == Class::Port && error.message.contains("another user"),
+        "{error}"
+    );
+    // Who does not ask whose port it is gets an answer all the same.
+    let name = PortName::parse(name).unwrap();
+    let address = std::os::unix::net::SocketAddr::from_abstract_name(name.abstract_name()).unwrap();
+    let mut socket = UnixStream::connect_addr(&address).unwrap();
+    show(&name.secret, &OwnedFd::from(socket.try_clone().unwrap()));
+    let mut answer = [0];
+    socket.read_exact(&mut answer).unwrap();
+    assert_eq!(Answer::of(answer[0]), Some(Answer::OtherUser));
+}
+
+#[test]
+fn processes_of_other_users_are_refused_though_they_know_the_name() {
+    if let Ok(name) = std::env::var(FOR_OTHER_USER) {
+        return as_other_user(&name);
+    }
+    if !nix::unistd::geteuid().is_root() {
+        return skip("only root can be another user");
+    }
+    let mut port = open();
+    let test = std::thread::current().name().unwrap().to_string();
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", &test])
+        .env(FOR_OTHER_USER, name_by(&port, By::Unix))
+        .uid(65534)
+        .stdout(Stdio::piped())
+        .spawn();
+    let Ok(child) = child else {
+        return skip("another user can't start the tests");
+    };
+    let (ended, alive) = UnixStream::pair().unwrap();
+    let thread = std::thread::spawn(move || {
+        let output = child.wait_with_output().unwrap();
+        drop(alive);
+        output
+    });
+    while poll(
+        &mut [PollFd::new(ended.as_fd(), PollFlags::POLLIN)],
+        PollTimeout::ZERO,
+    ) == Ok(0)
+    {
+        sleep_on(&[port.descriptor(), ended.as_fd()]);
+        assert!(port.accept().unwrap().is_none());
+    }
+    let output = thread.join().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
 }
