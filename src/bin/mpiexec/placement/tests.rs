@@ -66,7 +66,10 @@ fn hosts_without_slots_share_the_ranks_evenly() {
     is("-hosts a,b ./p", "a/1=0 b/1=1 16");
     is("-hosts a,b -n 4 --map-by node ./p", "a/1=0,2 b/1=1,3 16");
     is("-hosts a,b -n 2 ./p : -n 2 ./q", "a/2=0,1 b/2=2,3 16");
-    is("-hosts a,b -n 20 --map-by node -usize 3 ./p", "a/1=0,2,4,6,8,10,12,14,16,18 b/1=1,3,5,7,9,11,13,15,17,19 3");
+    is(
+        "-hosts a,b -n 20 --map-by node -usize 3 ./p",
+        "a/1=0,2,4,6,8,10,12,14,16,18 b/1=1,3,5,7,9,11,13,15,17,19 3",
+    );
 }
 
 #[test]
