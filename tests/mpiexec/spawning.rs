@@ -147,6 +147,36 @@ pub fn play_part(part: &str, pmi: &mut dyn Bootstrap) {
             assert_eq!((zero.started, zero.errors), (0, vec![None]));
             println!("\nall wrong");
         }
+        "spawn-hosts" => {
+            if job.rank == 0 {
+                for (place, host) in [("everywhere", None), ("there", Some(("host", "far-c:3")))] {
+                    let info: Vec<_> = host.into_iter().collect();
+                    let part = format!("spawned-{place}");
+                    let (_, spawned) = start(pmi, vec![playing(&part, 3, &info)]);
+                    assert_eq!(spawned.expect("started").started, 3);
+                    assert!(matches!(notice(pmi), Notice::NotConnected { .. }));
+                }
+                // One that is on no host that can be reached.
+                let (_, none) = start(pmi, vec![program(&["true"], 1, &[("host", "lost")])]);
+                let error = none.unwrap_err();
+                assert!(error.message.contains("host lost"), "{error}");
+                // Over there, a program that is not there.
+                let (_, none) = start(pmi, vec![program(&["/no/such"], 1, &[("host", "far-a")])]);
+                let none = none.expect("an answer");
+                assert_eq!(none.started, 0);
+                assert!(
+                    none.errors[0]
+                        .as_ref()
+                        .is_some_and(|why| why.contains("/no/such")),
+                    "{none:?}"
+                );
+            }
+            pmi.fence().expect("all are there");
+        }
+        "spawned-everywhere" | "spawned-there" => {
+            pmi.fence().expect("all are there");
+            println!("\n{part} {} beside {}", job.rank, job.local_ranks - 1);
+        }
         "spawn-status" => {
             let script = format!("exit {}", std::env::var("WEFT_TEST_STATUS").expect("a status"));
             let (number, spawned) = start(pmi, vec![program(&["sh", "-c", &script], 1, &[])]);
