@@ -10,6 +10,7 @@ mod confined;
 mod cross;
 mod deaths;
 mod diagnosis;
+mod dynamic;
 mod finalizing;
 mod fortran;
 mod job;
@@ -38,6 +39,7 @@ fn main() {
     trials.extend(limits::trials());
     trials.extend(deaths::trials());
     trials.extend(diagnosis::trials());
+    trials.extend(dynamic::trials());
     trials.extend(aborts::trials());
     trials.extend(kills::trials());
     trials.extend(confined::trials());

@@ -110,6 +110,7 @@ fn who_has_heard_hello_says_none() {
     };
     // SAFETY: the bytes outlive the send.
     assert!(
+        // SAFETY: the memory of these messages is a constant's.
         unsafe { scene.engine.send(&send, false) }
             .expect("the peer lives")
             .is_none()

@@ -162,7 +162,7 @@ impl Communicator {
         root: u32,
         courier: Option<Result<&mut dyn Courier>>,
     ) -> Result<(Arc<Communicator>, crate::identity::PeerIndex)> {
-        let way = courier.map(|courier| courier.map(|courier| Way::Frames(courier)));
+        let way = courier.map(|courier| courier.map(Way::Frames));
         let other = introduce(operation, root, way).await?;
         let of_job = (other.peers.iter().copied())
             .find(|&process| self.instance().job_of(process) == other.job)

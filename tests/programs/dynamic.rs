@@ -1,0 +1,130 @@
+//! Processes that come and go: jobs that are spawned, and jobs that meet at a port.
+
+use std::fs::File;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Trial;
+
+use crate::Outcome;
+use crate::build;
+use crate::job::Job;
+use crate::matrix::common;
+
+/// Shared memory, and libfabric alone.
+const WAYS: &[&str] = &["WEFT_LANES=shm,ofi", "tcp;ofi_rxm"];
+
+/// The tests.
+pub fn trials() -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for &way in WAYS {
+        for (mode, ranks, children) in [
+            ("disconnect", 1, "1"),
+            ("disconnect", 3, "2"),
+            ("finalize", 2, "3"),
+            ("free", 2, "1"),
+            ("grand", 1, "2"),
+        ] {
+            let name = format!("dynamic::spawn_and_{mode}::{ranks}_and_{children}::{way}");
+            trials.push(Trial::test(name, move || {
+                one("spawn", ranks, &[children, mode], way, "spawn: ok")
+            }));
+        }
+        for ranks in [1, 2, 5] {
+            let name = format!("dynamic::ports_within_a_job::{ranks}::{way}");
+            trials.push(Trial::test(name, move || {
+                one("ports", ranks, &["one"], way, "ports: ok")
+            }));
+        }
+        for (servers, clients) in [(1, 1), (3, 2), (1, 4)] {
+            let name = format!("dynamic::ports_of_two_jobs::{servers}_and_{clients}::{way}");
+            trials.push(Trial::test(name, move || two("ports", servers, clients, way)));
+        }
+        for ranks in [2, 3] {
+            let name = format!("dynamic::join_within_a_job::{ranks}::{way}");
+            trials.push(Trial::test(name, move || {
+                one("join", ranks, &[], way, "join: ok")
+            }));
+        }
+    }
+    trials.push(Trial::test("dynamic::spawn_without_a_launcher", alone));
+    trials
+}
+
+fn one(program: &str, ranks: u32, arguments: &[&str], way: &str, says: &str) -> Outcome {
+    let ended = Job::new(&build::program(program)?, ranks)
+        .arguments(arguments)
+        .env("WEFT_TEST_BRIEF", "1")
+        .over(way)
+        .run()?;
+    ended.status_is(0)?;
+    ended.prints(says)
+}
+
+/// A server and a client, each under a launcher of its own.
+fn two(program: &str, servers: u32, clients: u32, way: &str) -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let port = folder.path().join("port");
+    let port = port.to_string_lossy();
+    let program = build::program(program)?;
+    let job = |ranks, mode: &str| {
+        Job::new(&program, ranks)
+            .arguments(&[mode, &port])
+            .env("WEFT_TEST_BRIEF", "1")
+            .over(way)
+    };
+    let server = job(servers, "server");
+    let out = folder.path().join("server");
+    let mut running: Child = server
+        .command(folder.path())
+        .stdout(File::create(&out)?)
+        .stderr(File::options().append(true).open(&out)?)
+        .spawn()?;
+    let client = job(clients, "client").run();
+    // Its own limit ends it.
+    let deadline = Instant::now() + Duration::from_secs(120);
+    let status = loop {
+        if let Some(status) = running.try_wait()? {
+            break status;
+        }
+        if Instant::now() > deadline {
+            let _ = running.kill();
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let said = std::fs::read_to_string(&out)?;
+    client?.status_is(0)?;
+    match status.success() && said.contains("ports: ok") {
+        true => Ok(()),
+        false => Err(format!("the server ended with {status}:\n{said}").into()),
+    }
+}
+
+/// A world of one that no launcher has started brings up a launcher of its own.
+fn alone() -> Outcome {
+    let job = Job::new(&build::program("spawn")?, 1).over(common());
+    let folder = tempfile::tempdir()?;
+    // The environment of a job, without its launcher.
+    let prepared = job.command(folder.path());
+    let mut command = Command::new("timeout");
+    command
+        .arg("100")
+        .arg(build::program("spawn")?)
+        .args(["2", "disconnect"])
+        .env("WEFT_MPIEXEC", env!("CARGO_BIN_EXE_mpiexec"))
+        .env("WEFT_TEST_BRIEF", "1")
+        .stdin(Stdio::null());
+    for (name, value) in prepared.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let output = command.output()?;
+    let said =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    match output.status.success() && said.contains("spawn: ok with 1 ranks") {
+        true => Ok(()),
+        false => Err(format!("it ended with {}:\n{said}", output.status).into()),
+    }
+}
