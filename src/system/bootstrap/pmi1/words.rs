@@ -165,14 +165,9 @@ pub fn to_outcome(bytes: &[u8], commands: usize) -> Result<Result<Spawned>> {
             }
             Ok(spawned)
         }
-        kind => {
-            let class = if kind == "value" {
-                Class::InfoValue
-            } else {
-                Class::Spawn
-            };
-            Err(Error::new(class, reader.word()?.to_string()))
-        }
+        "value" => Err(Error::new(Class::InfoValue, reader.word()?.to_string())),
+        "refused" => Err(Error::new(Class::Spawn, reader.word()?.to_string())),
+        _ => return Err(err!(Other, "the launcher's answer to a spawn can't be read")),
     };
     reader.end()?;
     Ok(outcome)
