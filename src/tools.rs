@@ -13,4 +13,5 @@ pub use crate::system::bootstrap::{
 };
 pub use crate::system::fabric::{self, select};
 pub use crate::system::locality;
+pub use crate::system::port;
 pub use crate::system::shared_memory::Machine;

@@ -122,6 +122,8 @@ const OTHERS: &[&str] = &[
     "WEFT_LAUNCH_*",
     // The mpiexec that a process without a launcher spawns by.
     "WEFT_MPIEXEC",
+    // Where mpiexec finds the names of services.
+    "WEFT_NAME_SERVER",
     // mpicc's.
     "WEFT_CC",
     "WEFT_CXX",

@@ -297,3 +297,35 @@ fn a_signal_reaches_ranks_at_all_hosts() {
     job.signal(libc::SIGTERM);
     assert_eq!(job.end().0, 3);
 }
+
+#[test]
+fn jobs_are_spawned_over_hosts() {
+    let launcher = Launcher::that("if [ $host = lost ]; then echo no way >&2; exit 255; fi");
+    let output = launcher.play("spawn-hosts", "far-a,far-b", &["-n", "2"]);
+    let mut lines = sorted(&output);
+    lines.retain(|line| line.starts_with("spawned"));
+    let expected = [
+        "spawned-everywhere 0 beside 1",
+        "spawned-everywhere 1 beside 1",
+        "spawned-everywhere 2 beside 0",
+        "spawned-there 0 beside 2",
+        "spawned-there 1 beside 2",
+        "spawned-there 2 beside 2",
+    ];
+    assert_eq!(lines, expected, "{}", stderr(&output));
+    assert_eq!((status(&output), stderr(&output)), (0, String::new()));
+}
+
+#[test]
+fn links_are_held_on_any_host() {
+    let launcher = Launcher::that("");
+    let output = launcher.play("spawn-linked-child-aborts", "far-a", &["-n", "1"]);
+    assert_eq!(status(&output), 7, "{output:?}");
+    assert!(
+        stderr(&output).contains("a connected job was aborted"),
+        "{output:?}"
+    );
+    let output = launcher.play("spawn-linked-parent-dies", "far-a", &["-n", "1"]);
+    assert_eq!(status(&output), 134, "{output:?}");
+    assert!(stdout(&output).contains("lost: it has ended"), "{output:?}");
+}

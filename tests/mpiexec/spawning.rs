@@ -147,6 +147,56 @@ pub fn play_part(part: &str, pmi: &mut dyn Bootstrap) {
             assert_eq!((zero.started, zero.errors), (0, vec![None]));
             println!("\nall wrong");
         }
+        "spawn-hosts" => {
+            if job.rank == 0 {
+                for (place, host) in [("everywhere", None), ("there", Some(("host", "far-c:3")))] {
+                    let info: Vec<_> = host.into_iter().collect();
+                    let part = format!("spawned-{place}");
+                    let (_, spawned) = start(pmi, vec![playing(&part, 3, &info)]);
+                    assert_eq!(spawned.expect("started").started, 3);
+                    assert!(matches!(notice(pmi), Notice::NotConnected { .. }));
+                }
+                // One that is on no host that can be reached.
+                let (_, none) = start(pmi, vec![program(&["true"], 1, &[("host", "lost")])]);
+                let error = none.unwrap_err();
+                assert!(error.message.contains("host lost"), "{error}");
+                // Over there, a program that is not there.
+                let (_, none) = start(pmi, vec![program(&["/no/such"], 1, &[("host", "far-a")])]);
+                let none = none.expect("an answer");
+                assert_eq!(none.started, 0);
+                assert!(
+                    none.errors[0]
+                        .as_ref()
+                        .is_some_and(|why| why.contains("/no/such")),
+                    "{none:?}"
+                );
+            }
+            pmi.fence().expect("all are there");
+        }
+        "spawned-everywhere" | "spawned-there" => {
+            pmi.fence().expect("all are there");
+            println!("\n{part} {} beside {}", job.rank, job.local_ranks - 1);
+        }
+        "spawn-service" => {
+            // The first job publishes, and waits for what the second one says.
+            if std::env::var("WEFT_TEST_FIRST").is_ok() {
+                pmi.publish_name("first", "port 1").expect("published");
+                println!("\nfirst is there");
+                wait_until("the second job is there", || {
+                    pmi.lookup_name("second").expect("asked").is_some()
+                });
+                pmi.publish_name("seen", "").expect("published");
+            } else {
+                assert_eq!(pmi.lookup_name("first").expect("asked"), Some("port 1".into()));
+                pmi.publish_name("first", "port 2").unwrap_err();
+                pmi.unpublish_name("first").unwrap_err();
+                pmi.publish_name("second", "").expect("published");
+                wait_until("the first has seen it and is gone", || {
+                    pmi.lookup_name("first").expect("asked").is_none()
+                });
+                println!("\nall served");
+            }
+        }
         "spawn-status" => {
             let script = format!("exit {}", std::env::var("WEFT_TEST_STATUS").expect("a status"));
             let (number, spawned) = start(pmi, vec![program(&["sh", "-c", &script], 1, &[])]);
@@ -462,4 +512,39 @@ fn a_head_that_is_killed_takes_spawned_jobs_along() {
     job.signal(libc::SIGKILL);
     drop(job);
     wait_until("the spawned rank is gone", || !is_alive(child));
+}
+
+#[test]
+fn jobs_that_are_pointed_at_a_name_server_share_its_names() {
+    let mut server = Running::start(mpiexec(&["--name-server"]));
+    let address = server.line();
+    let mut first = play_command("spawn-service", &["-nameserver", &address, "-n", "1"]);
+    first.env("WEFT_TEST_FIRST", "1");
+    let mut first = Running::start(first);
+    first.lines(1, |line| (line == "first is there").then_some(()));
+    // A process without a launcher, by its own head.
+    let own = std::env::current_exe().expect("this executable's path");
+    let second = Command::new(own)
+        .args([
+            "rank::plays_its_part",
+            "--exact",
+            "--nocapture",
+            "--test-threads=1",
+        ])
+        .env("WEFT_TEST_PART", "spawn-service")
+        .env("WEFT_MPIEXEC", env!("CARGO_BIN_EXE_mpiexec"))
+        .env("WEFT_NAME_SERVER", &address)
+        .env_remove("PMI_FD")
+        .output()
+        .expect("it starts");
+    assert!(stdout(&second).contains("all served"), "{second:?}");
+    assert_eq!(first.end().0, 0);
+    server.signal(libc::SIGTERM);
+    server.child.wait().expect("it ends");
+    let late = play("spawn-service", &["-nameserver", &address, "-n", "1"]);
+    assert_eq!(status(&late), 101, "{late:?}");
+    assert!(
+        stderr(&late).contains("the name server can't be reached"),
+        "{late:?}"
+    );
 }

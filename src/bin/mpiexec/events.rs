@@ -33,6 +33,8 @@ pub enum Source {
     Child = 13,
     /// A link to another job.
     Link = 14,
+    /// The name server.
+    Names = 15,
 }
 
 impl Source {
@@ -59,6 +61,7 @@ impl Source {
             Source::Parent,
             Source::Child,
             Source::Link,
+            Source::Names,
         ];
         let source = all.into_iter().find(|&source| source as u64 == data >> 32)?;
         Some((source, (data & 0xffff_ffff) as usize))

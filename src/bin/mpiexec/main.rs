@@ -71,6 +71,12 @@ fn main() -> ExitCode {
     match cli::parse(std::env::args_os().skip(1)).and_then(|request| match request {
         Request::Run(plan) => run(*plan),
         Request::Print(text) => print(&text),
+        Request::KeepNames(interface) => names::service::serve(
+            interface
+                .as_ref()
+                .and_then(|name| name.to_str())
+                .filter(|name| !name.is_empty()),
+        ),
     }) {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {

@@ -778,6 +778,44 @@ mod tests {
     }
 
     #[test]
+    fn what_a_rank_spawns_comes_in_parts_and_is_checked() {
+        let mut server = server(1);
+        init(&mut server, 0);
+        let spawn = weft::tools::Spawn {
+            port: "p".into(),
+            commands: vec![weft::tools::SpawnCommand::default()],
+        };
+        let list = words::of_spawn(&spawn);
+        let hex = wire::to_hex(&list);
+        let (first, second) = hex.split_at(8);
+        let part = |more: u8, data: &str| format!("cmd=weft_spawn id=5 more={more} data={data}");
+        for _ in 0..2 {
+            assert_eq!(server.line(0, None, part(1, first).as_bytes()).unwrap(), []);
+            let effects = server.line(0, None, part(0, second).as_bytes()).unwrap();
+            let list = list.clone();
+            assert_eq!(effects, [Effect::Spawn { rank: 0, id: 5, list }]);
+        }
+        for line in [
+            part(0, "x"),
+            part(0, "00"),
+            part(2, &hex[1..]),
+            "cmd=weft_spawn id=5 data=00".into(),
+            "cmd=weft_spawn id=-5 more=0 data=00".into(),
+            "cmd=weft_connected job=x on=1".into(),
+            "cmd=weft_connected job=1 on=".into(),
+            "cmd=publish_name service=0g port=00 hex=1".into(),
+            "cmd=publish_name service=ff port=00 hex=1".into(),
+            "cmd=publish_name service=a".into(),
+            "cmd=lookup_name".into(),
+        ] {
+            server.line(0, None, line.as_bytes()).expect_err(&line);
+        }
+        let long = part(1, &"00".repeat(7000));
+        let parts = (0..=words::BYTES_MAX / 7000).map(|_| server.line(0, None, long.as_bytes()).is_ok());
+        assert_eq!(parts.filter(|taken| !taken).count(), 1);
+    }
+
+    #[test]
     fn a_foreign_client_is_told_the_jobs_name_and_room() {
         let mut server = server(1);
         init(&mut server, 0);

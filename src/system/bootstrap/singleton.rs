@@ -12,6 +12,8 @@ use crate::err;
 use crate::identity::ProcessName;
 use crate::system::locality::Layout;
 
+/// The setting with the address of a name server.
+const NAME_SERVER: &str = "WEFT_NAME_SERVER";
 /// `MPI_UNIVERSE_SIZE` where nothing says how many processes there can be, at least.
 pub const UNIVERSE_MIN: u32 = 16;
 
@@ -69,6 +71,15 @@ impl Singleton {
             self.head = Some(head);
         }
         self.head.as_mut().ok_or_else(own_head::gone)
+    }
+
+    /// What keeps its names, if it does not do that itself: its head, which it has if it spawns, or needs if a name server keeps them.
+    fn keeper(&mut self) -> Result<Option<&mut OwnHead>> {
+        let is_pointed = std::env::var_os(NAME_SERVER).is_some_and(|address| !address.is_empty());
+        match self.head.is_some() || is_pointed {
+            true => self.head().map(Some),
+            false => Ok(None),
+        }
     }
 }
 
@@ -188,7 +199,7 @@ impl Bootstrap for Singleton {
     }
 
     fn publish_name(&mut self, service: &str, port: &str) -> Result<()> {
-        if let Some(head) = &mut self.head {
+        if let Some(head) = self.keeper()? {
             return head.pmi.publish_name(service, port);
         }
         match self.names.entry(service.to_string()) {
@@ -201,7 +212,7 @@ impl Bootstrap for Singleton {
     }
 
     fn unpublish_name(&mut self, service: &str) -> Result<()> {
-        if let Some(head) = &mut self.head {
+        if let Some(head) = self.keeper()? {
             return head.pmi.unpublish_name(service);
         }
         match self.names.remove(service) {
@@ -211,7 +222,7 @@ impl Bootstrap for Singleton {
     }
 
     fn lookup_name(&mut self, service: &str) -> Result<Option<String>> {
-        if let Some(head) = &mut self.head {
+        if let Some(head) = self.keeper()? {
             return head.pmi.lookup_name(service);
         }
         Ok(self.names.get(service).cloned())

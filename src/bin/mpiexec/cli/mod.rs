@@ -126,6 +126,8 @@ pub struct Plan {
     pub print_all_exitcodes: bool,
     /// Print the plan and start nothing.
     pub dry_run: bool,
+    /// The address of what keeps names of services.
+    pub name_server: Option<String>,
 }
 
 /// What `-usize` says.
@@ -170,6 +172,8 @@ pub enum Request {
     Run(Box<Plan>),
     /// Print this and exit: help or version.
     Print(String),
+    /// Keep names of services for several jobs, on this network interface.
+    KeepNames(Option<OsString>),
 }
 
 /// Reads the command line, without the launcher's own name.
@@ -194,6 +198,13 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Request, Failu
         };
         if let Some(page) = options.generate {
             return Ok(Request::Print(pages::render(page, options::command())));
+        }
+        if options.name_server {
+            let interface = options.iface.or_else(|| std::env::var_os("WEFT_INTERFACE"));
+            return match program {
+                [] => Ok(Request::KeepNames(interface)),
+                _ => Err(Failure::usage("--name-server runs no program".into())),
+            };
         }
         if let Some(path) = &options.configfile {
             let at = words
@@ -300,6 +311,7 @@ fn plan(first: &Options, apps: Vec<App>) -> Result<Plan, Failure> {
         ],
         print_all_exitcodes: first.print_all_exitcodes,
         dry_run: first.dry_run,
+        name_server: first.nameserver.clone().filter(|address| !address.is_empty()),
         apps,
     })
 }

@@ -183,13 +183,29 @@ pub struct Options {
     #[arg(long, help_heading = "Placement on a host")]
     pub report_bindings: bool,
 
+    /// Keep names of services for several jobs (MPI_Publish_name), and print the address for --nameserver
+    #[arg(long, help_heading = "Other jobs")]
+    pub name_server: bool,
+
+    /// What keeps the names of services: an address that mpiexec --name-server has printed
+    #[arg(
+        long,
+        env = "WEFT_NAME_SERVER",
+        value_name = "ADDRESS",
+        hide_env_values = true,
+        help_heading = "Other jobs"
+    )]
+    pub nameserver: Option<String>,
+
     /// Print a manual page or a shell's completion
     #[arg(long, hide = true)]
     pub generate: Option<Page>,
 }
 
 /// The options that concern the whole job come before the first program.
-pub const OF_THE_JOB: [&str; 21] = [
+pub const OF_THE_JOB: [&str; 23] = [
+    "name_server",
+    "nameserver",
     "timeout",
     "configfile",
     "dry_run",

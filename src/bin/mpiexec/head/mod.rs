@@ -337,7 +337,7 @@ impl Job {
             inherited,
             children: Children::default(),
             parent: None,
-            names: Names::default(),
+            names: Names::by(plan.name_server.as_deref()),
             links: Links::default(),
             reason: None,
             guilty: None,
@@ -452,6 +452,7 @@ impl Job {
                 number,
             )) => self.peers.handle(source, number),
             Some((Source::Parent, _)) => self.read_parent(),
+            Some((Source::Names, _)) => self.attend_service(),
             Some((Source::Child, number)) => self.read_child(number),
             Some((source, number)) => self.agent.handle(source, number),
         }

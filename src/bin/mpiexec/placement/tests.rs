@@ -39,6 +39,12 @@ fn is(line: &str, expected: &str) {
     assert_eq!(placed(line).as_deref(), Ok(expected), "{line}");
 }
 
+/// The universe of this machine, where nothing else is said.
+fn here() -> u32 {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    UNIVERSE_MIN.max(cores as u32)
+}
+
 #[test]
 fn slots_are_filled_first_and_then_again() {
     is("-hosts a:2,b:3 -n 4 ./p", "a/2=0,1 b/3=2,3 5");
@@ -60,6 +66,10 @@ fn hosts_without_slots_share_the_ranks_evenly() {
     is("-hosts a,b ./p", "a/1=0 b/1=1 16");
     is("-hosts a,b -n 4 --map-by node ./p", "a/1=0,2 b/1=1,3 16");
     is("-hosts a,b -n 2 ./p : -n 2 ./q", "a/2=0,1 b/2=2,3 16");
+    is(
+        "-hosts a,b -n 20 --map-by node -usize 3 ./p",
+        "a/1=0,2,4,6,8,10,12,14,16,18 b/1=1,3,5,7,9,11,13,15,17,19 3",
+    );
 }
 
 #[test]
@@ -79,7 +89,7 @@ fn a_number_of_ranks_for_each_host_goes_before_slots() {
     }
     is("-hosts a,b -ppn 3 ./p", "a/3=0,1,2 b/3=3,4,5 16");
     is("-hosts a,b --pernode ./p", "a/1=0 b/1=1 16");
-    is("-ppn 3 ./p", "node1/3=0,1,2 16");
+    is("-ppn 3 ./p", &format!("node1/3=0,1,2 {}", here()));
 }
 
 #[test]
@@ -104,7 +114,7 @@ fn this_machine_is_one_host_by_any_name() {
     );
     is("-host node1.cluster -n 2 ./p", "node1.cluster/2=0,1 16");
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-    is("./p", &format!("node1/{cores}=0 16"));
+    is("./p", &format!("node1/{cores}=0 {}", here()));
     let ranks: Vec<String> = (0..200).map(|rank| rank.to_string()).collect();
     is("-n 200 ./p", &format!("node1/{cores}={} 200", ranks.join(",")));
 }

@@ -35,7 +35,7 @@ pub fn run(descriptor: Option<&str>) -> u8 {
             let origin = Origin::Rank { pid, socket };
             head::run(&plan, &Placement::here(universe), &[None], &[None], origin)
         }
-        Request::Print(_) => Err(Failure::launcher("the program has no name".into())),
+        Request::Print(_) | Request::KeepNames(_) => Err(Failure::launcher("the program has no name".into())),
     });
     match ran {
         Ok(status) => status,

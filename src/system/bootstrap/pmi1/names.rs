@@ -8,6 +8,8 @@ use crate::err;
 
 /// The longest name of a service (bytes).
 pub const SERVICE_MAX: usize = 4096;
+/// What Weft's launcher answers if there is no such name.
+pub const NOT_PUBLISHED: &str = "it_is_not_published";
 
 impl Pmi1 {
     pub(super) fn publish_service(&mut self, service: &str, port: &str) -> Result<()> {
@@ -37,7 +39,14 @@ impl Pmi1 {
     pub(super) fn look_up_service(&mut self, service: &str) -> Result<Option<String>> {
         let answer = self.ask_about("lookup_name", service, None, "lookup_result")?;
         if answer.code()? != 0 {
-            return Ok(None);
+            return match self.weft && answer.find("msg") != Some(NOT_PUBLISHED) {
+                true => Err(err!(
+                    Name,
+                    "the service '{service}' can't be looked up: {}",
+                    reason(&answer)
+                )),
+                false => Ok(None),
+            };
         }
         let port = answer.get("port")?;
         if !self.weft {

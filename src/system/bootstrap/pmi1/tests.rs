@@ -597,3 +597,108 @@ fn a_line_that_is_too_long_is_not_sent() {
     drop(socket);
     thread.join().unwrap();
 }
+
+/// A launcher that is Weft's, and answers what follows as `answer` says.
+fn weft_launcher(
+    mut answer: impl FnMut(&Message) -> String + Send + 'static,
+) -> (Pmi1, UnixStream, JoinHandle<()>) {
+    let (socket, thread) = launcher(move |line| {
+        let message = Message::parse(line.as_bytes()).unwrap();
+        Some(match message.command() {
+            "init" => "cmd=response_to_init rc=0 weft=1 launcher_pid=2147483647 kvsname=kvs keylen_max=64 vallen_max=1024 appnum=0 \
+                       universe_size=2 mapping=(vector,(0,1,1))\n"
+                .into(),
+            _ => answer(&message),
+        })
+    });
+    let pmi = Pmi1::connect(environment(socket.as_raw_fd(), 0, 1)).unwrap();
+    (pmi, socket, thread)
+}
+
+fn outcome(pmi: &mut Pmi1, spawn: u32) -> Result<Spawned> {
+    loop {
+        if let Some(spawned) = pmi.spawned(spawn)? {
+            return Ok(spawned);
+        }
+        pmi.wait(PollFlags::POLLIN, PollTimeout::NONE)?;
+    }
+}
+
+#[test]
+fn a_long_spawn_goes_and_is_answered_in_parts_among_other_lines() {
+    let wanted = Spawn {
+        port: "the port".into(),
+        commands: vec![super::super::Command {
+            program: "child".into(),
+            arguments: vec!["long".repeat(10_000)],
+            count: 3,
+            info: Vec::new(),
+        }],
+    };
+    let made = Spawned {
+        started: 3,
+        of_command: vec![3],
+        errors: vec![None],
+    };
+    let (asked, answered) = (wanted.clone(), made.clone());
+    let mut list = Vec::new();
+    let (mut pmi, _socket, thread) = weft_launcher(move |message| {
+        if message.command() != "weft_spawn" {
+            return "cmd=weft_lost job=2a why=626f6f6d\ncmd=lookup_result rc=0 port=61\n".into();
+        }
+        list.extend(wire::from_hex(message.get("data").unwrap()).unwrap());
+        if message.get("more").unwrap() == "1" {
+            return String::new();
+        }
+        assert_eq!(words::to_spawn(&list).unwrap(), asked);
+        let id = message.get("id").unwrap();
+        let answer = words::of_outcome(&Ok(answered.clone()));
+        let (first, second) = answer.split_at(5);
+        format!(
+            "cmd=weft_spawned id={id} more=1 data={}\ncmd=report\ncmd=weft_spawned id={id} more=0 data={}\ncmd=weft_not_connected id={id} \
+             why=6e6f\ncmd=weft_spawned id=4000000000 more=0 data=\n",
+            wire::to_hex(first),
+            wire::to_hex(second)
+        )
+    });
+    let spawn = pmi.spawn(&wanted).unwrap();
+    // While an answer to something else is waited for, too.
+    assert_eq!(pmi.lookup_name("x").unwrap().as_deref(), Some("a"));
+    assert_eq!(outcome(&mut pmi, spawn).unwrap(), made);
+    pmi.spawned(spawn).expect_err("it was told");
+    assert!(pmi.attend().unwrap(), "a report is wanted");
+    let lost = Notice::Lost {
+        job: JobId(42),
+        why: "boom".into(),
+    };
+    let why = "no".into();
+    assert_eq!(pmi.notices(), [Notice::NotConnected { spawn, why }, lost]);
+    drop(pmi);
+    drop(_socket);
+    thread.join().unwrap();
+}
+
+#[test]
+fn wrong_answers_to_a_spawn_are_errors() {
+    for line in [
+        "cmd=weft_spawned id=ID more=0 data=zz\n",
+        "cmd=weft_spawned id=ID more=0 data=00\n",
+        "cmd=weft_spawned id=ID data=\n",
+        "cmd=weft_spawned more=0 data=\n",
+        "cmd=weft_not_connected id=ID\n",
+        "cmd=weft_not_connected id=ID why=ff\n",
+        "cmd=weft_lost job=x why=61\n",
+        "cmd=weft_lost job=1\n",
+    ] {
+        let (mut pmi, socket, thread) =
+            weft_launcher(move |message| line.replace("ID", message.get("id").unwrap()));
+        let wanted = Spawn {
+            port: String::new(),
+            commands: vec![super::super::Command::default()],
+        };
+        let spawn = pmi.spawn(&wanted).unwrap();
+        outcome(&mut pmi, spawn).expect_err(line);
+        drop(socket);
+        thread.join().unwrap();
+    }
+}

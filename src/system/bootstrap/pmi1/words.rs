@@ -167,7 +167,7 @@ pub fn to_outcome(bytes: &[u8], commands: usize) -> Result<Result<Spawned>> {
         }
         "value" => Err(Error::new(Class::InfoValue, reader.word()?.to_string())),
         "refused" => Err(Error::new(Class::Spawn, reader.word()?.to_string())),
-        _ => return Err(err!(Other, "the launcher's answer to a spawn is not understood")),
+        _ => return Err(err!(Other, "the launcher's answer to a spawn can't be read")),
     };
     reader.end()?;
     Ok(outcome)

@@ -1,4 +1,6 @@
-//! Names of services, as the head of a job keeps them for it and for the jobs that it has spawned.
+//! Names of services, as the head of a job keeps them for it and for the jobs that it has spawned. [`service`]: for several jobs.
+
+pub mod service;
 
 use std::collections::HashMap;
 
@@ -38,6 +40,8 @@ pub enum Answer {
     Found {
         port: String,
     },
+    /// There is no such name.
+    Unknown,
     /// Why not.
     Refused(String),
 }
@@ -74,7 +78,7 @@ impl Table {
             },
             Request::LookUp { service } => match self.0.get(&service) {
                 Some((port, _)) => Answer::Found { port: port.clone() },
-                None => refused("it is not published"),
+                None => Answer::Unknown,
             },
             Request::Forget => {
                 self.0.retain(|_, (_, publisher)| publisher != owner);
@@ -110,7 +114,7 @@ mod tests {
         assert_eq!(table.handle("b", look_up("x y")), found("1"));
         assert_eq!(table.handle("b", publish("z", "3")), Answer::Done);
         assert_eq!(table.handle("a", Request::Forget), Answer::Done);
-        assert!(is_refused(table.handle("b", look_up("x y"))));
+        assert_eq!(table.handle("b", look_up("x y")), Answer::Unknown);
         assert_eq!(table.handle("a", look_up("z")), found("3"));
         assert_eq!(table.handle("b", unpublish("z")), Answer::Done);
         assert!(is_refused(table.handle("b", unpublish("z"))));
