@@ -180,11 +180,6 @@ impl Instance {
             engine.lose(process, super::gone(why));
         }
     }
-
-    /// Whether a job is gone, and why.
-    pub fn lost_job(&self, job: JobId) -> Option<String> {
-        self.connections.0.lock().lost.get(&job).cloned()
-    }
 }
 
 #[cfg(test)]

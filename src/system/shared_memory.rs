@@ -49,6 +49,17 @@ impl Machine {
     }
 }
 
+/// How long a file of this process may be (`ulimit -f`): a longer one would end it by a signal.
+pub fn longest() -> u64 {
+    let mut limit = libc::rlimit {
+        rlim_cur: libc::RLIM_INFINITY,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: the call fills the place that it is given; if it fails, there is no limit.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
+    limit.rlim_cur
+}
+
 /// A new file of this many bytes, none of which is allocated, for this user alone.
 pub fn file(len: u64) -> io::Result<File> {
     let file = memfd()?;

@@ -1,6 +1,7 @@
 //! Processes that come and go: jobs that are spawned, and jobs that meet at a port.
 
 use std::fs::File;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -77,8 +78,8 @@ fn two(program: &str, servers: u32, clients: u32, way: &str) -> Outcome {
     let out = folder.path().join("server");
     let mut running: Child = server
         .command(folder.path())
-        .stdout(File::create(&out)?)
-        .stderr(File::options().append(true).open(&out)?)
+        .stdout(said(&out)?)
+        .stderr(said(&out)?)
         .spawn()?;
     let client = job(clients, "client").run();
     // Its own limit ends it.
@@ -98,6 +99,11 @@ fn two(program: &str, servers: u32, clients: u32, way: &str) -> Outcome {
         true => Ok(()),
         false => Err(format!("the server ended with {status}:\n{said}").into()),
     }
+}
+
+/// A file behind which both streams write.
+fn said(path: &Path) -> std::io::Result<File> {
+    File::options().create(true).append(true).open(path)
 }
 
 /// A world of one that no launcher has started brings up a launcher of its own.

@@ -11,10 +11,10 @@ use crate::abi::common::errors;
 use crate::abi::common::objects::{self, intracommunicator, optional_info};
 use crate::abi::common::procedure::mpi;
 use crate::abi::common::types::*;
+use crate::abi::communicator::inherit;
 use crate::abi::process;
 use crate::base::error::{Error, Result};
 use crate::err;
-use crate::objects::communicator::Communicator;
 use crate::objects::info::Info;
 use crate::objects::management::dynamic::Children;
 use crate::system::bootstrap::{Command, Spawn};
@@ -164,18 +164,6 @@ unsafe fn spawn(
     }
     // SAFETY: null or a handle of the user's.
     unsafe { inherit(&comm, communicator, intercomm) }
-}
-
-/// A new communicator's handle for the user; it has the error handler of the one that it was made with.
-///
-/// # Safety
-/// The pointer is null or valid for writing.
-unsafe fn inherit(parent: &Communicator, new: Option<Arc<Communicator>>, to: *mut MPI_Comm) -> Result<()> {
-    if let Some(new) = &new {
-        *new.errhandler().lock() = parent.errhandler().lock().clone();
-    }
-    // SAFETY: the caller's pointer is null or valid for writing.
-    unsafe { give(to, objects::new_communicator(new)?, "newcomm") }
 }
 
 /// Gives the name of a port to the user.

@@ -262,7 +262,7 @@ impl Server {
         Ok(vec![Effect::Spawn { rank, id, list }])
     }
 
-    /// The only command of several lines is `spawn`, and spawning is not built yet.
+    /// The only command of several lines is `spawn`, which is not built for other MPIs' clients. Weft's own says `weft_spawn`.
     fn multiline(&mut self, rank: usize, line: &[u8]) -> Vec<Effect> {
         if line != b"endcmd" {
             return Vec::new();

@@ -53,7 +53,7 @@ const BITMAP: usize = (PAGE - AT_READY) / 2;
 const AT_CLAIMED: usize = AT_READY + BITMAP;
 /// As many as a bitmap has bits.
 pub const RINGS_MAX: u32 = (BITMAP * 8) as u32;
-/// So many rings are for processes of other jobs, behind those of this job's.
+/// So many rings at most are for processes of other jobs, behind those of this job's.
 const OTHERS: u32 = 4096;
 
 // Offsets in a ring.
@@ -172,7 +172,9 @@ impl Segment {
     /// Makes one with room for this many senders of this job, and for some of others.
     pub fn create(own: u32, token: u64, wants_fences: bool) -> io::Result<Segment> {
         let own = own.clamp(1, RINGS_MAX - OTHERS);
-        let rings = own + OTHERS;
+        // They take no memory, but count for the length of the file, which the user may have limited.
+        let room = shared_memory::longest().saturating_sub(file_len(own) as u64) / RING as u64;
+        let rings = own + OTHERS.min(u32::try_from(room).unwrap_or(OTHERS));
         let file = shared_memory::file(file_len(rings) as u64)?;
         shared_memory::allocate(&file, 0, PAGE)?;
         let head = Head {
