@@ -302,8 +302,7 @@ fn a_signal_reaches_ranks_at_all_hosts() {
 fn jobs_are_spawned_over_hosts() {
     let launcher = Launcher::that("if [ $host = lost ]; then echo no way >&2; exit 255; fi");
     let output = launcher.play("spawn-hosts", "far-a,far-b", &["-n", "2"]);
-    let mut lines = sorted(&output);
-    lines.retain(|line| line.starts_with("spawned"));
+    let lines = said_by_spawned(&output);
     let expected = [
         "spawned-everywhere 0 beside 1",
         "spawned-everywhere 1 beside 1",
@@ -312,7 +311,7 @@ fn jobs_are_spawned_over_hosts() {
         "spawned-there 1 beside 2",
         "spawned-there 2 beside 2",
     ];
-    assert_eq!(lines, expected, "{}", stderr(&output));
+    assert_eq!(lines, expected, "{output:?}");
     assert_eq!((status(&output), stderr(&output)), (0, String::new()));
 }
 

@@ -67,6 +67,18 @@ fn sorted(output: &Output) -> Vec<String> {
     lines
 }
 
+/// What spawned ranks say. A line of theirs may follow the beginning of one of the ranks that have spawned them, which the harness of those
+/// has written: two launchers, with one output, do not know of each other's lines.
+fn said_by_spawned(output: &Output) -> Vec<String> {
+    let said = stdout(output);
+    let lines = said
+        .lines()
+        .filter_map(|line| Some(line[line.find("spawned")?..].to_string()));
+    let mut lines: Vec<String> = lines.collect();
+    lines.sort();
+    lines
+}
+
 /// Waits until `done` or fails with `what`.
 fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
