@@ -319,20 +319,21 @@ impl Instance {
                 self.report_if_late();
                 if let Some(Armed { by_clock, moves, .. }) = armed {
                     idle.naps += 1;
-                    let launcher = self
-                        .bootstrap
-                        .try_lock()
-                        .and_then(|bootstrap| Some(bootstrap.descriptor()?.as_raw_fd()));
+                    let (launcher, has_news) = self.bootstrap.try_lock().map_or((None, false), |bootstrap| {
+                        let descriptor = bootstrap.descriptor();
+                        (descriptor.map(|it| it.as_raw_fd()), bootstrap.has_news())
+                    });
                     descriptors.extend(self.sleeps_on.lock().iter().map(|(_, &descriptor)| descriptor));
                     descriptors.extend(launcher);
                     let longest = if by_clock { NAP_MAX } else { self.policy.sleep };
                     let nap = match idle.naps {
+                        _ if has_news => Duration::ZERO,
                         naps if moves && naps < MOVING_NAPS => NAP,
                         NAPS.. => longest,
                         naps => longest.min(NAP * (1 << naps)),
                     };
                     let readable = sleep(&descriptors, nap);
-                    if launcher.is_some() && readable.last() == Some(&true) {
+                    if has_news || (launcher.is_some() && readable.last() == Some(&true)) {
                         self.attend();
                     }
                 }

@@ -47,9 +47,68 @@ pub fn trials() -> Vec<Trial> {
                 one("join", ranks, &[], way, "join: ok")
             }));
         }
+        for mode in ["chain", "ring", "apart", "third"] {
+            let name = format!("dynamic::three_jobs::{mode}::{way}");
+            trials.push(Trial::test(name, move || {
+                one("three_jobs", 2, &[mode], way, "three_jobs: ok")
+            }));
+        }
+        let name = format!("dynamic::accepting_threads::{way}");
+        trials.push(Trial::test(name, move || {
+            one("accepting_threads", 3, &[], way, "accepting_threads: ok")
+        }));
+        for (ranks, arguments) in [(2, &["2"] as &[&str]), (3, &["1", "only"])] {
+            let name = format!("dynamic::sessions::{ranks}_and_{}::{way}", arguments.join("_"));
+            trials.push(Trial::test(name, move || {
+                one("spawn_sessions", ranks, arguments, way, "spawn_sessions: ok")
+            }));
+        }
+        for children in ["0", "2"] {
+            let name = format!("dynamic::cycles_leave_nothing_behind::{children}::{way}");
+            trials.push(Trial::test(name, move || {
+                one("spawn_cycles", 1, &[&cycles(), children], way, "spawn_cycles: ok")
+            }));
+        }
+        for (mode, status, says) in ENDS {
+            let name = format!("dynamic::ends::{mode}::{way}");
+            trials.push(Trial::test(name, move || ends(mode, *status, says, way)));
+        }
     }
+    for ranks in [1, 3] {
+        let name = format!("dynamic::what_can_not_be_spawned::{ranks}");
+        trials.push(Trial::test(name, move || {
+            one("spawn_errors", ranks, &[], WAYS[0], "spawn_errors: ok")
+        }));
+    }
+    trials.push(Trial::test("dynamic::spawn_many", || {
+        one("spawn_errors", 2, &["many"], WAYS[0], "spawn_errors: ok")
+    }));
     trials.push(Trial::test("dynamic::spawn_without_a_launcher", alone));
     trials
+}
+
+/// How jobs of `tests/c/spawn_ends.c` end: the status of the first launcher, which is that of the job that ended worst, and what is said.
+const ENDS: &[(&str, i32, &str)] = &[
+    ("abort-apart", 7, "spawn_ends: ok"),
+    ("kill-apart", 137, "spawn_ends: ok"),
+    ("abort", 7, ""),
+    ("kill", 137, "spawn_ends: ok"),
+    ("parent-first", 0, "the child ends well"),
+    ("abort-parent", 9, "the disconnected child ends well"),
+];
+
+fn ends(mode: &str, status: i32, says: &str, way: &str) -> Outcome {
+    let ended = Job::new(&build::program("spawn_ends")?, 2)
+        .arguments(&[mode])
+        .over(way)
+        .run()?;
+    ended.status_is(status)?;
+    ended.prints(says)
+}
+
+/// How many of `tests/c/spawn_cycles.c`, twice: few here, and in `ci/soak.d/dynamic` as many as it wants.
+fn cycles() -> String {
+    std::env::var("WEFT_TEST_CYCLES").unwrap_or_else(|_| "10".into())
 }
 
 fn one(program: &str, ranks: u32, arguments: &[&str], way: &str, says: &str) -> Outcome {

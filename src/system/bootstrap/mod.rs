@@ -182,6 +182,12 @@ pub trait Bootstrap: Send {
     /// Receives what the launcher has sent. `true`: it asks what this process waits for. An error: it is gone.
     fn attend(&mut self) -> Result<bool>;
 
+    /// Whether something for [`Bootstrap::attend`] has been received already, while an answer to something else was read: the descriptor
+    /// does not tell of it any more.
+    fn has_news(&self) -> bool {
+        false
+    }
+
     /// Answers the question that [`Bootstrap::attend`] received; `false`: the launcher can't be reached.
     fn report(&mut self, text: &str) -> bool {
         let _ = text;

@@ -466,6 +466,10 @@ impl Bootstrap for Pmi1 {
         self.over
     }
 
+    fn has_news(&self) -> bool {
+        !self.over && (self.report_wanted || !self.notices.is_empty())
+    }
+
     fn attend(&mut self) -> Result<bool> {
         if self.over {
             return Ok(false);

@@ -155,6 +155,10 @@ impl Bootstrap for Singleton {
         false
     }
 
+    fn has_news(&self) -> bool {
+        self.head.as_ref().is_some_and(|head| head.pmi.has_news())
+    }
+
     fn attend(&mut self) -> Result<bool> {
         // This process goes on without it.
         if self.head.as_mut().is_some_and(|head| head.pmi.attend().is_err()) {

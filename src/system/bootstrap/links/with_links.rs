@@ -29,6 +29,10 @@ impl Bootstrap for WithLinks {
         self.inner.attend()
     }
 
+    fn has_news(&self) -> bool {
+        self.inner.has_news()
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.links.descriptor(self.inner.descriptor())
     }

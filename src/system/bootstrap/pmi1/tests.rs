@@ -666,6 +666,8 @@ fn a_long_spawn_goes_and_is_answered_in_parts_among_other_lines() {
     assert_eq!(pmi.lookup_name("x").unwrap().as_deref(), Some("a"));
     assert_eq!(outcome(&mut pmi, spawn).unwrap(), made);
     pmi.spawned(spawn).expect_err("it was told");
+    // All that was read on the way, of which the descriptor tells no more.
+    assert!(pmi.has_news());
     assert!(pmi.attend().unwrap(), "a report is wanted");
     let lost = Notice::Lost {
         job: JobId(42),
@@ -673,6 +675,7 @@ fn a_long_spawn_goes_and_is_answered_in_parts_among_other_lines() {
     };
     let why = "no".into();
     assert_eq!(pmi.notices(), [Notice::NotConnected { spawn, why }, lost]);
+    assert!(!pmi.has_news());
     drop(pmi);
     drop(_socket);
     thread.join().unwrap();
