@@ -4,21 +4,29 @@
  *   kill                       a child is killed: an error for its parent, which goes on
  *   parent-first               the parent finalizes, and ends, before its disconnected children
  *   abort-parent               the parent aborts: its child is ended, and one that was disconnected is not
- * Files in the working directory tell others how far somebody has come. */
+ * Files in $TMPDIR tell others how far somebody has come. */
 #include "jobs.h"
 #include <signal.h>
 #include <sys/stat.h>
 
+static const char *path_of(const char *name)
+{
+    static char path[4096];
+    const char *folder = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%s/%s", folder == NULL ? "/tmp" : folder, name);
+    return path;
+}
+
 static void say(const char *name)
 {
-    FILE *file = fopen(name, "w");
-    CHECK(file != NULL && fclose(file) == 0, "%s can't be written", name);
+    FILE *file = fopen(path_of(name), "w");
+    CHECK(file != NULL && fclose(file) == 0, "%s can't be written", path_of(name));
 }
 
 static void wait_for(const char *name)
 {
     struct stat status;
-    while (stat(name, &status) != 0)
+    while (stat(path_of(name), &status) != 0)
         usleep(1000);
 }
 
@@ -104,6 +112,11 @@ int main(int argc, char **argv)
         be_child(parent, mode);
         MPI_Finalize();
         return 0;
+    }
+    /* What an earlier run has left. */
+    if (me == 0) {
+        unlink(path_of("parent-ended"));
+        unlink(path_of("parent-aborts"));
     }
     if (strcmp(mode, "abort-apart") == 0 || strcmp(mode, "kill-apart") == 0) {
         children = spawned(argv[0], mode, 2);
