@@ -229,7 +229,7 @@ mod tests {
                 "{error}"
             );
         }
-        for arguments in [vec!["x"; 1000], vec![&"x".repeat(61_000)[..]]] {
+        for arguments in [vec!["x"; 1000], vec![&"x".repeat(62_000)[..]]] {
             let error = request("port", &[command(0, &arguments)], true).unwrap_err();
             assert!(error.message.contains("are possible"), "{error}");
         }
