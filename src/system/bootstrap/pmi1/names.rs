@@ -28,6 +28,13 @@ impl Pmi1 {
     }
 
     pub(super) fn unpublish_service(&mut self, service: &str) -> Result<()> {
+        // Hydra's name server says of any that it has been unpublished.
+        if !self.weft && self.look_up_service(service)?.is_none() {
+            return Err(err!(
+                Service,
+                "the service '{service}' can't be unpublished: it is not published"
+            ));
+        }
         let answer = self.ask_about("unpublish_name", service, None, "unpublish_result")?;
         match answer.code()? {
             0 => Ok(()),
@@ -55,6 +62,8 @@ impl Pmi1 {
         let port = answer.get("port")?;
         let port = match self.weft {
             true => text(port),
+            // So Hydra's name server says that there is none.
+            false if port.is_empty() => return Ok(None),
             false => decode(port),
         };
         port.map(Some).ok_or_else(|| {
