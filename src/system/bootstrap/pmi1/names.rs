@@ -16,6 +16,13 @@ const ENCODED: &str = "weft-hex-";
 
 impl Pmi1 {
     pub(super) fn publish_service(&mut self, service: &str, port: &str) -> Result<()> {
+        // Intel's Hydra replaces it.
+        if !self.weft && self.look_up_service(service)?.is_some() {
+            return Err(err!(
+                Service,
+                "the service '{service}' can't be published: it is published already"
+            ));
+        }
         let answer = self.ask_about("publish_name", service, Some(port), "publish_result")?;
         match answer.code()? {
             0 => Ok(()),
