@@ -1,5 +1,6 @@
 //! Processes that come and go under launchers of others: spawned jobs, and names of services. `WEFT_TEST_PEERS` names the folder where MPICH is
-//! installed, with its Hydra.
+//! installed, with its Hydra; `WEFT_TEST_IMPI` that of Intel MPI, and `WEFT_TEST_OPENMPI` that of Open MPI 5, with its `prterun`
+//! (`ci/soak.d/elsewhere`).
 
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use libtest_mimic::{Failed, Trial};
 use crate::Outcome;
 use crate::build;
 use crate::dynamic::meet;
-use crate::job::Job;
+use crate::job::{Job, repeat};
 use crate::matrix::common;
 
 /// Modes of `spawn`, with numbers of ranks and of children.
@@ -24,46 +25,95 @@ const SPAWNS: &[(&str, u32, &str)] = &[
     ("refused", 2, "1"),
 ];
 
-/// The tests; none, saying so, without MPICH.
+/// A launcher, installed in a folder.
+#[derive(Clone, Debug)]
+enum Launcher {
+    Hydra(PathBuf),
+    HydraOfIntel(PathBuf),
+    Prterun(PathBuf),
+}
+
+impl Launcher {
+    /// Those that there are.
+    fn all() -> Vec<Launcher> {
+        let folder = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty());
+        let known = [
+            folder("WEFT_TEST_PEERS").map(|path| Launcher::Hydra(path.into())),
+            folder("WEFT_TEST_IMPI").map(|path| Launcher::HydraOfIntel(path.into())),
+            folder("WEFT_TEST_OPENMPI").map(|path| Launcher::Prterun(path.into())),
+        ];
+        known.into_iter().flatten().collect()
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Launcher::Hydra(_) => "hydra",
+            Launcher::HydraOfIntel(_) => "hydra_of_intel",
+            Launcher::Prterun(_) => "prterun",
+        }
+    }
+
+    /// Ranks of a program under it.
+    fn job(&self, program: &Path, ranks: u32) -> Job {
+        let job = Job::new(program, ranks)
+            .env("WEFT_TEST_BRIEF", "1")
+            .over(common());
+        match self {
+            Launcher::Hydra(folder) => job.under(&folder.join("bin/mpiexec")),
+            Launcher::HydraOfIntel(folder) => {
+                job.under(&folder.join("bin/mpiexec")).env("I_MPI_ROOT", folder)
+            }
+            // It has been moved from where it was built, and there are more processes than cores.
+            Launcher::Prterun(folder) => ["OPAL_PREFIX", "PRTE_PREFIX", "PMIX_PREFIX"]
+                .into_iter()
+                .fold(job, |job, name| job.env(name, folder))
+                .under(&folder.join("bin/prterun"))
+                .option("--allow-run-as-root")
+                .option("--host")
+                .option("localhost:64")
+                .option("--bind-to")
+                .option("none"),
+        }
+    }
+}
+
+/// The tests; none, saying so, without such launchers.
 pub fn trials() -> Vec<Trial> {
-    let Some(peers) = std::env::var_os("WEFT_TEST_PEERS").filter(|path| !path.is_empty()) else {
-        eprintln!("programs: WEFT_TEST_PEERS does not say where Hydra is: nothing spawns under it");
-        return Vec::new();
-    };
-    let folder = PathBuf::from(peers).join("bin");
-    let hydra = folder.join("mpiexec");
+    let launchers = Launcher::all();
+    if launchers.is_empty() {
+        eprintln!(
+            "programs: WEFT_TEST_PEERS does not say where Hydra is: nothing spawns under other launchers"
+        );
+    }
     let mut trials = Vec::new();
-    for &(mode, ranks, children) in SPAWNS {
-        let hydra = hydra.clone();
-        let name = format!("elsewhere::spawn_under_hydra::{mode}_{ranks}_and_{children}");
-        trials.push(Trial::test(name, move || {
-            one("spawn", ranks, &[children, mode], &hydra)
+    for launcher in launchers {
+        let name = launcher.name();
+        for &(mode, ranks, children) in SPAWNS {
+            let launcher = launcher.clone();
+            let name = format!("elsewhere::spawn_under_{name}::{mode}_{ranks}_and_{children}");
+            trials.push(Trial::test(name, move || {
+                one(&launcher, "spawn", ranks, &[children, mode])
+            }));
+        }
+        let own = launcher.clone();
+        trials.push(Trial::test(format!("elsewhere::names_under_{name}"), move || {
+            one(&own, "ports", 3, &["one"])
         }));
+        if let Launcher::Hydra(folder) = launcher {
+            let name = "elsewhere::names_of_two_jobs_by_the_name_server_of_hydra";
+            trials.push(Trial::test(name, move || by_name_server(&folder)));
+        }
     }
-    {
-        let hydra = hydra.clone();
-        trials.push(Trial::test("elsewhere::names_under_hydra", move || {
-            one("ports", 3, &["one"], &hydra)
-        }));
-    }
-    trials.push(Trial::test(
-        "elsewhere::names_of_two_jobs_by_the_name_server_of_hydra",
-        move || by_name_server(&folder),
-    ));
     trials
 }
 
-fn job(program: &Path, ranks: u32, launcher: &Path) -> Job {
-    Job::new(program, ranks)
-        .under(launcher)
-        .env("WEFT_TEST_BRIEF", "1")
-        .over(common())
-}
-
-fn one(program: &str, ranks: u32, arguments: &[&str], launcher: &Path) -> Outcome {
+fn one(launcher: &Launcher, program: &str, ranks: u32, arguments: &[&str]) -> Outcome {
     let path = build::program(program)?;
-    let ended = job(&path, ranks, launcher).arguments(arguments).run()?;
-    ended.is_well(program, ranks)
+    for _ in 0..repeat() {
+        let ended = launcher.job(&path, ranks).arguments(arguments).run()?;
+        ended.is_well(program, ranks)?;
+    }
+    Ok(())
 }
 
 /// A name server, which is killed when this is dropped.
@@ -78,7 +128,7 @@ impl NameServer {
         loop {
             // Another process may take the port before the name server does, which ends then.
             let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-            let process = Command::new(folder.join("hydra_nameserver"))
+            let process = Command::new(folder.join("bin/hydra_nameserver"))
                 .args(["-port", &port.to_string()])
                 .stdin(Stdio::null())
                 .spawn()?;
@@ -109,7 +159,8 @@ fn by_name_server(folder: &Path) -> Outcome {
     let program = build::program("ports")?;
     let address = format!("localhost:{}", server.port);
     let job = |ranks, mode: &str| {
-        job(&program, ranks, &folder.join("mpiexec"))
+        Launcher::Hydra(folder.to_path_buf())
+            .job(&program, ranks)
             .option("-nameserver")
             .option(&address)
             .arguments(&[mode])
