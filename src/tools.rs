@@ -9,7 +9,8 @@ pub use crate::lane::ofi::shm_name;
 pub use crate::lane::shm::{self, ShmLane};
 pub use crate::system::bootstrap::singleton::UNIVERSE_MIN;
 pub use crate::system::bootstrap::{
-    Command as SpawnCommand, ProcessSet, Spawn, Spawned, links, own_head, pmi1,
+    Command as SpawnCommand, Hints, NoProgram, ProcessSet, Spawn, Spawned, find_program, links, own_head,
+    pmi1,
 };
 pub use crate::system::fabric::{self, select};
 pub use crate::system::locality;

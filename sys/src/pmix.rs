@@ -26,6 +26,10 @@ pub const GLOBAL: u8 = 3;
 pub const SUCCESS: c_int = 0;
 /// The operation is done, and its callback will not be called.
 pub const OPERATION_SUCCEEDED: c_int = -157;
+/// There is no such key, or no such process.
+pub const NOT_FOUND: c_int = -46;
+/// Some of what was asked for is not there.
+pub const PARTIAL_SUCCESS: c_int = -52;
 
 /// Types of a [`Value`]. Those of numbers are as wide as their names say, `INT` and `UINT` as C's.
 pub const BOOL: u16 = 1;
@@ -106,6 +110,8 @@ pub union Data {
     pub object: ByteObject,
     /// Of [`DATA_ARRAY`].
     pub array: *mut DataArray,
+    /// Of [`PROC`].
+    pub process: *mut Proc,
     /// The bytes of a number, which begins at the first.
     pub number: [u8; 8],
     /// All of it.
@@ -145,6 +151,38 @@ pub struct Query {
     pub qualifier_count: usize,
 }
 
+/// `pmix_app_t`: a program to start.
+#[repr(C)]
+pub struct App {
+    /// Its file.
+    pub command: *mut c_char,
+    /// Its name and its arguments: texts, and a null pointer behind them.
+    pub arguments: *mut *mut c_char,
+    /// Changes of the environment, `NAME=VALUE`, in the same way.
+    pub environment: *mut *mut c_char,
+    /// The working directory.
+    pub directory: *mut c_char,
+    /// How many processes.
+    pub count: c_int,
+    /// Attributes.
+    pub infos: *mut Info,
+    /// How many of these.
+    pub info_count: usize,
+}
+
+/// `pmix_pdata_t`: something that was published.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Published {
+    /// Who has.
+    pub process: Proc,
+    /// The key, ended by a zero byte.
+    pub key: [c_char; KEY_BYTES],
+    /// The value.
+    pub value: Value,
+}
+
+const _: () = assert!(size_of::<App>() == 56 && size_of::<Published>() == 808);
 const _: () = assert!(size_of::<Query>() == 24 && size_of::<DataArray>() == 24);
 const _: () = assert!(size_of::<Proc>() == 260 && size_of::<Value>() == 32 && size_of::<Info>() == 552);
 
@@ -152,6 +190,8 @@ const _: () = assert!(size_of::<Proc>() == 260 && size_of::<Value>() == 32 && si
 pub type OperationCallback = unsafe extern "C" fn(status: c_int, data: *mut c_void);
 /// `pmix_value_cbfunc_t`. The value is the library's.
 pub type ValueCallback = unsafe extern "C" fn(status: c_int, value: *mut Value, data: *mut c_void);
+/// `pmix_spawn_cbfunc_t`. The text is the new namespace, and the library's.
+pub type SpawnCallback = unsafe extern "C" fn(status: c_int, namespace: *mut c_char, data: *mut c_void);
 
 macro_rules! symbols {
     ($($name:ident: fn($($argument:ty),*) -> $result:ty,)*) => {
@@ -195,5 +235,9 @@ symbols! {
     PMIx_Query_info: fn(*mut Query, usize, *mut *mut Info, *mut usize) -> c_int,
     PMIx_Resolve_nodes: fn(*const c_char, *mut *mut c_char) -> c_int,
     PMIx_Resolve_peers: fn(*const c_char, *const c_char, *mut *mut Proc, *mut usize) -> c_int,
+    PMIx_Spawn_nb: fn(*const Info, usize, *const App, usize, SpawnCallback, *mut c_void) -> c_int,
+    PMIx_Publish: fn(*const Info, usize) -> c_int,
+    PMIx_Lookup: fn(*mut Published, usize, *const Info, usize) -> c_int,
+    PMIx_Unpublish: fn(*mut *mut c_char, *const Info, usize) -> c_int,
     PMIx_Error_string: fn(c_int) -> *const c_char,
 }

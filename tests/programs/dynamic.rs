@@ -25,6 +25,8 @@ pub fn trials() -> Vec<Trial> {
             ("finalize", 2, "3"),
             ("free", 2, "1"),
             ("grand", 1, "2"),
+            ("several", 2, "3"),
+            ("refused", 2, "1"),
         ] {
             let name = format!("dynamic::spawn_and_{mode}::{ranks}_and_{children}::{way}");
             trials.push(Trial::test(name, move || {
@@ -133,14 +135,19 @@ fn two(program: &str, servers: u32, clients: u32, way: &str) -> Outcome {
             .env("WEFT_TEST_BRIEF", "1")
             .over(way)
     };
-    let server = job(servers, "server");
+    meet(&job(servers, "server"), &job(clients, "client"))
+}
+
+/// Runs a job of `ports` that serves and one that comes to it, at the same time.
+pub fn meet(server: &Job, client: &Job) -> Outcome {
+    let folder = tempfile::tempdir()?;
     let out = folder.path().join("server");
     let mut running: Child = server
         .command(folder.path())
         .stdout(said(&out)?)
         .stderr(said(&out)?)
         .spawn()?;
-    let client = job(clients, "client").run();
+    let client = client.run();
     // Its own limit ends it.
     let deadline = Instant::now() + Duration::from_secs(120);
     let status = loop {

@@ -11,6 +11,7 @@ mod cross;
 mod deaths;
 mod diagnosis;
 mod dynamic;
+mod elsewhere;
 mod finalizing;
 mod fortran;
 mod job;
@@ -40,6 +41,7 @@ fn main() {
     trials.extend(deaths::trials());
     trials.extend(diagnosis::trials());
     trials.extend(dynamic::trials());
+    trials.extend(elsewhere::trials());
     trials.extend(aborts::trials());
     trials.extend(kills::trials());
     trials.extend(confined::trials());

@@ -77,6 +77,9 @@ unsafe fn list(list: *const *const c_char, name: &str) -> Result<Vec<String>> {
     }
 }
 
+/// One program to spawn, and until when its processes have to come.
+type Asked = (Command, Option<Instant>);
+
 /// One program to spawn.
 ///
 /// # Safety
@@ -86,7 +89,7 @@ unsafe fn command(
     argv: *const *const c_char,
     maxprocs: c_int,
     info: MPI_Info,
-) -> Result<Command> {
+) -> Result<Asked> {
     // SAFETY: the caller's pointer is null or a string that ends with a zero byte.
     let program = unsafe { text(program, "command") }?;
     if program.is_empty() {
@@ -94,13 +97,14 @@ unsafe fn command(
     }
     let count =
         u32::try_from(maxprocs).map_err(|_| err!(Arg, "maxprocs is {maxprocs}, but must not be negative"))?;
-    Ok(Command {
+    let command = Command {
         program: program.to_string(),
         // SAFETY: the caller's pointer is null or a list of strings.
         arguments: unsafe { list(argv, "argv") }?,
         count,
         info: optional_info(info)?.map_or_else(Vec::new, |info: Arc<Info>| info.entries()),
-    })
+    };
+    Ok((command, deadline(info)?))
 }
 
 /// Spawns, and gives the results to the user.
@@ -113,12 +117,20 @@ unsafe fn spawn(
     intercomm: *mut MPI_Comm,
     errcodes: *mut c_int,
     name: &'static str,
-    asked: impl FnOnce() -> Result<Spawn>,
+    asked: impl FnOnce() -> Result<Vec<Asked>>,
 ) -> Result<()> {
     let comm = intracommunicator(comm, "comm")?;
     let root = root(root_rank, &comm)?;
     // The errors of the root's arguments are errors of all: nobody waits for it.
-    let asked = (comm.rank() == root).then(asked);
+    let asked = (comm.rank() == root).then(|| {
+        let asked = asked()?;
+        let until = asked.iter().filter_map(|(_, until)| *until).min();
+        let spawn = Spawn {
+            commands: asked.into_iter().map(|(command, _)| command).collect(),
+            ..Spawn::default()
+        };
+        Ok((spawn, until))
+    });
     let instance = comm.instance().clone();
     let Children {
         wanted,
@@ -204,10 +216,7 @@ mpi! {
         // SAFETY: the root's pointers are null or to what they are named after; the others are for the results.
         unsafe {
             spawn(comm, root, intercomm, array_of_errcodes, "MPI_Comm_spawn", || {
-                Ok(Spawn {
-                    commands: vec![self::command(command, argv, maxprocs, info)?],
-                    ..Spawn::default()
-                })
+                Ok(vec![self::command(command, argv, maxprocs, info)?])
             })
         }
     }
@@ -234,10 +243,7 @@ mpi! {
                     let argv = lists.map_or(std::ptr::null(), |lists| lists[at]);
                     command(commands[at], argv, counts[at], infos[at])
                 });
-                Ok(Spawn {
-                    commands: each.collect::<Result<_>>()?,
-                    ..Spawn::default()
-                })
+                each.collect()
             })
         }
     }

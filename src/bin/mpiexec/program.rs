@@ -1,10 +1,8 @@
 //! Finds the program before anything is started, so that a mistake is one clear line and not one per rank.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use nix::unistd::{AccessFlags, access};
+use weft::tools::{NoProgram, find_program};
 
 use crate::cli::App;
 use crate::outcome::{Failure, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND};
@@ -38,27 +36,6 @@ pub fn find(app: &App) -> Result<Program, Failure> {
             wdir.display()
         )));
     }
-    let name = &app.program;
-    let shown = name.display();
-    let failure = |message: String, status: u8| Failure { message, status };
-    if name.as_bytes().contains(&b'/') {
-        let path = wdir.join(name);
-        return match obstacle(&path) {
-            None => Ok(Program { path, wdir }),
-            Some(Obstacle::Missing) => Err(failure(
-                format!("the program '{shown}' does not exist"),
-                STATUS_NOT_FOUND,
-            )),
-            Some(Obstacle::Directory) => Err(failure(
-                format!("the program '{shown}' is a directory"),
-                STATUS_NOT_EXECUTABLE,
-            )),
-            Some(Obstacle::NotExecutable) => Err(failure(
-                format!("the program '{shown}' is not executable"),
-                STATUS_NOT_EXECUTABLE,
-            )),
-        };
-    }
     let own = app
         .env
         .iter()
@@ -66,54 +43,16 @@ pub fn find(app: &App) -> Result<Program, Failure> {
         .find(|(key, _)| key == "PATH")
         .map(|(_, value)| value.clone());
     let search = own.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
-    let mut refused = None;
     let first = app.search.iter().flat_map(std::env::split_paths);
-    for directory in first.chain(std::env::split_paths(&search)) {
-        let path = wdir.join(directory).join(name);
-        match obstacle(&path) {
-            None => return Ok(Program { path, wdir }),
-            Some(Obstacle::NotExecutable) => refused = Some(path),
-            Some(_) => {}
-        }
-    }
-    Err(match refused {
-        Some(path) => failure(
-            format!("the program '{}' is not executable", path.display()),
-            STATUS_NOT_EXECUTABLE,
-        ),
-        None => failure(
-            format!(
-                "the program '{shown}' is not found along PATH{}",
-                hint(&wdir, name)
-            ),
-            STATUS_NOT_FOUND,
-        ),
-    })
-}
-
-enum Obstacle {
-    Missing,
-    Directory,
-    NotExecutable,
-}
-
-fn obstacle(path: &Path) -> Option<Obstacle> {
-    if !path.exists() {
-        Some(Obstacle::Missing)
-    } else if path.is_dir() {
-        Some(Obstacle::Directory)
-    } else if access(path, AccessFlags::X_OK).is_err() {
-        Some(Obstacle::NotExecutable)
-    } else {
-        None
-    }
-}
-
-fn hint(wdir: &Path, name: &OsStr) -> String {
-    let there = wdir.join(name).is_file();
-    if there {
-        format!("; did you mean './{}'?", name.display())
-    } else {
-        String::new()
+    let folders = first.chain(std::env::split_paths(&search));
+    match find_program(&app.program, &wdir, folders) {
+        Ok(path) => Ok(Program { path, wdir }),
+        Err(why) => Err(Failure {
+            message: why.to_string(),
+            status: match why {
+                NoProgram::NotFound(_) => STATUS_NOT_FOUND,
+                NoProgram::NotExecutable(_) => STATUS_NOT_EXECUTABLE,
+            },
+        }),
     }
 }

@@ -69,15 +69,20 @@ impl Communicator {
         self.join_through(&operation, root, channel).await
     }
 
-    /// An intercommunicator with the processes of a new job (`MPI_Comm_spawn_multiple`). `asked` matters only at the root.
+    /// An intercommunicator with the processes of a new job (`MPI_Comm_spawn_multiple`). `asked` matters only at the root: what to start, and
+    /// when to give up.
     ///
     /// # Errors
     /// `MPI_ERR_SPAWN` if no process can be started at all. What became of each command is in the result.
-    pub async fn spawn(self: Arc<Self>, root: u32, asked: Option<Result<Spawn>>) -> Result<Children> {
+    pub async fn spawn(
+        self: Arc<Self>,
+        root: u32,
+        asked: Option<Result<(Spawn, Option<Instant>)>>,
+    ) -> Result<Children> {
         let operation = self.step(const { Operation::named("MPI_Comm_spawn") }, false);
         let instance = self.instance().clone();
         let mut started = match asked {
-            Some(Ok(spawn)) => Some(start(&instance, spawn).await),
+            Some(Ok((spawn, until))) => Some(start(&instance, spawn, until).await),
             Some(Err(error)) => Some(Err(error)),
             None => None,
         };
@@ -95,10 +100,14 @@ impl Communicator {
         }
         let channel = match &mut started {
             Some(Ok(started)) => {
-                let number = started.number;
-                let ended = || {
-                    let why = instance.ended_spawn(number)?;
-                    Some(err!(Spawn, "the spawned processes did not connect: {why}"))
+                let (number, until) = (started.number, started.until);
+                let ended = || match instance.ended_spawn(number) {
+                    Some(why) => Some(err!(Spawn, "the spawned processes did not connect: {why}")),
+                    None if until.is_some_and(|until| Instant::now() >= until) => Some(err!(
+                        Spawn,
+                        "the spawned processes did not connect in time: perhaps they could not be started, or have ended"
+                    )),
+                    None => None,
                 };
                 Some(accepted(&instance, &started.port.name, None, ended).await)
             }
@@ -182,6 +191,8 @@ struct Started {
     wanted: Vec<u32>,
     spawned: Spawned,
     port: OpenPort,
+    /// When to give up.
+    until: Option<Instant>,
 }
 
 /// A port that is closed when this is dropped.
@@ -206,7 +217,7 @@ impl Drop for OpenPort {
 }
 
 /// The root's part of a spawn until the processes are started.
-async fn start(instance: &Arc<Instance>, mut spawn: Spawn) -> Result<Started> {
+async fn start(instance: &Arc<Instance>, mut spawn: Spawn, until: Option<Instant>) -> Result<Started> {
     let port = OpenPort::new(instance)?;
     spawn.port.clone_from(&port.name);
     let number = instance.bootstrap().spawn(&spawn)?;
@@ -224,11 +235,13 @@ async fn start(instance: &Arc<Instance>, mut spawn: Spawn) -> Result<Started> {
             "the launcher's answer is not about the {commands} commands that were asked for"
         ));
     }
+    let patience = instance.bootstrap().spawn_patience();
     Ok(Started {
         number,
         wanted,
         spawned,
         port,
+        until: until.or_else(|| Instant::now().checked_add(patience?)),
     })
 }
 

@@ -17,9 +17,10 @@ mod spawn;
 mod watch;
 
 pub use process_sets::ProcessSet;
-pub use spawn::{Command, Notice, Spawn, Spawned};
+pub use spawn::{Command, Hints, NoProgram, Notice, Spawn, Spawned, find_program};
 
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -211,13 +212,18 @@ pub trait Bootstrap: Send {
         let _ = spawn;
         Err(err!(
             Spawn,
-            "the launcher of this job can't start further processes; Weft's mpiexec can"
+            "the launcher of this job can't start further processes; Weft's mpiexec, Hydra and prterun can"
         ))
     }
 
     /// What became of a spawn; `None` while that is not known. Each is told once. An error: nothing was started.
     fn spawned(&mut self, spawn: u32) -> Result<Option<Spawned>> {
         Err(err!(Intern, "there is no spawn {spawn}"))
+    }
+
+    /// How long to wait for spawned processes, where this launcher does not tell of those that end before they have come to the port.
+    fn spawn_patience(&self) -> Option<Duration> {
+        None
     }
 
     /// Publishes the name of a port under the name of a service (section 11.9.4).
@@ -228,7 +234,7 @@ pub trait Bootstrap: Send {
         let _ = (service, port);
         Err(err!(
             Service,
-            "the launcher of this job keeps no names; Weft's mpiexec does"
+            "the launcher of this job keeps no names; Weft's mpiexec, Hydra and prterun do"
         ))
     }
 
@@ -245,7 +251,7 @@ pub trait Bootstrap: Send {
         let _ = service;
         Err(err!(
             Name,
-            "the launcher of this job keeps no names; Weft's mpiexec does"
+            "the launcher of this job keeps no names; Weft's mpiexec, Hydra and prterun do"
         ))
     }
 

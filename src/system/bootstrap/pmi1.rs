@@ -8,7 +8,7 @@
 //!
 //! - `cards`: business cards as values of keys, in parts
 //! - [`wire`]: the lines, which `mpiexec` reads and writes too
-//! - `foreign`: what launchers other than Weft's are asked at the start
+//! - `foreign`: what launchers other than Weft's are asked at the start; `foreign_spawn`: how they start further jobs
 //! - `machines`: where the ranks are, if the launcher's mapping can't be read
 //! - `spawn`, `names`, `links`: further jobs, services, and jobs that this one is connected with; [`words`]: lists in such lines
 //!
@@ -17,6 +17,7 @@
 
 mod cards;
 mod foreign;
+mod foreign_spawn;
 mod links;
 mod machines;
 pub mod names;
@@ -88,6 +89,9 @@ pub struct Pmi1 {
     weft: bool,
     /// The launcher is Slurm's `srun`: it looks only at a process's status, and receives nothing more after `finalize`.
     slurm: bool,
+    /// The launcher takes a backslash in a request of several lines for a sign that the next character is meant: Hydra of MPICH 5, which has
+    /// a subversion of its own.
+    escapes: bool,
     job: Job,
     kvsname: String,
     keylen_max: usize,
@@ -149,6 +153,7 @@ impl Pmi1 {
             lines: Lines::default(),
             weft: false,
             slurm: false,
+            escapes: false,
             job: Job {
                 rank,
                 size,
@@ -172,7 +177,10 @@ impl Pmi1 {
         if pmi.weft {
             pmi.read_init_answer(&answer, &environment)
         } else {
-            pmi.ask_foreign_launcher()
+            pmi.escapes = answer
+                .number("pmi_subversion")
+                .is_ok_and(|number: u32| number >= 2);
+            pmi.ask_foreign_launcher(&environment)
         }?;
         // Another launcher's job inside a step of Slurm has a name of its own.
         let step = environment("SLURM_JOB_ID").zip(environment("SLURM_STEP_ID"));
@@ -282,6 +290,7 @@ impl Pmi1 {
             "barrier_out" => self.fence_over = true,
             "report" => self.report_wanted = true,
             "weft_spawned" => self.read_spawned(line)?,
+            "spawn_result" => self.read_spawn_result(line)?,
             "weft_not_connected" => self.read_not_connected(line)?,
             "weft_lost" => self.read_lost(line)?,
             _ => return Ok(false),
@@ -356,7 +365,11 @@ impl Pmi1 {
                 line.len()
             ));
         }
-        let mut rest = line.as_bytes();
+        self.write_all(line.as_bytes())
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut rest = bytes;
         while !rest.is_empty() {
             match send(self.fd, rest, MsgFlags::MSG_NOSIGNAL) {
                 Ok(sent) => rest = &rest[sent..],
@@ -537,6 +550,10 @@ impl Bootstrap for Pmi1 {
 
     fn spawned(&mut self, spawn: u32) -> Result<Option<Spawned>> {
         self.take_spawned(spawn)
+    }
+
+    fn spawn_patience(&self) -> Option<Duration> {
+        (!self.weft).then_some(foreign_spawn::PATIENCE)
     }
 
     fn publish_name(&mut self, service: &str, port: &str) -> Result<()> {

@@ -5,6 +5,7 @@
 //! - `values`: what the server says, checked, and what it is told
 //! - `sets`: process sets
 //! - `answers`: what comes from the library's own thread
+//! - `spawn`, `names`: further jobs, and services
 //!
 //! PRRTE's server waits for a card that has not been put yet, so cards are fetched on demand and no fence is needed. With Slurm a
 //! fence that collects no data is no barrier, and such a wait may never end: there, and with launchers that are not known, each
@@ -14,7 +15,9 @@
 
 mod answers;
 mod library;
+mod names;
 mod sets;
+mod spawn;
 mod values;
 
 use std::ffi::{CStr, CString, c_char};
@@ -26,12 +29,13 @@ use weft_libfabric_sys::pmix as sys;
 
 use super::death::die_of_a_signal;
 use super::watch::{Means, Stage, Watch};
-use super::{AfterFinalize, Bootstrap, Job};
+use super::{AfterFinalize, Bootstrap, Job, Spawn, Spawned};
 use crate::base::error::{Error, Result};
 use crate::err;
 use crate::identity::ProcessName;
 use crate::system::locality::Layout;
 use answers::Answers;
+use spawn::Spawns;
 use values::Said;
 
 /// How long [`Bootstrap::abort`] waits for the server.
@@ -45,6 +49,7 @@ pub struct Pmix {
     /// Whether fences must collect what was put: see the module.
     collects: bool,
     answers: Answers,
+    spawns: Spawns,
     /// Under Slurm, for a job of several ranks.
     watch: Option<Watch>,
     /// The server was told that this process may exit.
@@ -59,7 +64,7 @@ pub fn is_expected(environment: impl Fn(&str) -> Option<String>) -> bool {
 impl Pmix {
     /// Connects to the server that the environment names.
     pub fn connect(environment: impl Fn(&str) -> Option<String>) -> Result<Pmix> {
-        let library = library::load(environment)?;
+        let library = library::load(&environment)?;
         let me = init(library)?;
         let namespace = values::namespace(&me)?;
         let mut pmix = Pmix {
@@ -68,10 +73,12 @@ impl Pmix {
             job: super::singleton::Singleton::new().job().clone(),
             collects: !namespace.starts_with("prte"),
             answers: Answers::new()?,
+            spawns: Spawns::default(),
             watch: None,
             over: false,
         };
         pmix.learn(namespace)?;
+        pmix.find_parent(&environment)?;
         if let Some(step) = pmix.job.id.strip_prefix("slurm.pmix.") {
             pmix.watch = Watch::start_or_warn(&pmix.job, step, Means::Step);
         }
@@ -280,6 +287,30 @@ impl Bootstrap for Pmix {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         (!self.over).then(|| self.answers.descriptor())
+    }
+
+    fn spawn(&mut self, spawn: &Spawn) -> Result<u32> {
+        self.begin_spawn(spawn)
+    }
+
+    fn spawned(&mut self, spawn: u32) -> Result<Option<Spawned>> {
+        self.end_spawn(spawn)
+    }
+
+    fn spawn_patience(&self) -> Option<Duration> {
+        Some(spawn::PATIENCE)
+    }
+
+    fn publish_name(&mut self, service: &str, port: &str) -> Result<()> {
+        self.publish_service(service, port)
+    }
+
+    fn unpublish_name(&mut self, service: &str) -> Result<()> {
+        self.unpublish_service(service)
+    }
+
+    fn lookup_name(&mut self, service: &str) -> Result<Option<String>> {
+        self.look_up_service(service)
     }
 
     fn abort(&mut self, code: i32, message: &str) -> bool {

@@ -1,4 +1,17 @@
 //! Processes that come and go (MPI 5.0 chapter 11): what a process asks its launcher for, and what it is told.
+//!
+//! - `hints`: what the user's hints say to every launcher; `soft`: sets of numbers
+//! - `program`: where a program is
+//! - `plain`: a spawn as launchers other than Weft's take it
+
+mod hints;
+mod plain;
+mod program;
+mod soft;
+
+pub use hints::Hints;
+pub(super) use plain::{Plain, PlainCommand};
+pub use program::{NoProgram, find_program};
 
 use crate::identity::JobId;
 

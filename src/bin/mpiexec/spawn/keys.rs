@@ -2,19 +2,14 @@
 //! keys mean nothing here.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use weft::tools::pmi1::{ENV_INITIAL_ERRHANDLER, ENV_PARENT};
-use weft::tools::{ProcessSet, Spawn, SpawnCommand};
-use weft::{Class, Error, Result, err};
+use weft::tools::{Hints, ProcessSet, Spawn, SpawnCommand};
+use weft::{Class, Result, err};
 
-use super::soft;
 use crate::cli::{App, INITIAL_ERRHANDLERS, Plan};
 use crate::host_list::RANKS_MAX;
-use crate::outcome::system_words;
-
-/// The longest file of the key `file` (bytes).
-const FILE_MAX: u64 = 1 << 20;
 
 /// Makes the plan of the job that spawns the plan of the spawned job. The result has the reasons why single commands can't be started.
 ///
@@ -81,38 +76,14 @@ pub fn apply(plan: &mut Plan, spawn: &Spawn) -> Result<Vec<Option<String>>> {
 
 /// One program; and its file with hosts.
 fn app(template: &App, command: &SpawnCommand) -> Result<(App, Option<PathBuf>)> {
-    let mut keys = command.info.clone();
-    if let Some((_, path)) = keys.iter().find(|(key, _)| key == "file") {
-        // What the program says itself goes before what is in the file.
-        keys.extend(of_file(Path::new(path))?);
-    }
-    let find = |name: &str| {
-        let known = keys.iter().find(|(key, _)| key == name);
-        known.map(|(_, value)| value.as_str())
-    };
+    let hints = Hints::of(command)?;
+    let find = |name: &str| hints.find(name);
     let mut app = App {
-        count: command.count,
+        count: hints.count(command.count)?,
         program: OsString::from(&command.program),
         args: command.arguments.iter().map(OsString::from).collect(),
         ..template.clone()
     };
-    if command.program.is_empty() {
-        return Err(err!(Spawn, "a command has no program"));
-    }
-    let zero = |text: &str| text.contains('\0');
-    let texts = command.arguments.iter().chain([&command.program]);
-    if texts.into_iter().any(|text| zero(text)) || keys.iter().any(|(_, value)| zero(value)) {
-        return Err(err!(Spawn, "an argument or a value has a byte 0"));
-    }
-    if let Some(arch) = find("arch")
-        && arch != std::env::consts::ARCH
-    {
-        return Err(err!(
-            Spawn,
-            "arch='{arch}': the processors of this job are {}",
-            std::env::consts::ARCH
-        ));
-    }
     if let Some(hosts) = find("host") {
         app.hosts = vec![hosts.to_string()];
     }
@@ -121,16 +92,6 @@ fn app(template: &App, command: &SpawnCommand) -> Result<(App, Option<PathBuf>)>
         app.wdir = Some(template.wdir.as_ref().map_or(wdir.clone(), |own| own.join(wdir)));
     }
     app.search = find("path").map(OsString::from);
-    if let Some(set) = find("soft") {
-        let number = soft::largest(set, command.count).map_err(|why| Error::new(Class::InfoValue, why))?;
-        app.count = number.ok_or_else(|| {
-            err!(
-                Spawn,
-                "soft='{set}' has no number from 0 to {}, the number of processes",
-                command.count
-            )
-        })?;
-    }
     app.memory_alloc_kinds = find("mpi_memory_alloc_kinds").map(str::to_string);
     if let Some(handler) = find("mpi_initial_errhandler") {
         if !INITIAL_ERRHANDLERS.contains(&handler) {
@@ -160,33 +121,10 @@ fn app(template: &App, command: &SpawnCommand) -> Result<(App, Option<PathBuf>)>
     Ok((app, find("hostfile").map(PathBuf::from)))
 }
 
-/// The keys of a file: lines `key=value`; those that are empty or begin with `#` don't count.
-fn of_file(path: &Path) -> Result<Vec<(String, String)>> {
-    let wrong = |why: String| err!(Spawn, "the file '{}' of the key file {why}", path.display());
-    let read = std::fs::metadata(path).and_then(|known| match known.is_file() && known.len() <= FILE_MAX {
-        true => std::fs::read(path).map(Some),
-        false => Ok(None),
-    });
-    let bytes = read
-        .map_err(|error| wrong(format!("can't be read: {}", system_words(&error))))?
-        .ok_or_else(|| wrong("is no file or too long".into()))?;
-    let text = String::from_utf8(bytes).map_err(|_| wrong("is not text".into()))?;
-    let mut keys = Vec::new();
-    for (line, number) in text.lines().map(str::trim).zip(1..) {
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let (key, value) = line
-            .split_once('=')
-            .filter(|(key, _)| !key.trim().is_empty())
-            .ok_or_else(|| wrong(format!("has no key=value on line {number}")))?;
-        keys.push((key.trim().to_string(), value.trim().to_string()));
-    }
-    Ok(keys)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::cli::{Request, parse};
     use proptest::prelude::*;

@@ -3,7 +3,7 @@
 //! socket it gets what to start ([`messages`]), and says what became of that.
 //!
 //! - [`connection`]: the socket, from either side
-//! - [`keys`]: what the user's hints say; [`soft`]: sets of numbers
+//! - [`keys`]: what the user's hints say
 //! - [`start`]: how the new head comes from its first message to a running job
 //! - [`adopt`]: the head of a process that was started without one
 //!
@@ -13,7 +13,6 @@ pub mod adopt;
 pub mod connection;
 pub mod keys;
 pub mod messages;
-pub mod soft;
 pub mod start;
 
 use std::os::fd::{FromRawFd, OwnedFd};

@@ -1,6 +1,7 @@
 //! A bootstrap whose launcher, if it has one, knows nothing of other jobs: the process itself keeps its links.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use super::Links;
 use crate::base::error::Result;
@@ -121,6 +122,10 @@ impl Bootstrap for WithLinks {
 
     fn spawned(&mut self, spawn: u32) -> Result<Option<Spawned>> {
         self.inner.spawned(spawn)
+    }
+
+    fn spawn_patience(&self) -> Option<Duration> {
+        self.inner.spawn_patience()
     }
 
     fn publish_name(&mut self, service: &str, port: &str) -> Result<()> {

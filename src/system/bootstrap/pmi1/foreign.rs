@@ -11,7 +11,10 @@ impl Pmi1 {
         !self.weft
     }
 
-    pub(super) fn ask_foreign_launcher(&mut self) -> Result<()> {
+    pub(super) fn ask_foreign_launcher(
+        &mut self,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<()> {
         let maxes = self.request("cmd=get_maxes\n", "maxes")?;
         self.keylen_max = maxes.number("keylen_max")?;
         self.vallen_max = maxes.number("vallen_max")?;
@@ -44,6 +47,6 @@ impl Pmi1 {
             }
         };
         self.job.memory_alloc_kinds = self.get_now("PMI_mpi_memory_alloc_kinds")?;
-        Ok(())
+        self.ask_for_parent(environment)
     }
 }

@@ -1,5 +1,6 @@
-//! Spawning by Weft's launcher: the lines `weft_spawn` and `weft_spawned`.
+//! Spawning by Weft's launcher: the lines `weft_spawn` and `weft_spawned`; and what is known of all spawns.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustc_hash::FxHashMap;
@@ -19,22 +20,44 @@ static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// The spawns of this process that were asked for and not yet told.
 #[derive(Default)]
-pub(super) struct Spawns(FxHashMap<u32, UnderWay>);
+pub(super) struct Spawns {
+    pub known: FxHashMap<u32, UnderWay>,
+    /// Those without an answer, where answers do not say whose they are.
+    pub in_order: VecDeque<u32>,
+}
 
-struct UnderWay {
+pub(super) struct UnderWay {
     commands: usize,
     /// What has come of the answer.
     answer: Vec<u8>,
-    outcome: Option<Result<Spawned>>,
+    /// The outcome, if the launcher's answer is a good one.
+    pub expected: Option<Spawned>,
+    pub outcome: Option<Result<Spawned>>,
+}
+
+impl Spawns {
+    /// The number of the next one.
+    pub fn next(&self) -> u32 {
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl UnderWay {
+    /// A spawn of so many commands.
+    pub fn of(commands: usize) -> UnderWay {
+        UnderWay {
+            commands,
+            answer: Vec::new(),
+            expected: None,
+            outcome: None,
+        }
+    }
 }
 
 impl Pmi1 {
     pub(super) fn send_spawn(&mut self, spawn: &Spawn) -> Result<u32> {
         if !self.weft {
-            return Err(err!(
-                Spawn,
-                "the launcher of this job can't start further processes; Weft's mpiexec can"
-            ));
+            return self.send_foreign_spawn(spawn);
         }
         if self.over {
             return Err(gone());
@@ -48,7 +71,7 @@ impl Pmi1 {
                 words::BYTES_MAX
             ));
         }
-        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let id = self.spawns.next();
         let mut parts = list.chunks(PART_BYTES).peekable();
         while let Some(part) = parts.next() {
             let more = u8::from(parts.peek().is_some());
@@ -57,25 +80,19 @@ impl Pmi1 {
                 wire::to_hex(part)
             ))?;
         }
-        self.spawns.0.insert(
-            id,
-            UnderWay {
-                commands: spawn.commands.len(),
-                answer: Vec::new(),
-                outcome: None,
-            },
-        );
+        let commands = spawn.commands.len();
+        self.spawns.known.insert(id, UnderWay::of(commands));
         Ok(id)
     }
 
     pub(super) fn take_spawned(&mut self, spawn: u32) -> Result<Option<Spawned>> {
         self.take_answers()?;
-        match self.spawns.0.get(&spawn) {
+        match self.spawns.known.get(&spawn) {
             None => Err(err!(Intern, "there is no spawn {spawn}")),
             Some(UnderWay { outcome: None, .. }) => Ok(None),
             Some(_) => self
                 .spawns
-                .0
+                .known
                 .remove(&spawn)
                 .and_then(|known| known.outcome)
                 .transpose(),
@@ -87,7 +104,7 @@ impl Pmi1 {
         let id: u32 = answer.number("id")?;
         let part = wire::from_hex(answer.get("data")?)?;
         // One that was asked for over the last connection has nobody who waits for it.
-        let Some(known) = self.spawns.0.get_mut(&id) else {
+        let Some(known) = self.spawns.known.get_mut(&id) else {
             return Ok(());
         };
         if known.outcome.is_some() {

@@ -1,5 +1,7 @@
 //! The client against launchers of a few lines: a well-behaved one of another make, and bad ones.
 
+mod spawning;
+
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd;

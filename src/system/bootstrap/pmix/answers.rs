@@ -22,7 +22,7 @@ type Name = (u32, String);
 /// What was asked for.
 pub(super) struct Answers(Arc<Shared>);
 
-struct Shared {
+pub(super) struct Shared {
     event: EventFd,
     state: Mutex<State>,
 }
@@ -33,6 +33,8 @@ struct State {
     values: FxHashMap<Name, Option<std::result::Result<Said, c_int>>>,
     /// The status of the last fence, once it is over.
     fence: Option<c_int>,
+    /// The status of each spawn that is over and was not asked about.
+    spawns: FxHashMap<u32, c_int>,
 }
 
 impl Shared {
@@ -40,6 +42,13 @@ impl Shared {
         change(&mut self.state.lock());
         // It fails only where the counter is full, and then it can be read.
         let _ = self.event.write(1);
+    }
+
+    /// A spawn is over.
+    pub fn tell_spawned(&self, spawn: u32, status: c_int) {
+        self.tell(|state| {
+            state.spawns.insert(spawn, status);
+        });
     }
 }
 
@@ -77,6 +86,17 @@ impl Answers {
     pub fn drain(&self) {
         // An error: there was nothing.
         let _ = self.0.event.read();
+    }
+
+    /// What the library's thread gets.
+    pub fn shared(&self) -> Arc<Shared> {
+        self.0.clone()
+    }
+
+    /// The status of a spawn, which is told once; `None` while it is not over.
+    pub fn spawn(&self, spawn: u32) -> Option<c_int> {
+        self.drain();
+        self.0.state.lock().spawns.remove(&spawn)
     }
 
     /// Enters a fence of the job.

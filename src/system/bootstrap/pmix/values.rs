@@ -70,6 +70,16 @@ pub(super) unsafe fn read(value: &sys::Value) -> Option<Said> {
             // SAFETY: not null, and that long (the caller's promise).
             Said::Bytes(unsafe { std::slice::from_raw_parts(bytes.cast(), size) }.to_vec())
         }
+        sys::PROC => {
+            // SAFETY: the field that the type names.
+            let process = unsafe { value.data.process };
+            if process.is_null() {
+                return None;
+            }
+            // SAFETY: not null, so it is there (the caller's promise).
+            let process = unsafe { &*process };
+            Said::Processes(vec![(namespace(process).ok()?, process.rank)])
+        }
         sys::DATA_ARRAY => {
             // SAFETY: the field that the type names.
             let array = unsafe { value.data.array };
@@ -122,13 +132,21 @@ unsafe fn read_array(array: &sys::DataArray) -> Option<Said> {
 /// It is such a value, and is not used any more.
 pub(super) unsafe fn take(value: *mut sys::Value) -> Option<Said> {
     // SAFETY: it is there (the caller's promise).
-    let copy = unsafe { *value };
-    // SAFETY: as above.
-    let said = unsafe { read(&copy) };
+    let said = unsafe { take_out(*value) };
     // SAFETY: the library's, and not used any more.
-    unsafe { free_inside(&copy) };
-    // SAFETY: as above.
     unsafe { libc::free(value.cast()) };
+    said
+}
+
+/// The same where only what the value points to is the library's.
+///
+/// # Safety
+/// As for [`take`].
+pub(super) unsafe fn take_out(value: sys::Value) -> Option<Said> {
+    // SAFETY: what it points to is there (the caller's promise).
+    let said = unsafe { read(&value) };
+    // SAFETY: the library's, and not used any more.
+    unsafe { free_inside(&value) };
     said
 }
 
@@ -140,6 +158,8 @@ unsafe fn free_inside(value: &sys::Value) {
     match value.kind {
         // SAFETY: by C's allocator, as all of PMIx is; here and below.
         sys::STRING => unsafe { libc::free(value.data.string.cast()) },
+        // SAFETY: as above.
+        sys::PROC => unsafe { libc::free(value.data.process.cast()) },
         // SAFETY: as above.
         sys::BYTE_OBJECT => unsafe { libc::free(value.data.object.bytes.cast()) },
         // SAFETY: as above.
@@ -278,6 +298,14 @@ pub(super) fn flag(key: &str) -> sys::Info {
     info
 }
 
+/// No value.
+pub(super) fn nothing() -> sys::Value {
+    sys::Value {
+        kind: 0,
+        data: sys::Data { room: [0; 3] },
+    }
+}
+
 /// A value that points to `bytes`.
 pub(super) fn bytes(bytes: &mut [u8]) -> sys::Value {
     let mut data = sys::Data { room: [0; 3] };
@@ -362,7 +390,15 @@ mod tests {
 
     #[test]
     fn what_is_no_value_is_none() {
-        for kind in [0, sys::BOOL, sys::STRING, sys::BYTE_OBJECT, 22, 39, u16::MAX] {
+        for kind in [
+            0,
+            sys::BOOL,
+            sys::STRING,
+            sys::BYTE_OBJECT,
+            sys::PROC,
+            sys::DATA_ARRAY,
+            u16::MAX,
+        ] {
             assert_eq!(said(kind, 0), None, "{kind}");
         }
         let mut byte = 0;
