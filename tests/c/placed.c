@@ -85,9 +85,9 @@ static void be_child(MPI_Comm parent)
 static void spawn(const char *program, char **words)
 {
     struct command commands[MOST];
-    char *programs[MOST], **lists[MOST], *of_child[64] = {"child"}, *fails = NULL;
-    int many = 0, counts[MOST], all = 0, root = 0, codes[256];
-    MPI_Info infos[MOST];
+    char *programs[MOST] = {NULL}, **lists[MOST] = {NULL}, *of_child[64] = {"child"}, *fails = NULL;
+    int many = 0, counts[MOST] = {0}, all = 0, root = 0, codes[256];
+    MPI_Info infos[MOST] = {MPI_INFO_NULL};
     MPI_Comm children;
     for (; *words != NULL && strcmp(*words, "then") != 0; words++) {
         struct command *command = &commands[many - 1];
