@@ -137,6 +137,11 @@ impl Text {
         Self(text)
     }
 
+    /// Whether it has no characters.
+    pub fn is_empty(&self) -> bool {
+        self.0.len() == 1
+    }
+
     /// Its first byte.
     pub fn as_ptr(&self) -> *const c_char {
         self.0.as_ptr().cast()
@@ -148,7 +153,8 @@ pub unsafe fn text(first: *const c_char, length: usize) -> Text {
     Text::new(without_blanks(unsafe { array(first.cast::<u8>(), length) }))
 }
 
-/// A `CHARACTER` for C whose blanks at both ends are not part of it: a key or value of an info object (chapter 10).
+/// A `CHARACTER` for C whose blanks at both ends are not part of it: a key or value of an info object (chapter 10), a command or argument of
+/// a process to spawn (section 11.8.2).
 pub unsafe fn trimmed(first: *const c_char, length: usize) -> Text {
     let bytes = without_blanks(unsafe { array(first.cast::<u8>(), length) });
     let start = bytes.iter().position(|&byte| byte != b' ').unwrap_or(bytes.len());
@@ -156,7 +162,7 @@ pub unsafe fn trimmed(first: *const c_char, length: usize) -> Text {
 }
 
 /// Bytes without the blanks at their end.
-pub fn without_blanks(bytes: &[u8]) -> &[u8] {
+fn without_blanks(bytes: &[u8]) -> &[u8] {
     let length = bytes
         .iter()
         .rposition(|&byte| byte != b' ')

@@ -21,8 +21,8 @@ pub struct BusinessCard {
 /// What a card says of a lane.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LaneEntry {
-    /// Its name.
-    pub name: String,
+    /// The network that it is at: [`Lane::network`](crate::lane::Lane::network).
+    pub network: String,
     /// How many messages of one process of another job may be on their way to this process: at least 1.
     pub window: u16,
     /// The process's address there.
@@ -37,13 +37,13 @@ impl BusinessCard {
         bytes.extend_from_slice(&self.agreed.to_le_bytes());
         bytes.push(self.lanes.len() as u8);
         for LaneEntry {
-            name,
+            network,
             window,
             address,
         } in &self.lanes
         {
-            bytes.push(name.len() as u8);
-            bytes.extend_from_slice(name.as_bytes());
+            bytes.push(network.len() as u8);
+            bytes.extend_from_slice(network.as_bytes());
             bytes.extend_from_slice(&window.to_le_bytes());
             bytes.extend_from_slice(&(address.len() as u16).to_le_bytes());
             bytes.extend_from_slice(address);
@@ -67,12 +67,12 @@ impl BusinessCard {
         let mut lanes = Vec::new();
         for _ in 0..count {
             let (&[len], after) = rest.split_first_chunk::<1>()?;
-            let (name, after) = after.split_at_checked(len.into())?;
+            let (network, after) = after.split_at_checked(len.into())?;
             let (window, after) = after.split_first_chunk::<2>()?;
             let (len, after) = after.split_first_chunk::<2>()?;
             let (address, after) = after.split_at_checked(u16::from_le_bytes(*len).into())?;
             lanes.push(LaneEntry {
-                name: std::str::from_utf8(name).ok()?.to_string(),
+                network: std::str::from_utf8(network).ok()?.to_string(),
                 window: Some(u16::from_le_bytes(*window)).filter(|&window| window > 0)?,
                 address: address.to_vec(),
             });
@@ -107,7 +107,7 @@ mod tests {
     proptest! {
         #[test]
         fn comes_back(token: u64, agreed: u64, lanes in prop::collection::vec(("[a-z;_]{0,20}", 1u16.., prop::collection::vec(any::<u8>(), 0..99)), 0..4)) {
-            let lanes = lanes.into_iter().map(|(name, window, address)| LaneEntry { name, window, address }).collect();
+            let lanes = lanes.into_iter().map(|(network, window, address)| LaneEntry { network, window, address }).collect();
             let card = BusinessCard { token, agreed, lanes };
             let bytes = card.encode();
             prop_assert_eq!(BusinessCard::decode(&bytes), Ok(card));

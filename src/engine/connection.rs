@@ -47,8 +47,8 @@ impl Engine {
     fn first_lane_to(&mut self, peer: PeerIndex, card: &business_card::BusinessCard) -> Result<usize, Error> {
         let mut reasons: Vec<Error> = Vec::new();
         for (at, lane) in self.lanes.iter_mut().enumerate().skip(1) {
-            let name = lane.name();
-            let Some(theirs) = card.lanes.iter().find(|theirs| theirs.name == name) else {
+            let network = lane.network();
+            let Some(theirs) = card.lanes.iter().find(|theirs| theirs.network == network) else {
                 continue;
             };
             match lane.connect(peer, &theirs.address) {
@@ -63,7 +63,7 @@ impl Engine {
                 all.join(", ")
             }
         };
-        let own: Vec<String> = self.lanes.iter().skip(1).map(|lane| lane.name()).collect();
+        let own = self.networks();
         let why: String = reasons
             .iter()
             .map(|error| format!("; {}", error.message))
@@ -74,7 +74,7 @@ impl Engine {
              do all use the same WEFT_LANES and WEFT_PROVIDER? WEFT_LANES=shm,ofi opens libfabric beside shared memory)",
             peer.number(),
             names(own.iter().map(String::as_str).collect()),
-            names(card.lanes.iter().map(|lane| lane.name.as_str()).collect())
+            names(card.lanes.iter().map(|lane| lane.network.as_str()).collect())
         ))
     }
 

@@ -389,9 +389,9 @@ impl EngineState {
 
     /// Notes the card of a process of another job.
     fn learn(&mut self, id: PeerIndex, card: &BusinessCard) {
-        let windows = (self.lane_names.iter().zip(&self.limits))
-            .map(|(name, limits)| {
-                let theirs = card.lanes.iter().find(|lane| lane.name == *name);
+        let windows = (self.networks.iter().zip(&self.limits))
+            .map(|(network, limits)| {
+                let theirs = card.lanes.iter().find(|lane| lane.network == *network);
                 let theirs = theirs.map_or(WINDOW_MIN as u16, |lane| lane.window);
                 u32::from(window(limits).min(theirs))
             })
@@ -592,7 +592,7 @@ impl Engine {
         let peers = (self.state.size.max(2) - 1) as usize;
         self.turns.add_lane();
         self.sleeps_early |= lane.sleeps_early();
-        self.state.lane_names.push(lane.name());
+        self.state.networks.push(lane.network());
         self.state.windows.push(super::own_window(&limits, peers));
         self.state.limits.push(limits);
         self.lanes.push(lane);

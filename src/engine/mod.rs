@@ -91,8 +91,8 @@ struct EngineState {
     /// Whether remote memory may be read.
     rma: bool,
     limits: Vec<Limits>,
-    /// By lane: its name.
-    lane_names: Vec<String>,
+    /// By lane: the network that it is at.
+    networks: Vec<String>,
     /// This process, and how many its job has: their ranks are their indices.
     name: ProcessName,
     size: u32,
@@ -206,7 +206,7 @@ fn own_window(limits: &Limits, peers: usize) -> u32 {
 impl Engine {
     /// An engine without peers, requests and messages.
     pub fn new(parts: Parts) -> Engine {
-        let lane_names = parts.lanes.iter().map(|lane| lane.name()).collect();
+        let networks = parts.lanes.iter().map(|lane| lane.network()).collect();
         let limits: Vec<Limits> = parts.lanes.iter().map(|lane| lane.limits()).collect();
         let peers = (parts.size.max(2) - 1) as usize;
         let mut windows: Vec<u32> = limits.iter().map(|limits| own_window(limits, peers)).collect();
@@ -223,7 +223,7 @@ impl Engine {
                 eager_max: parts.eager_max,
                 rma: parts.rma,
                 limits,
-                lane_names,
+                networks,
                 name: parts.me,
                 size: parts.size,
                 directory: Arc::new(Directory::new(parts.me, parts.size)),
@@ -284,7 +284,7 @@ impl Engine {
             agreed: self.state.agreed,
             lanes: lanes
                 .map(|lane| LaneEntry {
-                    name: lane.name(),
+                    network: lane.network(),
                     window: foreign::window(&lane.limits()),
                     address: lane.address(),
                 })
@@ -295,6 +295,11 @@ impl Engine {
     /// The lanes to others, in the order in which they are tried.
     pub fn lane_names(&self) -> Vec<String> {
         self.lanes.iter().skip(1).map(|lane| lane.name()).collect()
+    }
+
+    /// The networks that these lanes are at.
+    pub fn networks(&self) -> Vec<String> {
+        self.state.networks[1..].to_vec()
     }
 
     /// Counts whatever may have changed what a caller waits for.

@@ -183,7 +183,7 @@ impl Lane for Played {
 /// What a card says of the played lane of a process that takes so many messages; 0: as many as this one.
 fn played_at(window: u16) -> LaneEntry {
     LaneEntry {
-        name: "played".into(),
+        network: "played".into(),
         window: if window == 0 { u16::MAX } else { window },
         address: Vec::new(),
     }

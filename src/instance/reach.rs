@@ -6,6 +6,7 @@ use crate::base::error::Result;
 use crate::base::random;
 use crate::err;
 use crate::lane::choose::{self, Wanted};
+use crate::lane::ofi::MACHINE;
 use crate::system::locality::{network_namespace, pretended_node};
 use crate::system::shared_memory::Machine;
 
@@ -20,6 +21,8 @@ pub struct Whereabouts {
     node: u32,
     shm: bool,
     ofi: bool,
+    /// libfabric is open at an address that is not of this machine alone.
+    outward: bool,
 }
 
 /// The kinds of lanes that processes have to have open to reach each other.
@@ -46,7 +49,10 @@ impl Whereabouts {
         }
         bytes[24..32].copy_from_slice(&self.network.to_le_bytes());
         bytes[32..36].copy_from_slice(&self.node.to_le_bytes());
-        bytes[36] = u8::from(self.shm) | u8::from(self.ofi) << 1 | u8::from(self.machine.is_some()) << 2;
+        bytes[36] = u8::from(self.shm)
+            | u8::from(self.ofi) << 1
+            | u8::from(self.machine.is_some()) << 2
+            | u8::from(self.outward) << 3;
         bytes
     }
 
@@ -56,7 +62,7 @@ impl Whereabouts {
         let (pids, rest) = rest.split_first_chunk()?;
         let (network, rest) = rest.split_first_chunk()?;
         let (node, rest) = rest.split_first_chunk()?;
-        let &[flags @ 0..8, 0, 0, 0] = rest else {
+        let &[flags @ 0..16, 0, 0, 0] = rest else {
             return None;
         };
         let machine = Machine {
@@ -70,6 +76,7 @@ impl Whereabouts {
             node: u32::from_le_bytes(*node),
             shm: flags & 1 != 0,
             ofi: flags & 2 != 0,
+            outward: flags & 8 != 0,
         };
         (read.encode() == *bytes).then_some(read)
     }
@@ -119,7 +126,8 @@ impl Needed {
             return Ok(Needed {
                 shm: sharing.next().is_some() && useful,
                 ofi: true,
-                outward: !all.iter().all(|one| one.shares_loopback(first)),
+                // Who is at the loopback address reaches nobody who is at another.
+                outward: all.iter().any(|one| one.outward || !one.shares_loopback(first)),
             });
         }
         let without_shm = all.iter().filter(|one| !one.shm).count();
@@ -140,6 +148,13 @@ impl Needed {
     }
 }
 
+/// Whether one of the lanes at these networks is libfabric's, and not at the loopback address, which names the machine.
+fn is_outward(networks: &[String]) -> bool {
+    networks
+        .iter()
+        .any(|network| network.starts_with(choose::OFI) && !network.contains(MACHINE))
+}
+
 impl Instance {
     /// Where this process is.
     pub fn whereabouts(&self) -> Whereabouts {
@@ -154,6 +169,7 @@ impl Instance {
             node: pretended_node(self.job.rank, self.settings.fake_nodes),
             shm: wanted.shm && machine.is_some() && !failed,
             ofi: wanted.ofi,
+            outward: is_outward(&self.engine().networks()),
         }
     }
 
@@ -165,6 +181,10 @@ impl Instance {
         let mut engine = self.engine();
         let open = engine.lane_names();
         let is_ofi = |name: &String| name.starts_with(choose::OFI);
+        let suffices = match needed.outward {
+            true => is_outward(&engine.networks()),
+            false => open.iter().any(is_ofi),
+        };
         // The lane of a simulation reaches everybody.
         if open.iter().any(|name| name != choose::SHM && !is_ofi(name)) {
             return Ok(());
@@ -179,7 +199,7 @@ impl Instance {
                 Err(error) => return Err(error),
             }
         }
-        if needed.ofi && !open.iter().any(is_ofi) {
+        if needed.ofi && !suffices {
             let lane = choose::open_ofi(settings, job, !needed.outward, self.policy.spins(), &self.ledger)?;
             engine.add_lane(Box::new(lane));
         }
@@ -202,6 +222,7 @@ mod tests {
             node,
             shm,
             ofi,
+            outward: false,
         }
     }
 
@@ -236,6 +257,11 @@ mod tests {
         assert_eq!(Needed::by(&[here, there, here]), ofi(true, true));
         assert_eq!(Needed::by(&[here, only_ofi]), ofi(false, false));
         assert_eq!(Needed::by(&[here, here, only_ofi]), ofi(true, false));
+        let open = Whereabouts {
+            outward: true,
+            ..only_ofi
+        };
+        assert_eq!(Needed::by(&[here, open]), ofi(false, true));
         assert_eq!(
             Needed::by(&[here, whereabouts(1, 1, true, true)]),
             ofi(false, false),
@@ -271,14 +297,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn comes_back(machine in any::<Option<(u128, u64)>>(), network: u64, node: u32, shm: bool, ofi: bool) {
+        fn comes_back(machine in any::<Option<(u128, u64)>>(), network: u64, node: u32, shm: bool, ofi: bool, outward: bool) {
             let machine = machine.map(|(boot, pids)| Machine { boot, pids });
-            let one = Whereabouts { machine, network, node, shm, ofi };
+            let one = Whereabouts { machine, network, node, shm, ofi, outward };
             prop_assert_eq!(Whereabouts::decode(&one.encode()), Some(one));
         }
 
         #[test]
-        fn garbage_is_refused_or_comes_back(bytes in prop::array::uniform32(any::<u8>()), tail in prop::array::uniform8(0u8..9)) {
+        fn garbage_is_refused_or_comes_back(bytes in prop::array::uniform32(any::<u8>()), tail in prop::array::uniform8(0u8..17)) {
             let all: [u8; Whereabouts::BYTES] = [&bytes[..], &tail].concat().try_into().expect("40 bytes");
             if let Some(read) = Whereabouts::decode(&all) {
                 prop_assert_eq!(read.encode(), all);

@@ -231,6 +231,22 @@ mod tests {
     }
 
     #[test]
+    fn a_lane_at_the_loopback_address_names_the_machine() {
+        let tcp = Settings::read(|name| (name == "WEFT_PROVIDER").then(|| "tcp;ofi_rxm".into()))
+            .expect("good values");
+        let network = |local| {
+            let lane = open_ofi(&tcp, &job(2, 2), local, true, &Ledger::default()).expect("a lane");
+            (lane.network(), lane.name())
+        };
+        let (here, name) = network(true);
+        let number = here.strip_prefix(&format!("{name}@")).expect(&here);
+        assert_eq!(number.len(), 16, "{here}");
+        assert_eq!(network(true).0, here);
+        // Others reach this one, so its name is enough.
+        assert_eq!(network(false), (name.clone(), name));
+    }
+
+    #[test]
     fn loopback_is_used_only_where_it_reaches_all() {
         assert!(shares_loopback(&job(2, 2)));
         assert!(!shares_loopback(&job(3, 2)));

@@ -138,6 +138,12 @@ pub trait Lane: Send {
     /// The name for reports: `ofi/tcp;ofi_rxm`, `loopback`, …
     fn name(&self) -> String;
 
+    /// The name of the network that it is at: lanes of the same one can connect. Not the lane's own name where that is not enough, as with
+    /// one that reaches only this machine.
+    fn network(&self) -> String {
+        self.name()
+    }
+
     /// Its limits; constant.
     fn limits(&self) -> Limits;
 

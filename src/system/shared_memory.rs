@@ -42,9 +42,14 @@ impl Machine {
         Ok(Machine { boot, pids })
     }
 
+    /// The boot's id as a number of 64 bits.
+    pub fn folded_boot(&self) -> u64 {
+        (self.boot ^ self.boot >> 64) as u64
+    }
+
     /// A number of 31 bits, by which few different ones are confused.
     pub fn short(&self) -> u32 {
-        let folded = (self.boot ^ self.boot >> 64) as u64 ^ self.pids;
+        let folded = self.folded_boot() ^ self.pids;
         (folded ^ folded >> 32) as u32 >> 1
     }
 }

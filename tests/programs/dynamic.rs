@@ -15,6 +15,21 @@ use crate::matrix::common;
 /// Shared memory, and libfabric alone.
 const WAYS: &[&str] = &["WEFT_LANES=shm,ofi", "tcp;ofi_rxm"];
 
+/// What is spawned, and where: see `tests/c/placed.c`. `ci/checks/hosts` does that over several hosts.
+const PLACED: &[(&str, u32, &str)] = &[
+    (
+        "by_several_commands",
+        3,
+        "2 wdir=/ in=/ root=2 and 1 wdir=/usr in=/usr",
+    ),
+    ("three_generations", 1, "2 then 1 wdir=/ in=/ then 2"),
+    (
+        "nowhere",
+        2,
+        "2 host=nowhere.invalid fails=nowhere.invalid root=1",
+    ),
+];
+
 /// The tests.
 pub fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
@@ -31,6 +46,13 @@ pub fn trials() -> Vec<Trial> {
             let name = format!("dynamic::spawn_and_{mode}::{ranks}_and_{children}::{way}");
             trials.push(Trial::test(name, move || {
                 one("spawn", ranks, &[children, mode], way, "spawn: ok")
+            }));
+        }
+        for (what, ranks, words) in PLACED {
+            let name = format!("dynamic::placed_{what}::{ranks}::{way}");
+            trials.push(Trial::test(name, move || {
+                let words: Vec<_> = words.split(' ').collect();
+                one("placed", *ranks, &words, way, "placed: ok")
             }));
         }
         for ranks in [1, 2, 5] {

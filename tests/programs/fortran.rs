@@ -186,6 +186,7 @@ const PROGRAMS: &[Program] = &[
     program("collectives", RANKS),
     program("datatypes", &[1, 3]),
     program("sessions", FEW),
+    program("spawning", &[1, 3]),
     callbacks("attributes", FEW),
     callbacks("errhandlers", FEW),
     callbacks("operations", FEW),

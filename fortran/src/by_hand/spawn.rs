@@ -1,11 +1,12 @@
-//! `MPI_Comm_spawn` and `MPI_Comm_spawn_multiple` (section 11.8), whose lists of arguments end with a blank string in Fortran.
+//! `MPI_Comm_spawn` and `MPI_Comm_spawn_multiple` (section 11.8), whose lists of arguments end with a blank string in Fortran. Blanks at both
+//! ends are no part of a command or an argument.
 
 use std::ffi::{c_char, c_void};
 use std::ptr;
 
 use crate::abi::{Comm, Handle, Info, Int, SUCCESS};
 use crate::bindings::{Library, pmpi};
-use crate::convert::{Text, array, handles, length, set, text, without_blanks};
+use crate::convert::{Text, handles, length, set, trimmed};
 use crate::variables::{is_argv_null, is_argvs_null, is_errcodes_ignore};
 
 /// A list of strings for C, ended by a null pointer.
@@ -20,12 +21,11 @@ impl List {
     unsafe fn new(first: *const c_char, length: usize, step: usize, end: Option<usize>) -> Self {
         let mut texts = Vec::new();
         while end.is_none_or(|end| texts.len() < end) {
-            let bytes = unsafe { array(first.add(texts.len() * step).cast::<u8>(), length) };
-            let bytes = without_blanks(bytes);
-            if bytes.is_empty() && end.is_none() {
+            let text = unsafe { trimmed(first.add(texts.len() * step), length) };
+            if text.is_empty() && end.is_none() {
                 break;
             }
-            texts.push(Text::new(bytes));
+            texts.push(text);
         }
         let mut pointers: Vec<_> = texts.iter().map(|text| text.as_ptr().cast_mut()).collect();
         pointers.push(ptr::null_mut());
@@ -80,7 +80,7 @@ pub unsafe fn comm_spawn<A: Library>(
             Ok(here) => here,
             Err(error) => return set(ierror, error),
         };
-        let command = text(command, if here { command_length } else { 0 });
+        let command = trimmed(command, if here { command_length } else { 0 });
         let mut arguments =
             (here && !is_argv_null(argv.cast())).then(|| List::new(argv, argv_length, argv_length, None));
         let mut intercomm_c = Comm::NULL;

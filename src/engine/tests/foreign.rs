@@ -894,7 +894,7 @@ fn a_lane_that_is_added_carries_messages() {
         let lanes: Vec<_> = card
             .lanes
             .iter()
-            .map(|lane| (lane.name.as_str(), lane.window))
+            .map(|lane| (lane.network.as_str(), lane.window))
             .collect();
         assert_eq!(lanes, [("main", 1024), ("side", 10)]);
     }

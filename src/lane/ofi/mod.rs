@@ -102,6 +102,9 @@ const ATTEMPT_AFTER: Duration = Duration::from_secs(10);
 /// The longest single read of remote memory: some providers count in 32 bits.
 const READ_PART: usize = 1 << 30;
 
+/// In the name of the network of a lane that reaches only this machine, in front of the machine's number.
+pub const MACHINE: char = '@';
+
 /// The lane over libfabric.
 ///
 /// The order of the fields is the order in which they close: the endpoint before the registrations (unless those are
@@ -153,6 +156,8 @@ pub struct OfiLane {
     paced: bool,
     /// While the lane is open.
     _unpaced: Option<UnpacedLoopback>,
+    /// Whose loopback address it is at; `None`: it is at another address, or that is not known.
+    machine: Option<u64>,
     /// Polls in a row that found nothing.
     quiet: u32,
     /// Checks in a row that found something in the sockets.
@@ -170,7 +175,12 @@ impl OfiLane {
     pub fn open(settings: &Settings, local_only: bool, spins: bool, ledger: &Ledger) -> Result<OfiLane> {
         ledger.time(Phase::Load, fabric::load)?;
         let info = ledger.time(Phase::Ask, || select::choose(settings, local_only))?;
-        OfiLane::open_info(info, settings, false, spins, ledger)
+        let mut lane = OfiLane::open_info(info, settings, false, spins, ledger)?;
+        let address = fabric::socket_address(&lane.own_name);
+        if local_only && address.is_some_and(|address| address.ip().is_loopback()) {
+            lane.machine = open::loopback_number();
+        }
+        Ok(lane)
     }
 
     #[cold]
@@ -367,6 +377,13 @@ impl OfiLane {
 impl Lane for OfiLane {
     fn name(&self) -> String {
         format!("ofi/{}", self.provider)
+    }
+
+    fn network(&self) -> String {
+        match self.machine {
+            Some(number) => format!("{}{MACHINE}{number:016x}", self.name()),
+            None => self.name(),
+        }
     }
 
     fn limits(&self) -> Limits {

@@ -1,6 +1,8 @@
 //! Opening the lane: libfabric's objects, and the buffers that the provider wants.
 
 use super::*;
+use crate::system::locality::network_namespace;
+use crate::system::shared_memory::Machine;
 
 impl OfiLane {
     pub(super) fn open_info(
@@ -149,6 +151,7 @@ impl OfiLane {
             has_slept: false,
             paced: true,
             _unpaced: unpaced,
+            machine: None,
             quiet: 0,
             unread: 0,
         };
@@ -180,4 +183,10 @@ impl OfiLane {
         self.own_regions.push(region);
         Ok(())
     }
+}
+
+/// A number for the loopback interface that this process sees: no other machine and no other network namespace has the same. `None`: it
+/// can't be known.
+pub(super) fn loopback_number() -> Option<u64> {
+    Some(Machine::here().ok()?.folded_boot() ^ network_namespace()?.rotate_left(32))
 }

@@ -11,7 +11,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use super::introduce::{Courier, Way, introduce, tell};
-use crate::base::error::{Error, Result};
+use crate::base::error::{Class, Error, Result};
 use crate::engine::mismatch::Operation;
 use crate::err;
 use crate::instance::Instance;
@@ -220,15 +220,21 @@ impl Drop for OpenPort {
 async fn start(instance: &Arc<Instance>, mut spawn: Spawn, until: Option<Instant>) -> Result<Started> {
     let port = OpenPort::new(instance)?;
     spawn.port.clone_from(&port.name);
+    let wanted: Vec<u32> = spawn.commands.iter().map(|command| command.count).collect();
+    let commands = wanted.len();
     let number = instance.bootstrap().spawn(&spawn)?;
     let spawned = poll_fn(|_| match instance.bootstrap().spawned(number) {
         Ok(None) => Poll::Pending,
         Ok(Some(spawned)) => Poll::Ready(Ok(spawned)),
+        // No command is the reason, so the code of every process says it.
+        Err(error) if error.class == Class::Spawn => Poll::Ready(Ok(Spawned {
+            started: 0,
+            of_command: vec![0; commands],
+            errors: vec![Some(error.message.into_owned()); commands],
+        })),
         Err(error) => Poll::Ready(Err(error)),
     })
     .await?;
-    let wanted: Vec<u32> = spawn.commands.iter().map(|command| command.count).collect();
-    let commands = wanted.len();
     if [spawned.of_command.len(), spawned.errors.len()] != [commands; 2] {
         return Err(err!(
             Intern,

@@ -306,7 +306,7 @@ impl Introduction {
             let mut kinds: Vec<Vec<String>> = Vec::new();
             for (_, card) in &side.members {
                 let lanes: Vec<String> = (BusinessCard::decode(card)?.lanes.into_iter())
-                    .map(|lane| lane.name)
+                    .map(|lane| lane.network)
                     .collect();
                 if !kinds.contains(&lanes) {
                     kinds.push(lanes);
