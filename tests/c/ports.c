@@ -1,5 +1,5 @@
 /* Two jobs, or two parts of one, that meet at a port. `ports one`: within a job of at least 2 ranks. `ports server FILE` and `ports client FILE`: the
- * name of the port goes through a file. `ports publish` and `ports lookup`: it is published. */
+ * name of the port goes through a file; with one more argument they have no way to each other in common, and are told so. `ports publish` and `ports lookup`: it is published. */
 #include "jobs.h"
 
 static void close_and_try_again(const char *name)
@@ -88,6 +88,10 @@ int main(int argc, char **argv)
                       "%s can't be written", before);
             }
         }
+        if (argc > 3) {
+            ERROR(MPI_ERR_OTHER, MPI_Comm_accept(name, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter), "no way to each other", argv[3]);
+            return end("ports");
+        }
         for (int round = 0; round < 2; round++) {
             OK(MPI_Comm_accept(name, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter));
             work(inter, 1);
@@ -106,6 +110,10 @@ int main(int argc, char **argv)
                 usleep(1000);
             CHECK(fgets(name, sizeof name, file) != NULL, "%s is empty", argv[2]);
             fclose(file);
+        }
+        if (argc > 3) {
+            ERROR(MPI_ERR_OTHER, MPI_Comm_connect(name, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter), "no way to each other", argv[3]);
+            return end("ports");
         }
         for (int round = 0; round < 2; round++) {
             OK(MPI_Comm_connect(name, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter));

@@ -104,6 +104,13 @@ pub fn trials() -> Vec<Trial> {
             one("spawn_errors", ranks, &[], WAYS[0], "spawn_errors: ok")
         }));
     }
+    for (server, client, word) in [
+        ("WEFT_LANES=shm", "WEFT_LANES=ofi", "WEFT_LANES"),
+        ("tcp;ofi_rxm", "sockets", "ofi/sockets"),
+    ] {
+        let name = format!("dynamic::no_way_in_common::{server}::{client}");
+        trials.push(Trial::test(name, move || no_way(server, client, word)));
+    }
     trials.push(Trial::test("dynamic::spawn_many", || {
         one("spawn_errors", 2, &["many"], WAYS[0], "spawn_errors: ok")
     }));
@@ -158,6 +165,20 @@ fn two(program: &str, servers: u32, clients: u32, way: &str) -> Outcome {
             .over(way)
     };
     meet(&job(servers, "server"), &job(clients, "client"))
+}
+
+/// Two jobs whose settings leave no way between them: an error for all, which says so and has the `word`.
+fn no_way(server: &str, client: &str, word: &str) -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let port = folder.path().join("port");
+    let port = port.to_string_lossy();
+    let program = build::program("ports")?;
+    let job = |ranks, mode: &str, way: &str| {
+        Job::new(&program, ranks)
+            .arguments(&[mode, &port, word])
+            .over(way)
+    };
+    meet(&job(2, "server", server), &job(2, "client", client))
 }
 
 /// Runs a job of `ports` that serves and one that comes to it, at the same time.
