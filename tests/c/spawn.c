@@ -6,7 +6,7 @@ static void be_child(MPI_Comm parent, char **argv)
 {
     int remote;
     OK(MPI_Comm_remote_size(parent, &remote));
-    CHECK(strcmp(argv[1], "child") == 0 && strcmp(argv[2], "an argument with blanks") == 0, "arguments: '%s', '%s'",
+    CHECK(strcmp(argv[1], "child") == 0 && strcmp(argv[2], "an argument with blanks and \xff") == 0, "arguments: '%s', '%s'",
           argv[1], argv[2]);
     char name[MPI_MAX_OBJECT_NAME];
     int length, flag, *number;
@@ -20,7 +20,7 @@ static void be_child(MPI_Comm parent, char **argv)
     work(parent, 0);
     if (strcmp(argv[3], "grand") == 0) {
         MPI_Comm children;
-        char *arguments[] = {"child", "an argument with blanks", "finalize", NULL};
+        char *arguments[] = {"child", "an argument with blanks and \xff", "finalize", NULL};
         OK(MPI_Comm_spawn(argv[0], arguments, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE));
         work(children, 1);
         /* They finalize together: the grandparents wait for them, too. */
@@ -47,7 +47,7 @@ int main(int argc, char **argv)
     }
     int count = argc > 1 ? atoi(argv[1]) : 2, codes[1000], size, root = ranks - 1;
     char *mode = argc > 2 ? argv[2] : "disconnect";
-    char *arguments[] = {"child", "an argument with blanks", mode, NULL};
+    char *arguments[] = {"child", "an argument with blanks and \xff", mode, NULL};
     memset(codes, 1, sizeof codes);
     OK(MPI_Comm_spawn(argv[0], me == root ? arguments : NULL, me == root ? count : -1, MPI_INFO_NULL, root, MPI_COMM_WORLD,
                       &children, codes));

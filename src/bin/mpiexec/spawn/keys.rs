@@ -1,7 +1,8 @@
 //! What the user's hints of a spawn say (MPI 5.0, section 11.8.4): the reserved keys, and a few of Open MPI's and MPICH's. Other
 //! keys mean nothing here.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use weft::tools::pmi1::{ENV_INITIAL_ERRHANDLER, ENV_PARENT};
@@ -86,25 +87,35 @@ fn app(template: &App, command: &SpawnCommand) -> Result<(App, Option<PathBuf>)>
         // What the program says itself goes before what is in the file.
         keys.extend(of_file(Path::new(path))?);
     }
-    let find = |name: &str| {
+    let any = |name: &str| {
         let known = keys.iter().find(|(key, _)| key == name);
-        known.map(|(_, value)| value.as_str())
+        known.map(|(_, value)| value.as_os_str())
+    };
+    // Those that are not names of files.
+    let find = |name: &str| -> Result<Option<&str>> {
+        match any(name) {
+            None => Ok(None),
+            Some(value) => value
+                .to_str()
+                .map(Some)
+                .ok_or_else(|| err!(InfoValue, "the value of {name} is no text: {value:?}")),
+        }
     };
     let mut app = App {
         count: command.count,
-        program: OsString::from(&command.program),
-        args: command.arguments.iter().map(OsString::from).collect(),
+        program: command.program.clone(),
+        args: command.arguments.clone(),
         ..template.clone()
     };
     if command.program.is_empty() {
         return Err(err!(Spawn, "a command has no program"));
     }
-    let zero = |text: &str| text.contains('\0');
+    let zero = |text: &OsStr| text.as_bytes().contains(&0);
     let texts = command.arguments.iter().chain([&command.program]);
     if texts.into_iter().any(|text| zero(text)) || keys.iter().any(|(_, value)| zero(value)) {
         return Err(err!(Spawn, "an argument or a value has a byte 0"));
     }
-    if let Some(arch) = find("arch")
+    if let Some(arch) = find("arch")?
         && arch != std::env::consts::ARCH
     {
         return Err(err!(
@@ -113,15 +124,15 @@ fn app(template: &App, command: &SpawnCommand) -> Result<(App, Option<PathBuf>)>
             std::env::consts::ARCH
         ));
     }
-    if let Some(hosts) = find("host") {
+    if let Some(hosts) = find("host")? {
         app.hosts = vec![hosts.to_string()];
     }
-    if let Some(wdir) = find("wdir") {
+    if let Some(wdir) = any("wdir") {
         let wdir = PathBuf::from(wdir);
         app.wdir = Some(template.wdir.as_ref().map_or(wdir.clone(), |own| own.join(wdir)));
     }
-    app.search = find("path").map(OsString::from);
-    if let Some(set) = find("soft") {
+    app.search = any("path").map(OsString::from);
+    if let Some(set) = find("soft")? {
         let number = soft::largest(set, command.count).map_err(|why| Error::new(Class::InfoValue, why))?;
         app.count = number.ok_or_else(|| {
             err!(
@@ -131,8 +142,8 @@ fn app(template: &App, command: &SpawnCommand) -> Result<(App, Option<PathBuf>)>
             )
         })?;
     }
-    app.memory_alloc_kinds = find("mpi_memory_alloc_kinds").map(str::to_string);
-    if let Some(handler) = find("mpi_initial_errhandler") {
+    app.memory_alloc_kinds = find("mpi_memory_alloc_kinds")?.map(str::to_string);
+    if let Some(handler) = find("mpi_initial_errhandler")? {
         if !INITIAL_ERRHANDLERS.contains(&handler) {
             return Err(err!(
                 InfoValue,
@@ -142,26 +153,29 @@ fn app(template: &App, command: &SpawnCommand) -> Result<(App, Option<PathBuf>)>
         }
         app.initial_errhandler = Some(handler.to_string());
     }
-    if let Some(name) = find("pset_name") {
+    if let Some(name) = find("pset_name")? {
         let name = ProcessSet::name_of(name)
             .map_err(|error| err!(InfoValue, "pset_name='{name}': {}", error.message))?;
         app.process_sets = vec![name];
     }
-    for line in find("env")
-        .unwrap_or_default()
-        .lines()
-        .filter(|line| !line.is_empty())
-    {
-        match line.split_once('=') {
-            Some((name, value)) if !name.is_empty() => app.env.push((name.into(), value.into())),
-            _ => return Err(err!(InfoValue, "env: the line '{line}' is not NAME=VALUE")),
-        }
+    let env = any("env").unwrap_or_default().as_bytes();
+    for line in env.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+        let equals = line.iter().position(|&byte| byte == b'=').filter(|&at| at != 0);
+        let at = equals.ok_or_else(|| {
+            err!(
+                InfoValue,
+                "env: the line '{}' is not NAME=VALUE",
+                line.escape_ascii()
+            )
+        })?;
+        let part = |bytes: &[u8]| OsStr::from_bytes(bytes).to_os_string();
+        app.env.push((part(&line[..at]), part(&line[at + 1..])));
     }
-    Ok((app, find("hostfile").map(PathBuf::from)))
+    Ok((app, any("hostfile").map(PathBuf::from)))
 }
 
 /// The keys of a file: lines `key=value`; those that are empty or begin with `#` don't count.
-fn of_file(path: &Path) -> Result<Vec<(String, String)>> {
+fn of_file(path: &Path) -> Result<Vec<(String, OsString)>> {
     let wrong = |why: String| err!(Spawn, "the file '{}' of the key file {why}", path.display());
     let read = std::fs::metadata(path).and_then(|known| match known.is_file() && known.len() <= FILE_MAX {
         true => std::fs::read(path).map(Some),
@@ -170,17 +184,20 @@ fn of_file(path: &Path) -> Result<Vec<(String, String)>> {
     let bytes = read
         .map_err(|error| wrong(format!("can't be read: {}", system_words(&error))))?
         .ok_or_else(|| wrong("is no file or too long".into()))?;
-    let text = String::from_utf8(bytes).map_err(|_| wrong("is not text".into()))?;
     let mut keys = Vec::new();
-    for (line, number) in text.lines().map(str::trim).zip(1..) {
-        if line.is_empty() || line.starts_with('#') {
+    for (line, number) in bytes.split(|&byte| byte == b'\n').zip(1..) {
+        let line = line.trim_ascii();
+        if line.is_empty() || line.starts_with(b"#") {
             continue;
         }
-        let (key, value) = line
-            .split_once('=')
-            .filter(|(key, _)| !key.trim().is_empty())
+        let equals = line.iter().position(|&byte| byte == b'=');
+        let (key, value) = (equals.map(|at| (line[..at].trim_ascii(), line[at + 1..].trim_ascii())))
+            .filter(|(key, _)| !key.is_empty())
             .ok_or_else(|| wrong(format!("has no key=value on line {number}")))?;
-        keys.push((key.trim().to_string(), value.trim().to_string()));
+        keys.push((
+            String::from_utf8_lossy(key).into_owned(),
+            OsStr::from_bytes(value).into(),
+        ));
     }
     Ok(keys)
 }
@@ -205,7 +222,7 @@ mod tests {
             count,
             info: info
                 .iter()
-                .map(|(key, value)| (key.to_string(), value.to_string()))
+                .map(|(key, value)| (key.to_string(), value.into()))
                 .collect(),
         }
     }
@@ -287,7 +304,7 @@ mod tests {
         );
         for (text, words) in [
             (&b"wdir\n"[..], "line 1"),
-            (b"\xff", "not text"),
+            (b"\xff", "line 1"),
             (b"\n=1", "line 2"),
         ] {
             std::fs::write(path, text).unwrap();
@@ -297,6 +314,31 @@ mod tests {
         let none = command(1, &[("file", "/no/such")]);
         let errors = apply(&mut plan("./p"), &spawn(vec![command(1, &[]), none])).unwrap();
         assert!(errors[0].is_none() && errors[1].as_ref().unwrap().contains("/no/such"));
+    }
+
+    #[test]
+    fn programs_arguments_and_paths_are_any_bytes() {
+        let bytes = |bytes: &[u8]| OsStr::from_bytes(bytes).to_os_string();
+        let mut command = command(1, &[]);
+        (command.program, command.arguments) = (bytes(b"./\xff"), vec![bytes(b"\xfe=")]);
+        command.info = vec![
+            ("wdir".into(), bytes(b"/\xfd")),
+            ("env".into(), bytes(b"A=\xfc\n\nB==")),
+        ];
+        let mut made = plan("./parent");
+        assert_eq!(apply(&mut made, &spawn(vec![command.clone()])).unwrap(), [None]);
+        let app = &made.apps[0];
+        assert_eq!(
+            (&app.program, &app.args[..]),
+            (&command.program, &command.arguments[..])
+        );
+        assert_eq!(app.wdir.as_deref(), Some(Path::new(OsStr::from_bytes(b"/\xfd"))));
+        assert_eq!(app.environment("A"), Some(bytes(b"\xfc")));
+        assert_eq!(app.environment("B"), Some("=".into()));
+        command.info = vec![("soft".into(), bytes(b"\xff"))];
+        let error = apply(&mut made, &spawn(vec![command])).unwrap_err();
+        assert_eq!(error.class, Class::InfoValue);
+        assert!(error.message.contains("soft is no text"), "{error}");
     }
 
     #[test]
