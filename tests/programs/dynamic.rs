@@ -48,6 +48,17 @@ pub fn trials() -> Vec<Trial> {
             }));
         }
     }
+    for way in ["WEFT_LANES=shm,ofi", "tcp;ofi_rxm", "shm", "sockets"] {
+        for (mode, cycles) in [("meet", "100"), ("visit", "24")] {
+            let name = format!("dynamic::cycles::{mode}::{way}");
+            trials.push(Trial::test(name, move || {
+                one("cycles", 1, &[mode, cycles], way, "cycles: ok")
+            }));
+        }
+    }
+    trials.push(Trial::test("dynamic::cycles::spawn", || {
+        one("cycles", 1, &["spawn", "16"], WAYS[1], "cycles: ok")
+    }));
     for way in ["accept", "create"] {
         for end in ["abort", "die", "finalize"] {
             for (lanes, ranks) in [(WAYS[0], 1), (WAYS[1], 2)] {
