@@ -1,6 +1,7 @@
 //! Chapter 10: info objects.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{OsStr, c_char, c_int};
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Arc, OnceLock};
 
 use crate::abi::common::arguments;
@@ -97,7 +98,7 @@ mpi! {
     small fn MPI_Info_set(info: MPI_Info, key: *const c_char, value: *const c_char) always {
         let info = objects::info(info)?;
         // SAFETY: null or strings of the user's.
-        let (key, value) = unsafe { (self::key(key)?, text(value, "value")) };
+        let (key, value) = unsafe { (self::key(key)?, arguments::bytes(value, "value")) };
         let value = value.map_err(|error| crate::Error { class: crate::Class::InfoValue, ..error })?;
         if value.len() >= MPI_MAX_INFO_VAL as usize {
             return Err(err!(
@@ -107,7 +108,7 @@ mpi! {
                 MPI_MAX_INFO_VAL - 1
             ));
         }
-        info.set(key, value);
+        info.set(key, OsStr::from_bytes(value));
         Ok(())
     }
 
@@ -147,12 +148,12 @@ mpi! {
         if room < 0 {
             return Err(err!(Arg, "buflen is {room}, but must not be negative"));
         }
-        let found = info.get(key);
+        let found = info.value(key);
         if let Some(found) = &found {
             let mut len = 0;
             if room > 0 {
                 // SAFETY: the user gives room for `buflen` bytes.
-                unsafe { arguments::give_text(value, room as usize, &mut len, found, "value") }?;
+                unsafe { arguments::give_bytes(value, room as usize, &mut len, found.as_bytes(), "value") }?;
             }
             // SAFETY: read from above.
             unsafe { buflen.write(found.len() as c_int + 1) };
@@ -170,11 +171,11 @@ mpi! {
         if valuelen < 0 {
             return Err(err!(Arg, "valuelen is {valuelen}, but must not be negative"));
         }
-        let found = info.get(key);
+        let found = info.value(key);
         if let Some(found) = &found {
             let mut len = 0;
             // SAFETY: the user gives room for `valuelen` bytes and a zero.
-            unsafe { arguments::give_text(value, valuelen as usize + 1, &mut len, found, "value") }?;
+            unsafe { arguments::give_bytes(value, valuelen as usize + 1, &mut len, found.as_bytes(), "value") }?;
         }
         // SAFETY: null or an `int` of the user's.
         unsafe { give(flag, found.is_some().into(), "flag") }
@@ -185,7 +186,7 @@ mpi! {
         always {
         let info = objects::info(info)?;
         // SAFETY: null or a string of the user's.
-        let found = info.get(unsafe { self::key(key) }?);
+        let found = info.value(unsafe { self::key(key) }?);
         if let Some(found) = &found {
             // SAFETY: null or an `int` of the user's.
             unsafe { give(valuelen, found.len() as c_int, "valuelen") }?;

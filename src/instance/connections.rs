@@ -77,6 +77,7 @@ impl State {
                 *of_job -= 1;
                 if *of_job == 0 {
                     self.jobs.remove(&job);
+                    self.lost.remove(&job);
                     change.jobs.push(job);
                 }
             }
@@ -165,6 +166,11 @@ impl Instance {
             .collect();
         all.sort_unstable_by_key(|(context, _)| *context);
         all
+    }
+
+    /// The jobs with which this process is connected.
+    pub fn connected_jobs(&self) -> Vec<JobId> {
+        self.connections.0.lock().jobs.keys().copied().collect()
     }
 
     /// A job is gone: all that waits for its processes fails, if this process is connected with any.

@@ -1,6 +1,7 @@
 //! An instance: all state of one MPI process. Nothing of it is process-wide, so a test can hold many in one process.
 //!
 //! - [`Instance`]: the engine behind its lock, the bootstrap, the tasks
+//! - `attention`: when a process that does not sleep hears what the launcher says
 //! - [`connections`]: with which processes of other jobs this one is connected; [`reach`]: by which lanes such processes are reached
 //! - `drain`: waiting until nothing is under way any more
 //! - [`hosts`]: which hosts collective operations distinguish
@@ -12,6 +13,7 @@
 //!
 //! What does not belong here: matching and protocols (`engine`), and what handles stand for (`objects`).
 
+mod attention;
 mod connections;
 mod drain;
 pub mod hosts;
@@ -51,6 +53,7 @@ use crate::system::lock;
 use crate::system::output;
 use crate::system::port::Port;
 
+use attention::Attention;
 use connections::Connections;
 use selection::Selection;
 
@@ -75,6 +78,7 @@ pub struct Instance {
     selection: Arc<Selection>,
     policy: Policy,
     pace: Pace,
+    attention: Attention,
     incarnation: u32,
     ledger: Arc<Ledger>,
     contexts: Contexts,
@@ -111,7 +115,7 @@ pub enum Looked<T> {
     Found(T),
     /// Nothing.
     Nothing,
-    /// Nothing, but there are tasks to run, which may bring it.
+    /// Nothing, but there are tasks to run, which may bring it; or the launcher is to be heard ([`Instance::run_ready_tasks`]).
     Tasks,
 }
 
@@ -179,6 +183,7 @@ impl Instance {
             kept: Mutex::default(),
             tasks: Tasks::default(),
             job,
+            attention: Attention::new(),
             pace: Pace::new(policy.spin, settings.spin_us.is_none()),
             settings,
             selection,
@@ -349,6 +354,7 @@ impl Instance {
     /// Handles messages of the launcher: it may ask for a report, or be gone.
     #[cold]
     fn attend(&self) {
+        self.attention.is_paid();
         let Some(mut bootstrap) = self.bootstrap.try_lock() else {
             return;
         };
@@ -477,7 +483,7 @@ impl Instance {
         self.step_engine(engine, false);
         match check(engine) {
             Some(found) => Looked::Found(found),
-            None if engine.has_ready_tasks() => Looked::Tasks,
+            None if engine.has_ready_tasks() || self.attention.is_due() => Looked::Tasks,
             None => Looked::Nothing,
         }
     }
@@ -486,6 +492,9 @@ impl Instance {
     #[inline]
     fn step_engine(&self, engine: &mut Engine, waits: bool) -> bool {
         let any = engine.progress(waits);
+        if !any {
+            self.attention.idle();
+        }
         if engine.wanted().is_empty() {
             return any;
         }

@@ -180,8 +180,11 @@ impl Instance {
         drop(tasks);
     }
 
-    /// Polls the tasks whose requests have ended. `true`: there were some.
+    /// Polls the tasks whose requests have ended. `true`: there were some. Now and then it hears what the launcher has to say.
     pub fn run_ready_tasks(&self) -> bool {
+        if self.attention.is_due() {
+            self.attend();
+        }
         // Polling may lead back here.
         let mut ready = std::mem::take(&mut *self.tasks.spare.lock());
         self.engine().take_ready(&mut ready);

@@ -293,6 +293,11 @@ impl Instance {
         early: bool,
         needs: &dyn Fn(RequestId) -> bool,
     ) -> MutexGuard<'a, Engine> {
+        if self.attention.is_due() {
+            drop(engine);
+            self.attend();
+            engine = self.engine();
+        }
         match idle.rest(&self.policy, self.pace.spin(), early) {
             Rest::Spin => {
                 std::hint::spin_loop();

@@ -1,32 +1,40 @@
-//! Info objects (MPI 5.0 chapter 10): keys and values in the order in which the keys were set.
+//! Info objects (MPI 5.0 chapter 10): keys and values in the order in which the keys were set. Values are any bytes, as paths are.
+
+use std::ffi::OsString;
 
 use parking_lot::Mutex;
 
 /// See the module.
 #[derive(Default, Debug)]
 pub struct Info {
-    entries: Mutex<Vec<(String, String)>>,
+    entries: Mutex<Vec<(String, OsString)>>,
 }
 
 impl Info {
     /// An object with these entries.
-    pub fn of(entries: impl IntoIterator<Item = (String, String)>) -> Info {
+    pub fn of<V: Into<OsString>>(entries: impl IntoIterator<Item = (String, V)>) -> Info {
+        let entries = entries.into_iter().map(|(key, value)| (key, value.into()));
         Info {
-            entries: Mutex::new(entries.into_iter().collect()),
+            entries: Mutex::new(entries.collect()),
         }
     }
 
     /// Sets a key; an old value is replaced.
-    pub fn set(&self, key: &str, value: &str) {
+    pub fn set(&self, key: &str, value: impl Into<OsString>) {
         let mut entries = self.entries.lock();
         match entries.iter_mut().find(|(known, _)| known == key) {
-            Some((_, old)) => *old = value.to_string(),
-            None => entries.push((key.to_string(), value.to_string())),
+            Some((_, old)) => *old = value.into(),
+            None => entries.push((key.to_string(), value.into())),
         }
     }
 
-    /// The value of a key.
+    /// The value of a key, as text: what is none is marked as such in it.
     pub fn get(&self, key: &str) -> Option<String> {
+        self.value(key).map(|value| value.to_string_lossy().into_owned())
+    }
+
+    /// The value of a key.
+    pub fn value(&self, key: &str) -> Option<OsString> {
         self.entries
             .lock()
             .iter()
@@ -59,7 +67,7 @@ impl Info {
     }
 
     /// All entries.
-    pub fn entries(&self) -> Vec<(String, String)> {
+    pub fn entries(&self) -> Vec<(String, OsString)> {
         self.entries.lock().clone()
     }
 }

@@ -386,7 +386,7 @@ mod tests {
     use super::*;
 
     fn kinds(asked: Option<&str>, launcher: Option<&str>) -> Option<String> {
-        let asked = asked.map(|kinds| Info::of([(memory_kinds::KEY.into(), kinds.into())]));
+        let asked = asked.map(|kinds| Info::of([(memory_kinds::KEY.into(), kinds)]));
         let provides = Provides::of(asked.as_ref()).expect("no thread level is asked for");
         provides.info(launcher).get(memory_kinds::KEY)
     }
@@ -406,7 +406,7 @@ mod tests {
 
     #[test]
     fn a_bad_thread_level_is_named() {
-        let asked = Info::of([(THREAD_LEVEL.into(), "many".into())]);
+        let asked = Info::of([(THREAD_LEVEL.into(), "many")]);
         let error = Provides::of(Some(&asked)).err().expect("there is no such level");
         assert!(
             error.message.contains("many") && error.message.contains("MPI_THREAD_SERIALIZED"),

@@ -1,5 +1,6 @@
 //! Jobs that ranks start, without MPI's part in it: ranks speak to their launchers only.
 
+use std::ffi::OsString;
 use std::time::Duration;
 
 use weft::identity::JobId;
@@ -18,14 +19,14 @@ fn playing(part: &str, count: u32, info: &[(&str, &str)]) -> Wanted {
         "--nocapture",
         "--test-threads=1",
     ];
-    let mut info: Vec<(String, String)> = info
+    let mut info: Vec<(String, OsString)> = info
         .iter()
-        .map(|(key, value)| (key.to_string(), value.to_string()))
+        .map(|(key, value)| (key.to_string(), value.into()))
         .collect();
-    info.push(("env".into(), format!("WEFT_TEST_PART={part}")));
+    info.push(("env".into(), format!("WEFT_TEST_PART={part}").into()));
     Wanted {
         program: own.to_str().expect("text").into(),
-        arguments: arguments.map(str::to_string).to_vec(),
+        arguments: arguments.map(OsString::from).to_vec(),
         count,
         info,
     }
@@ -35,11 +36,11 @@ fn playing(part: &str, count: u32, info: &[(&str, &str)]) -> Wanted {
 fn program(words: &[&str], count: u32, info: &[(&str, &str)]) -> Wanted {
     Wanted {
         program: words[0].into(),
-        arguments: words[1..].iter().map(|word| word.to_string()).collect(),
+        arguments: words[1..].iter().map(OsString::from).collect(),
         count,
         info: info
             .iter()
-            .map(|(key, value)| (key.to_string(), value.to_string()))
+            .map(|(key, value)| (key.to_string(), value.into()))
             .collect(),
     }
 }

@@ -114,6 +114,25 @@ pub fn trials() -> Vec<Trial> {
     trials.push(Trial::test("dynamic::spawn_many", || {
         one("spawn_errors", 2, &["many"], WAYS[0], "spawn_errors: ok")
     }));
+    for way in ["WEFT_LANES=shm,ofi", "tcp;ofi_rxm", "shm", "sockets"] {
+        for (mode, cycles) in [("meet", "100"), ("visit", "24")] {
+            let name = format!("dynamic::cycles::{mode}::{way}");
+            trials.push(Trial::test(name, move || {
+                one("cycles", 1, &[mode, cycles], way, "cycles: ok")
+            }));
+        }
+    }
+    trials.push(Trial::test("dynamic::cycles::spawn", || {
+        one("cycles", 1, &["spawn", "16"], WAYS[1], "cycles: ok")
+    }));
+    for way in ["accept", "create"] {
+        for end in ["abort", "die", "finalize"] {
+            for (lanes, ranks) in [(WAYS[0], 1), (WAYS[1], 2)] {
+                let name = format!("dynamic::through_a_third::{way}::{end}::{ranks}::{lanes}");
+                trials.push(Trial::test(name, move || through_a_third(way, end, ranks, lanes)));
+            }
+        }
+    }
     trials.push(Trial::test("dynamic::spawn_without_a_launcher", alone));
     trials
 }
@@ -207,6 +226,59 @@ pub fn meet(server: &Job, client: &Job) -> Outcome {
     match status.success() && said.contains("ports: ok") {
         true => Ok(()),
         false => Err(format!("the server ended with {status}:\n{said}").into()),
+    }
+}
+
+/// Two jobs that are connected by a third one only, which has left: the end of one is told to the other, which only tests a request.
+fn through_a_third(way: &str, end: &str, ranks: u32, lanes: &str) -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let program = build::program("connected")?;
+    let at = folder.path().to_string_lossy();
+    let start = |role: &str| -> Result<(Child, std::path::PathBuf), Box<dyn std::error::Error>> {
+        let out = folder.path().join(format!("{role}.out"));
+        let job = Job::new(&program, ranks)
+            .arguments(&[role, &at, way, end])
+            .over(lanes);
+        let mut command = job.command(folder.path());
+        Ok((command.stdout(said(&out)?).stderr(said(&out)?).spawn()?, out))
+    };
+    let [mut first, mut middle, mut last] = [start("first")?, start("middle")?, start("last")?];
+    let wait = |(child, out): &mut (Child, std::path::PathBuf)| -> Result<(Option<i32>, String), Box<dyn std::error::Error>> {
+        // Its own limit ends it.
+        let status = child.wait()?;
+        Ok((status.code(), std::fs::read_to_string(out)?))
+    };
+    if end != "finalize" {
+        let middle = wait(&mut middle)?;
+        if middle.0 != Some(0) || !middle.1.contains("connected: ok") {
+            for (child, _) in [&mut first, &mut last] {
+                child.kill()?;
+                child.wait()?;
+            }
+            return Err(format!("the job in the middle: {middle:?}").into());
+        }
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !folder.path().join("waits").exists() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::fs::write(folder.path().join("go.part"), "go")?;
+        std::fs::rename(folder.path().join("go.part"), folder.path().join("go"))?;
+    }
+    let ends = [wait(&mut first)?, wait(&mut last)?];
+    let middle = match end {
+        "finalize" => wait(&mut middle)?,
+        _ => (Some(0), "connected: ok".into()),
+    };
+    let expected = match end {
+        "abort" => [(Some(7), "a connected job was aborted"), (Some(7), "MPI_Abort")],
+        "die" => [(Some(0), "connected: ok"), (Some(137), "was killed by signal 9")],
+        _ => [(Some(0), "connected: ok"); 2],
+    };
+    let is_right = (ends.iter().zip(expected))
+        .all(|((status, said), (code, words))| *status == code && said.contains(words));
+    match is_right && middle.0 == Some(0) {
+        true => Ok(()),
+        false => Err(format!("expected {expected:?}, got {ends:?}, and the middle {middle:?}").into()),
     }
 }
 

@@ -57,6 +57,7 @@ impl Launcher {
     fn job(&self, program: &Path, ranks: u32) -> Job {
         let job = Job::new(program, ranks)
             .env("WEFT_TEST_BRIEF", "1")
+            .env("WEFT_TEST_TEXT", "1")
             .over(common());
         match self {
             Launcher::Hydra(folder) => job.under(&folder.join("bin/mpiexec")),

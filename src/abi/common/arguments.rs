@@ -236,13 +236,22 @@ pub unsafe fn array_mut<'a, T>(from: *mut T, len: usize, name: &str) -> Result<&
 /// # Safety
 /// The pointer is null or to a string that ends with a zero byte.
 pub unsafe fn text<'a>(from: *const c_char, name: &str) -> Result<&'a str> {
+    // SAFETY: as promised by the caller.
+    let bytes = unsafe { bytes(from, name) }?;
+    std::str::from_utf8(bytes)
+        .map_err(|_| err!(Arg, "{name} is not valid UTF-8: \"{}\"", bytes.escape_ascii()))
+}
+
+/// A string argument of any bytes.
+///
+/// # Safety
+/// As for [`text`].
+pub unsafe fn bytes<'a>(from: *const c_char, name: &str) -> Result<&'a [u8]> {
     if from.is_null() {
         return Err(null_argument(name));
     }
     // SAFETY: the caller's pointer is to a string that ends with a zero byte.
-    let text = unsafe { CStr::from_ptr(from) };
-    text.to_str()
-        .map_err(|_| err!(Arg, "{name} is not valid UTF-8: {text:?}"))
+    Ok(unsafe { CStr::from_ptr(from) }.to_bytes())
 }
 
 /// The name that an object is given.
@@ -267,16 +276,31 @@ pub unsafe fn object_name<'a>(from: *const c_char, name: &str) -> Result<&'a str
 /// # Safety
 /// The pointers are null or valid for writing that much.
 pub unsafe fn give_text(to: *mut c_char, room: usize, len: *mut c_int, text: &str, name: &str) -> Result<()> {
+    // SAFETY: as promised by the caller.
+    unsafe { give_bytes(to, room, len, text.as_bytes(), name) }
+}
+
+/// The same for any bytes. Text is not cut within a character.
+///
+/// # Safety
+/// As for [`give_text`].
+pub unsafe fn give_bytes(
+    to: *mut c_char,
+    room: usize,
+    len: *mut c_int,
+    bytes: &[u8],
+    name: &str,
+) -> Result<()> {
     if to.is_null() {
         return Err(null_argument(name));
     }
-    let mut end = text.len().min(room - 1);
-    while !text.is_char_boundary(end) {
-        end -= 1;
+    let mut end = bytes.len().min(room - 1);
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        end = text.floor_char_boundary(end);
     }
     // SAFETY: `end + 1` bytes fit into the room.
     unsafe {
-        to.copy_from_nonoverlapping(text.as_ptr().cast(), end);
+        to.copy_from_nonoverlapping(bytes.as_ptr().cast(), end);
         to.add(end).write(0);
         give(len, end as c_int, "resultlen")
     }

@@ -79,7 +79,7 @@ mpi! {
             let peer = communicator(peer_comm)?;
             Bridge::over(&peer, remote_leader, arguments::tag(tag)?)
         });
-        let new = local.instance().block_on(local.clone().connect(leader, bridge))?;
+        let new = local.instance().block_on_turns(local.clone().connect(leader, bridge))?;
         // SAFETY: null or a handle of the user's.
         unsafe { inherit(&local, Some(new), newintercomm) }
     }
@@ -102,7 +102,7 @@ mpi! {
         let leader = leader(local_leader, &group, "local_leader")?;
         let remote = remote_process(&group, remote_group, remote_leader);
         let creating = Communicator::between_groups(instance.clone(), group, leader, remote, tag);
-        let new: Arc<Communicator> = instance.block_on(creating)?;
+        let new: Arc<Communicator> = instance.block_on_turns(creating)?;
         *new.errhandler().lock() = handler;
         // SAFETY: null or a handle of the user's.
         unsafe { give(newintercomm, objects::new_communicator(Some(new))?, "newintercomm") }

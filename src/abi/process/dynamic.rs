@@ -1,11 +1,12 @@
 //! Sections 11.8 to 11.10: processes that are spawned, and jobs that connect.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{OsStr, OsString, c_char, c_int};
 use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::abi::common::arguments::{array, array_mut, give, root, text};
+use crate::abi::common::arguments::{array, array_mut, bytes, give, root, text};
 use crate::abi::common::constants::*;
 use crate::abi::common::errors;
 use crate::abi::common::objects::{self, intracommunicator, optional_info};
@@ -61,7 +62,7 @@ unsafe fn place(port_name: *const c_char, info: MPI_Info) -> Result<(String, Opt
 ///
 /// # Safety
 /// The pointer is null or such a list, of strings that end with a zero byte.
-unsafe fn list(list: *const *const c_char, name: &str) -> Result<Vec<String>> {
+unsafe fn list(list: *const *const c_char, name: &str) -> Result<Vec<OsString>> {
     let mut texts = Vec::new();
     if list.is_null() {
         return Ok(texts);
@@ -73,7 +74,7 @@ unsafe fn list(list: *const *const c_char, name: &str) -> Result<Vec<String>> {
             return Ok(texts);
         }
         // SAFETY: a string of the caller's.
-        texts.push(unsafe { text(entry, name) }?.to_string());
+        texts.push(OsStr::from_bytes(unsafe { bytes(entry, name) }?).into());
     }
 }
 
@@ -83,7 +84,7 @@ type Asked = (Command, Option<Instant>);
 /// One program to spawn.
 ///
 /// # Safety
-/// As for [`text`] and [`list`].
+/// As for [`bytes`] and [`list`].
 unsafe fn command(
     program: *const c_char,
     argv: *const *const c_char,
@@ -91,14 +92,14 @@ unsafe fn command(
     info: MPI_Info,
 ) -> Result<Asked> {
     // SAFETY: the caller's pointer is null or a string that ends with a zero byte.
-    let program = unsafe { text(program, "command") }?;
+    let program = OsStr::from_bytes(unsafe { bytes(program, "command") }?);
     if program.is_empty() {
         return Err(err!(Arg, "command is empty: the name of a program is expected"));
     }
     let count =
         u32::try_from(maxprocs).map_err(|_| err!(Arg, "maxprocs is {maxprocs}, but must not be negative"))?;
     let command = Command {
-        program: program.to_string(),
+        program: program.into(),
         // SAFETY: the caller's pointer is null or a list of strings.
         arguments: unsafe { list(argv, "argv") }?,
         count,

@@ -23,12 +23,13 @@
 //! - `open`, `tuning`: opening the lane, and sizes for each provider
 //! - `send`, `receive`, `reads`: messages out, messages in, reads of remote memory; `operations`: those under way
 //! - `secret`: what each message begins with
-//! - `peers`: whom it talks to; `registered`, `keys`, `memory`: memory that libfabric and peers use
+//! - `peers`: whom it talks to; `departed`: whom it no longer does; `registered`, `keys`, `memory`: memory that libfabric and peers use
 //! - `shm_name`, `shm_room`: what libfabric's own `shm` provider needs
 //!
 //! What does not belong here: calls of libfabric and the choice of a provider (`system::fabric`), which lanes are opened
 //! (`lane::choose`), and Weft's own shared memory (`lane::shm`).
 
+mod departed;
 #[cfg(test)]
 pub(crate) mod incast;
 mod keys;
@@ -70,6 +71,7 @@ use crate::system::fabric::{
     Failure, Info, MemoryRegion, Polled, Posted, Sockets, UnpacedLoopback, When, select,
 };
 
+use departed::Departed;
 use operations::{Operation, Operations};
 use peers::Peer;
 use reads::{Read, Reads};
@@ -133,6 +135,7 @@ pub struct OfiLane {
     scratch: Box<[u8]>,
     batch: Batch,
     peers: HashMap<PeerIndex, Peer, FxBuildHasher>,
+    departed: Departed,
     registrar: Registrar,
     /// Whether buffers of local operations are registered: the provider asks for it, or a test.
     registers_local: bool,
@@ -243,6 +246,33 @@ impl OfiLane {
         self.unread = 0;
         self.receives.distrust(connections);
         self.replenish()
+    }
+
+    /// Makes an address known to libfabric; the result is its number. The address was decoded, and thereby checked.
+    fn insert(&mut self, peer: PeerIndex, name: &[u8]) -> Result<u64> {
+        // libfabric reads as many bytes as the format says: some formats' structs are longer than their addresses.
+        let mut padded = name.to_vec();
+        padded.resize(name.len().max(self.own_name.len()) + 64, 0);
+        // SAFETY: the format is this domain's, and `decode` has checked the bytes as far as the format allows.
+        unsafe { self.addresses.insert(&padded) }.map_err(|error| {
+            err!(
+                Other,
+                "process {}'s address can't be used: {error}",
+                peer.number()
+            )
+        })
+    }
+
+    /// Has libfabric forget the addresses of processes that have parted, as far as it can.
+    fn forget_departed(&mut self) {
+        let (operations, reads) = (&self.operations, &self.reads);
+        while let Some(address) = self
+            .departed
+            .next(|peer| operations.concern(peer, |read| reads.peer(read)))
+        {
+            // SAFETY: the address is one of this vector's, and nothing is sent to it any more, nor under way.
+            unsafe { self.addresses.remove(address) };
+        }
     }
 
     #[cold]
@@ -402,22 +432,27 @@ impl Lane for OfiLane {
     fn connect(&mut self, peer: PeerIndex, address: &[u8]) -> Result<()> {
         let format = self.info.address_format();
         let (secret, name) = peers::decode(address, &self.provider, format, &self.own_name)?;
-        // libfabric reads as many bytes as the format says: some formats' structs are longer than their addresses.
-        let mut padded = name.to_vec();
-        padded.resize(name.len().max(self.own_name.len()) + 64, 0);
-        // SAFETY: the format is this domain's, and `decode` has checked the bytes as far as the format allows.
-        let number = unsafe { self.addresses.insert(&padded) }.map_err(|error| {
-            err!(
-                Other,
-                "process {}'s address can't be used: {error}",
-                peer.number()
-            )
-        })?;
+        self.forget_departed();
+        let number = match self.departed.take(name) {
+            Some(number) => number,
+            None => self.insert(peer, name)?,
+        };
         self.peers.insert(peer, Peer::new(number, secret, name));
         if let Some((sockets, address)) = self.sockets.as_mut().zip(fabric::socket_address(name)) {
             sockets.add(address);
         }
         Ok(())
+    }
+
+    fn disconnect(&mut self, peer: PeerIndex) {
+        let Some(known) = self.peers.remove(&peer) else {
+            return;
+        };
+        if let Some((sockets, address)) = self.sockets.as_mut().zip(fabric::socket_address(known.name())) {
+            sockets.part(address);
+        }
+        self.departed.add(known.name().into(), peer, known.address);
+        self.forget_departed();
     }
 
     #[inline]

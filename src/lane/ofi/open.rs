@@ -113,6 +113,7 @@ impl OfiLane {
         }
         let report_after =
             (settings.contact_report_s > 0).then(|| Duration::from_secs(settings.contact_report_s));
+        let departed = Departed::new(departed::Forgets::of(&provider));
         let mut lane = OfiLane {
             endpoint,
             registered: HashMap::default(),
@@ -139,6 +140,7 @@ impl OfiLane {
             scratch: vec![0; inject_size].into_boxed_slice(),
             batch: Batch::default(),
             peers: HashMap::default(),
+            departed,
             registers_local,
             next_region: 0,
             report_after,

@@ -158,6 +158,17 @@ impl Operations {
         self.busy == 0
     }
 
+    /// Whether an operation concerns a peer. `read_from`: whose memory a read reads.
+    pub(super) fn concern(&self, peer: PeerIndex, read_from: impl Fn(u32) -> Option<PeerIndex>) -> bool {
+        self.slots.iter().any(|slot| match slot {
+            Operation::Free { .. } => false,
+            Operation::Copied { peer: to }
+            | Operation::Spared { peer: to, .. }
+            | Operation::Lent { peer: to, .. } => *to == peer,
+            Operation::Read { read } => read_from(*read) == Some(peer),
+        })
+    }
+
     /// The slot that a context belongs to.
     #[inline]
     pub(super) fn index(&self, context: *mut c_void) -> Option<usize> {

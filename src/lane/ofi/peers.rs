@@ -150,18 +150,32 @@ impl Peer {
             return None;
         }
         tried.attempt.1 = tried.time + NEXT_ATTEMPT;
-        let name = self.name.strip_prefix(b"fi_shm://")?.strip_suffix(b"\0")?;
-        let path = Path::new("/dev/shm").join(OsStr::from_bytes(name));
-        let is_missing = std::fs::metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound);
-        is_missing.then_some(
+        has_no_file(&self.name).then_some(
             "there is no such file in /dev/shm: the process has ended, or is in a container with another /dev/shm",
         )
+    }
+
+    /// The address that it published.
+    pub(super) fn name(&self) -> &[u8] {
+        &self.name
     }
 
     /// Its address, for reports.
     pub(super) fn place(&self, facts: &Facts) -> String {
         words(facts, &self.name)
     }
+}
+
+/// Whether an address is one of libfabric's `shm`, and there is no such file in `/dev/shm`.
+pub(super) fn has_no_file(name: &[u8]) -> bool {
+    let Some(name) = name
+        .strip_prefix(b"fi_shm://")
+        .and_then(|name| name.strip_suffix(b"\0"))
+    else {
+        return false;
+    };
+    let path = Path::new("/dev/shm").join(OsStr::from_bytes(name));
+    std::fs::metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
 /// An address as peers exchange it: its kind, the lane's secret, then libfabric's bytes.

@@ -11,6 +11,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use super::introduce::{Courier, Way, introduce, tell};
+use super::links::link_jobs;
 use crate::base::error::{Class, Error, Result};
 use crate::engine::mismatch::Operation;
 use crate::err;
@@ -144,7 +145,9 @@ impl Communicator {
             Some(Ok(channel)) => Some(self.instance().sleep_on(channel.descriptor().as_raw_fd())),
             _ => None,
         };
-        let new = self
+        let instance = self.instance();
+        let before = instance.connected_jobs();
+        let (new, other) = self
             .join_by(
                 operation,
                 root,
@@ -154,14 +157,16 @@ impl Communicator {
                 }),
             )
             .await?;
+        let job = instance.job_of(other);
         if let Some(Ok(channel)) = channel {
-            let job = self.instance().job_of(new.1);
             // Within a job its launcher tells who is gone.
-            if job != self.instance().job().name().job {
-                self.instance().bootstrap().link(job, channel.into_socket())?;
+            if job != instance.job().name().job {
+                instance.bootstrap().link(job, channel.into_socket())?;
             }
         }
-        Ok(new.0)
+        let root = instance.job_of(self.group().member(root));
+        link_jobs(&new, &before, Some((root, job))).await?;
+        Ok(new)
     }
 
     /// The same by any courier; beside the communicator is a process of the other root's job.
@@ -196,13 +201,13 @@ struct Started {
 }
 
 /// A port that is closed when this is dropped.
-struct OpenPort {
+pub(super) struct OpenPort {
     instance: Arc<Instance>,
-    name: String,
+    pub name: String,
 }
 
 impl OpenPort {
-    fn new(instance: &Arc<Instance>) -> Result<OpenPort> {
+    pub fn new(instance: &Arc<Instance>) -> Result<OpenPort> {
         Ok(OpenPort {
             instance: instance.clone(),
             name: instance.open_port()?,
@@ -293,7 +298,7 @@ fn parse(bytes: &[u8]) -> Option<(Vec<u32>, Spawned)> {
 }
 
 /// The next process that comes to an open port. `stop` gives an error when nobody will come any more.
-async fn accepted(
+pub(super) async fn accepted(
     instance: &Arc<Instance>,
     name: &str,
     until: Option<Instant>,
@@ -325,7 +330,11 @@ async fn accepted(
 }
 
 /// A channel to whoever accepts at a port.
-async fn connected(instance: &Arc<Instance>, name: &str, until: Option<Instant>) -> Result<Channel> {
+pub(super) async fn connected(
+    instance: &Arc<Instance>,
+    name: &str,
+    until: Option<Instant>,
+) -> Result<Channel> {
     let mut connecting = Connecting::to(name, until)?;
     let mut awake = None;
     poll_fn(|_| {

@@ -16,6 +16,7 @@ use std::task::Poll;
 
 use rustc_hash::FxHasher;
 
+use super::exchange_texts;
 use crate::base::error::Result;
 use crate::err;
 use crate::identity::{Context, JobId, PeerIndex, ProcessName};
@@ -191,10 +192,7 @@ impl Farewell {
 type Exchange<'a> = Pin<Box<dyn Future<Output = Result<Vec<u8>>> + Send + 'a>>;
 
 async fn exchange(operation: Collective, to: u32, said: Vec<u8>) -> Result<Vec<u8>> {
-    let len = (said.len() as u64).to_le_bytes().to_vec();
-    let len = operation.exchange_bytes(to, len, to, 8).await?;
-    let len = u64::from_le_bytes(*len.first_chunk().expect("8 bytes"));
-    operation.exchange_bytes(to, said, to, len as usize).await
+    exchange_texts(&operation, to, said).await
 }
 
 /// The communicator of two speakers, of which this process is one, with the other's rank there. `None` if the other one is gone.

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use super::create::{ColorsAndKeys, Meeting};
+use super::exchange_texts;
 use super::introduce::{Way, introduce};
+use super::links::link_jobs;
 use crate::base::error::{Class, Error, Result};
 use crate::engine::mismatch::Operation;
 use crate::err;
@@ -55,12 +57,7 @@ impl Bridge {
 
     /// Exchanges bytes of any number with the other leader.
     pub(super) async fn exchange_bytes(&self, mine: Vec<u8>) -> Result<Vec<u8>> {
-        let len = (mine.len() as u64).to_le_bytes().to_vec();
-        let len = self.operation.exchange_bytes(self.to, len, self.to, 8).await?;
-        let len = u64::from_le_bytes(*len.first_chunk().expect("8 bytes"));
-        self.operation
-            .exchange_bytes(self.to, mine, self.to, len as usize)
-            .await
+        exchange_texts(&self.operation, self.to, mine).await
     }
 
     /// Exchanges a group and a context id with the other leader.
@@ -145,7 +142,7 @@ fn decode(bytes: &[u8], directory: &Directory) -> Result<Vec<PeerIndex>> {
 impl Communicator {
     /// An intercommunicator between the processes of this intracommunicator and those of another one that do the same
     /// (`MPI_Intercomm_create`). `bridge` matters only at the rank `leader`; an error in it is an error of all
-    /// processes of the group, so that none of them waits for its leader.
+    /// processes of the group, so that none of them waits for its leader. To be awaited by [`Instance::block_on_turns`].
     ///
     /// # Errors
     /// `MPI_ERR_COMM` in both groups if they have a process in common.
@@ -198,12 +195,13 @@ impl Communicator {
             let way = bridge
                 .as_ref()
                 .map(|bridge| bridge.as_ref().map(Way::Messages).map_err(Error::clone));
+            let before = self.instance().connected_jobs();
             let other = introduce(&operation, leader, way).await?;
             let peers = Group::of_session(self.group().session(), other.peers);
             let group = self.group().clone();
-            return Ok(
-                Communicator::between(self.instance(), other.context, group, peers).expect("a member"),
-            );
+            let new = Communicator::between(self.instance(), other.context, group, peers).expect("a member");
+            link_jobs(&new, &before, None).await?;
+            return Ok(new);
         }
         let bytes = head.len as usize * if head.class == 0 { ProcessName::BYTES } else { 1 };
         follows.resize(bytes, 0);

@@ -172,7 +172,7 @@ mod tests {
         let hints = of_new(Flavor::Create, Some(&asked));
         for (key, value) in asked.entries() {
             let counts = key != SEPARATE_KEY && key != "of_another_library";
-            assert_eq!(hints.get(&key), counts.then_some(value), "{key}");
+            assert_eq!(hints.value(&key), counts.then_some(value), "{key}");
         }
         assert_eq!(hints.get("same_disp_unit").as_deref(), Some("false"));
     }

@@ -5,6 +5,7 @@
 //!
 //! What does not belong here: how a link is made (`system::port`), and those that `mpiexec` watches (`bin/mpiexec`).
 
+mod link;
 mod with_links;
 pub mod words;
 
@@ -13,22 +14,21 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
-use nix::sys::socket::{Shutdown, shutdown};
 use rustc_hash::FxHashSet;
 
 use super::Notice;
 use crate::base::error::{Error, Result};
 use crate::err;
 use crate::identity::JobId;
-use crate::system::port::socket::{Got, receive, send_some};
 
+pub use link::{Heard, Link};
 pub(super) use with_links::WithLinks;
 pub use words::{Word, Words};
 
 /// The links of this process.
 #[derive(Default)]
 pub(super) struct Links {
-    links: Vec<Link>,
+    links: Vec<(JobId, Link)>,
     /// From the first one on.
     watched: Option<Watched>,
     /// Jobs that are gone, which is told once.
@@ -45,19 +45,6 @@ struct Watched {
     other: Cell<Option<RawFd>>,
 }
 
-struct Link {
-    job: JobId,
-    socket: OwnedFd,
-    words: Words,
-}
-
-/// What came over a link.
-enum Heard {
-    Nothing,
-    Word(Word),
-    End(String),
-}
-
 impl Links {
     /// Takes over a socket between this job and another one. A pair of jobs may have several.
     ///
@@ -70,18 +57,14 @@ impl Links {
         };
         let watched = self.watched.insert(watched);
         watched.links.add(&socket, readable()).map_err(unwatched)?;
-        self.links.push(Link {
-            job,
-            socket,
-            words: Words::default(),
-        });
+        self.links.push((job, Link::over(socket)));
         Ok(())
     }
 
     /// Says goodbye to a job, with which this one is not connected any more.
     pub fn part(&mut self, job: JobId) {
         self.lost.remove(&job);
-        self.say_bye(|link| link.job == job);
+        self.say_bye(|of| of == job);
     }
 
     /// Says goodbye to all jobs.
@@ -90,16 +73,11 @@ impl Links {
         self.say_bye(|_| true);
     }
 
-    fn say_bye(&mut self, to: impl Fn(&Link) -> bool) {
-        self.links.retain(|link| {
-            let parts = to(link);
-            if parts {
-                link.say(&Word::Bye);
-                // A program that this process has forked may have it open.
-                let _ = shutdown(link.socket.as_raw_fd(), Shutdown::Both);
-            }
-            !parts
-        });
+    fn say_bye(&mut self, to: impl Fn(JobId) -> bool) {
+        for (_, link) in self.links.extract_if(.., |(job, _)| to(*job)) {
+            link.say(&Word::Bye);
+            link.end();
+        }
     }
 
     /// Tells all jobs that this one was aborted.
@@ -108,15 +86,15 @@ impl Links {
             code,
             why: why.to_string(),
         };
-        for link in &self.links {
+        for (_, link) in &self.links {
             link.say(&word);
         }
     }
 
     /// Reads what has come; see [`Links::notices`].
     pub fn attend(&mut self) {
-        self.links.retain_mut(|link| {
-            let job = link.job;
+        self.links.retain_mut(|(job, link)| {
+            let job = *job;
             let (notice, stays) = match link.hear() {
                 Heard::Nothing => (None, true),
                 Heard::Word(Word::Bye) => (None, false),
@@ -171,31 +149,6 @@ impl Watched {
             };
         }
         self.all.0.as_fd()
-    }
-}
-
-impl Link {
-    /// Says a word. The socket has room for it, as a link has few: where it has not, or its other end is gone, nobody reads it.
-    fn say(&self, word: &Word) {
-        let _ = send_some(&self.socket, &word.encode());
-    }
-
-    /// The next word that is here.
-    fn hear(&mut self) -> Heard {
-        let mut buffer = [0; 512];
-        loop {
-            match self.words.next_word() {
-                Ok(Some(word)) => return Heard::Word(word),
-                Ok(None) => {}
-                Err(error) => return Heard::End(error.message.into_owned()),
-            }
-            match receive(&self.socket, &mut buffer) {
-                Ok(Got::Bytes(count)) => self.words.push(&buffer[..count]),
-                Ok(Got::Nothing) => return Heard::Nothing,
-                Ok(Got::End) => return Heard::End("it has ended without a goodbye".into()),
-                Err(errno) => return Heard::End(format!("the link to it failed: {}", errno.desc())),
-            }
-        }
     }
 }
 
@@ -278,7 +231,7 @@ mod tests {
         assert_eq!(heard(&mut links), []);
         assert_eq!(links.links.len(), 1);
         // A copy, as a forked child has.
-        let copy = links.links[0].socket.try_clone().unwrap();
+        let copy = links.links[0].1.as_fd().try_clone_to_owned().unwrap();
         links.part(A);
         links.part(B);
         assert_eq!(rest(second), "bye\n");

@@ -13,6 +13,8 @@ pub use hints::Hints;
 pub(super) use plain::{Plain, PlainCommand};
 pub use program::{NoProgram, find_program};
 
+use std::ffi::OsString;
+
 use crate::identity::JobId;
 
 /// Programs to be started as a job of their own (section 11.8).
@@ -28,13 +30,13 @@ pub struct Spawn {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Command {
     /// Its file, as the user wrote it.
-    pub program: String,
+    pub program: OsString,
     /// Its arguments, without the program's name.
-    pub arguments: Vec<String>,
+    pub arguments: Vec<OsString>,
     /// How many processes at most.
     pub count: u32,
     /// The user's hints, reserved keys and others, in the order of the info object.
-    pub info: Vec<(String, String)>,
+    pub info: Vec<(String, OsString)>,
 }
 
 /// What became of a [`Spawn`].

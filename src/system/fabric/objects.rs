@@ -153,6 +153,16 @@ impl AddressVector {
         })
     }
 
+    /// Forgets an address. Should the provider refuse that, it stays.
+    ///
+    /// # Safety
+    /// It is the number of an address of this vector, which [`AddressVector::insert`] has returned, and nothing uses it any more.
+    #[doc(alias = "fi_av_remove")]
+    pub unsafe fn remove(&self, mut number: sys::fi_addr_t) {
+        // SAFETY: the vector is open; the caller vouches for the number; the pointer outlives the call.
+        let _ = unsafe { sys::fi_av_remove(self.raw, &mut number, 1, 0) };
+    }
+
     pub(super) fn fid(&self) -> *mut sys::fid {
         // SAFETY: the object is open; only the field's address is taken.
         unsafe { ptr::addr_of_mut!((*self.raw).fid) }

@@ -33,6 +33,8 @@ const FRUITLESS_MAX: u32 = 4;
 pub(crate) struct Sockets {
     own: SocketAddr,
     peers: FxHashSet<SocketAddr>,
+    /// Those of the peers that have parted.
+    departed: FxHashSet<SocketAddr>,
     epoll: Epoll,
     /// Connections that are in `epoll`; a closed one is removed by the kernel.
     connections: Vec<RawFd>,
@@ -53,6 +55,7 @@ impl Sockets {
         Some(Sockets {
             own,
             peers: FxHashSet::default(),
+            departed: FxHashSet::default(),
             epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).ok()?,
             connections: Vec::new(),
             listener: None,
@@ -65,8 +68,13 @@ impl Sockets {
 
     /// Adds a peer whose endpoint has this address.
     pub fn add(&mut self, peer: SocketAddr) {
-        self.peers.insert(peer);
-        self.added = true;
+        self.departed.remove(&peer);
+        self.added |= self.peers.insert(peer);
+    }
+
+    /// A peer has parted: it counts as one for as long as libfabric keeps a connection to it, over which it may come again.
+    pub fn part(&mut self, peer: SocketAddr) {
+        self.departed.insert(peer);
     }
 
     /// A descriptor that becomes readable when one of the sockets does. `None`: something is being sent, or it makes no
@@ -177,6 +185,7 @@ impl Sockets {
         let processor = processor_time();
         self.connections.clear();
         self.listener = None;
+        let mut gone = std::mem::take(&mut self.departed);
         for number in open_descriptors() {
             // SAFETY: the system listed it just now, and it is used for this step only. Should another thread of the
             // program close it meanwhile, the calls fail, or find a socket of other addresses.
@@ -192,7 +201,14 @@ impl Sockets {
                 Ok(true) => self.listener = Some(number),
                 _ => self.connections.push(number),
             }
+            if !gone.is_empty()
+                && let Some(peer) = address(getpeername(number))
+                && gone.remove(&peer)
+            {
+                self.departed.insert(peer);
+            }
         }
+        self.peers.retain(|peer| !gone.contains(peer));
         // On a busy machine the time on the clock can be many times longer, and the next search would be minutes away.
         let took = processor.zip(processor_time());
         let took = took.map_or_else(|| start.elapsed(), |(before, after)| after.saturating_sub(before));
@@ -270,6 +286,32 @@ mod tests {
         // A new connection also wakes the process.
         let _late = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         assert!(readable(descriptor, 5000));
+    }
+
+    #[test]
+    fn who_has_parted_is_known_as_long_as_it_is_connected() {
+        let [listener, peer, other] = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let mut sockets = Sockets::new(listener.local_addr().unwrap()).unwrap();
+        let [peer_address, other_address] = [&peer, &other].map(|socket| socket.local_addr().unwrap());
+        let ours = TcpStream::connect(peer_address).unwrap();
+        let (mut theirs, _) = peer.accept().unwrap();
+        for address in [peer_address, other_address] {
+            sockets.add(address);
+            sockets.part(address);
+        }
+        sockets.search();
+        assert_eq!((sockets.peers.len(), sockets.departed.len()), (1, 1));
+        let descriptor = sockets.arm().expect("quiet");
+        theirs.write_all(b"!").unwrap();
+        assert!(readable(descriptor, 5000));
+        // It comes again, and parts.
+        sockets.add(peer_address);
+        sockets.search();
+        assert_eq!((sockets.peers.len(), sockets.departed.len()), (1, 0));
+        sockets.part(peer_address);
+        drop((ours, theirs));
+        sockets.search();
+        assert_eq!((sockets.peers.len(), sockets.departed.len()), (0, 0));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 use super::channel::Channel;
-use super::handshake::{Answer, is_of_this_user, show};
+use super::handshake::{Answer, confirm, is_of_this_user, show};
 use super::name::PortName;
 use super::socket::{Got, receive, tune};
 use crate::base::error::{Error, Result};
@@ -187,6 +187,9 @@ impl Connecting {
         match Answer::of(answer) {
             Some(Answer::Accepted) => {
                 let _ = self.epoll.delete(&socket);
+                if !confirm(&socket) {
+                    return Err(err!(Port, "the port was closed before anybody accepted"));
+                }
                 tune(&socket);
                 Channel::over(socket)
             }

@@ -1,5 +1,5 @@
 //! What a connector and a port's owner say to each other before there is a channel. The connector: a mark, and the secret. The owner:
-//! one byte ([`Answer`]).
+//! one byte ([`Answer`]). The connector, if it is accepted and has not given up meanwhile: another one ([`confirm`]).
 
 use std::os::fd::OwnedFd;
 use std::time::Instant;
@@ -45,6 +45,24 @@ impl Answer {
 pub(super) fn show(secret: &str, socket: &OwnedFd) -> bool {
     let hello = [&MARK[..], secret.as_bytes()].concat();
     send_some(socket, &hello) == Ok(hello.len())
+}
+
+/// What a connector says that is accepted.
+const CONFIRMS: u8 = b'c';
+
+/// Confirms that this process is still there; whether that has left.
+pub(super) fn confirm(socket: &OwnedFd) -> bool {
+    send_some(socket, &[CONFIRMS]) == Ok(1)
+}
+
+/// Whether the connector has confirmed; `None`: it has said nothing yet.
+pub(super) fn is_confirmed(socket: &OwnedFd) -> Option<bool> {
+    let mut byte = [0];
+    match receive(socket, &mut byte) {
+        Ok(Got::Nothing) => None,
+        Ok(Got::Bytes(_)) => Some(byte[0] == CONFIRMS),
+        Ok(Got::End) | Err(_) => Some(false),
+    }
 }
 
 /// Whether the process at the other end of a unix socket is of this one's user. Where it has listened, that is who called `listen`.

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -17,7 +17,7 @@ use nix::sys::socket::{
 };
 
 use super::channel::Channel;
-use super::handshake::{Answer, Shown, Stranger, is_of_this_user};
+use super::handshake::{Answer, Shown, Stranger, is_confirmed, is_of_this_user};
 use super::name::{ADDRESSES_MAX, PortName};
 use super::socket::{is_silent, tune};
 use crate::base::error::{Error, Result};
@@ -38,7 +38,9 @@ pub struct Port {
     strangers: VecDeque<Stranger>,
     /// Those that have shown the secret, in the order in which they did.
     waiting: VecDeque<OwnedFd>,
-    /// Listeners, strangers and `pending`, to sleep on.
+    /// The one that has been told that it is accepted, and when. It may have given up just then, so it has to confirm.
+    accepted: Option<(OwnedFd, Instant)>,
+    /// Listeners, strangers, `accepted` and `pending`, to sleep on.
     epoll: Epoll,
     /// Readable while some are waiting.
     pending: EventFd,
@@ -96,6 +98,7 @@ impl Port {
             listeners,
             strangers: VecDeque::new(),
             waiting: VecDeque::new(),
+            accepted: None,
             epoll,
             pending,
         })
@@ -106,8 +109,7 @@ impl Port {
         &self.name
     }
 
-    /// The next process that has come and has shown the secret, if there is one: it has been told that it is accepted. If it has given up
-    /// in that moment, the first use of the channel says that it is gone.
+    /// The next process that has come and has shown the secret, if there is one: it has been told that it is accepted, and is still there.
     ///
     /// # Errors
     /// `MPI_ERR_OTHER`: this process has no descriptors left.
@@ -121,28 +123,58 @@ impl Port {
         while (self.strangers.front()).is_some_and(|oldest| oldest.since.elapsed() > PATIENCE) {
             self.strangers.pop_front();
         }
-        let mut accepted = None;
-        while accepted.is_none() {
-            let Some(socket) = self.waiting.pop_front() else {
-                break;
-            };
-            // It may have given up.
-            if is_silent(&socket) && Answer::Accepted.give(&socket) {
-                tune(&socket);
-                accepted = Some(socket);
-            }
-        }
+        let accepted = self.confirmed();
         // A descriptor of events that is written once is readable until it is read. Neither call fails but for that.
-        let _ = match self.waiting.is_empty() {
+        let _ = match self.waiting.is_empty() || self.accepted.is_some() {
             true => self.pending.read().map(drop),
             false => self.pending.write(1).map(drop),
         };
         accepted.map(Channel::over).transpose()
     }
 
+    /// The next one that confirms, as far as that has happened.
+    fn confirmed(&mut self) -> Option<OwnedFd> {
+        loop {
+            let (socket, since) = match self.accepted.take() {
+                Some(accepted) => accepted,
+                None => {
+                    let socket = self.waiting.pop_front()?;
+                    // It may have given up.
+                    if !is_silent(&socket) || !Answer::Accepted.give(&socket) {
+                        continue;
+                    }
+                    // Without it, it is looked at when something else happens.
+                    let _ = (self.epoll).add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, 0));
+                    (socket, Instant::now())
+                }
+            };
+            match is_confirmed(&socket) {
+                None if since.elapsed() <= PATIENCE => {
+                    self.accepted = Some((socket, since));
+                    return None;
+                }
+                Some(true) => {
+                    let _ = self.epoll.delete(&socket);
+                    tune(&socket);
+                    return Some(socket);
+                }
+                // The next one.
+                None | Some(false) => {
+                    let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
+                }
+            }
+        }
+    }
+
     /// Becomes readable when [`Port::accept`] may have something to do.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.epoll.0.as_fd()
+    }
+
+    /// Whether one has been told that it is accepted, and has not confirmed.
+    #[cfg(test)]
+    pub(super) fn is_accepting(&self) -> bool {
+        self.accepted.is_some()
     }
 
     /// The sockets that listen.
@@ -235,7 +267,8 @@ impl Drop for Port {
             }
         }
         let strangers = self.strangers.iter().map(|stranger| &stranger.socket);
-        for socket in strangers.chain(&self.waiting) {
+        let accepted = self.accepted.iter().map(|(socket, _)| socket);
+        for socket in strangers.chain(&self.waiting).chain(accepted) {
             let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
         }
     }
@@ -272,7 +305,6 @@ fn failed(errno: Errno) -> Error {
 mod tests {
     use super::*;
     use std::net::TcpStream;
-    use std::time::Instant;
 
     use super::super::socket::{Got, receive};
 

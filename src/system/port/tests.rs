@@ -350,6 +350,25 @@ fn time_limits_end_a_wait() {
 }
 
 #[test]
+fn one_that_gives_up_when_it_is_accepted_is_passed_over() {
+    let mut port = open();
+    for by in WAYS {
+        let name = name_by(&port, by);
+        let mut first = Connecting::to(&name, None).unwrap();
+        // It has shown the secret, and is told that it is accepted, which it does not hear.
+        while !port.is_accepting() {
+            assert!(first.finish().unwrap().is_none());
+            assert!(port.accept().unwrap().is_none());
+        }
+        assert!(port.accept().unwrap().is_none());
+        drop(first);
+        let mut second = Connecting::to(&name, None).unwrap();
+        let (mut one, mut other) = meet(&mut port, &mut second).unwrap();
+        pass(&mut one, &mut other, "second");
+    }
+}
+
+#[test]
 fn names_without_a_port_are_refused_at_once() {
     let port = open();
     let names = WAYS.map(|by| name_by(&port, by));

@@ -2,11 +2,9 @@
 //! a goodbye, the other job is gone. The head decides what that means.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
-use nix::errno::Errno;
-use nix::sys::socket::{MsgFlags, Shutdown, recv, send, shutdown};
-use weft::tools::links::{Word, Words};
+use weft::tools::links::{Heard, Link, Word};
 use weft::tools::pmi1::wire::Message;
 use weft::{Result, err};
 
@@ -22,20 +20,8 @@ const PASSED_MAX: usize = 64;
 /// The links of a machine.
 #[derive(Default)]
 pub struct Links {
-    all: Vec<Option<Link>>,
-}
-
-struct Link {
-    job: u64,
-    socket: OwnedFd,
-    words: Words,
-}
-
-/// What has come over a link.
-enum Heard {
-    Nothing,
-    Word(Word),
-    End(String),
+    /// Each with the other job.
+    all: Vec<Option<(u64, Link)>>,
 }
 
 /// Sockets that a rank has passed, before their lines.
@@ -59,32 +45,6 @@ impl Passed {
     }
 }
 
-impl Link {
-    /// Says a word. A link has few, so there is room, unless nobody reads at its other end.
-    fn say(&self, word: &Word) {
-        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
-        let _ = send(self.socket.as_raw_fd(), &word.encode(), flags);
-    }
-
-    fn hear(&mut self) -> Heard {
-        let mut buffer = [0; 512];
-        loop {
-            match self.words.next_word() {
-                Ok(Some(word)) => return Heard::Word(word),
-                Ok(None) => {}
-                Err(error) => return Heard::End(error.message.into_owned()),
-            }
-            match recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::MSG_DONTWAIT) {
-                Ok(0) => return Heard::End("it has ended without a goodbye".into()),
-                Ok(count) => self.words.push(&buffer[..count]),
-                Err(Errno::EAGAIN) => return Heard::Nothing,
-                Err(Errno::EINTR) => {}
-                Err(errno) => return Heard::End(format!("the link to it failed: {}", errno.desc())),
-            }
-        }
-    }
-}
-
 impl Agent {
     /// A line of a rank with [`LINE`] at its beginning.
     pub(super) fn take_link(&mut self, local: usize, line: &[u8]) -> Result<()> {
@@ -103,11 +63,7 @@ impl Agent {
         self.tell(FromAgent::Linked { job });
         match Source::Link.readable(&self.epoll, &socket, number) {
             Ok(()) => {
-                self.links.all[number] = Some(Link {
-                    job,
-                    socket,
-                    words: Words::default(),
-                });
+                self.links.all[number] = Some((job, Link::over(socket)));
             }
             Err(errno) => {
                 let why = format!("the link to it can't be watched: {}", errno.desc());
@@ -119,10 +75,10 @@ impl Agent {
 
     /// Reads what has come over a link.
     pub(super) fn read_link(&mut self, number: usize) {
-        let Some(link) = self.links.all.get_mut(number).and_then(Option::as_mut) else {
+        let Some((job, link)) = self.links.all.get_mut(number).and_then(Option::as_mut) else {
             return;
         };
-        let job = link.job;
+        let job = *job;
         let told = match link.hear() {
             Heard::Nothing => return,
             Heard::Word(Word::Bye) => None,
@@ -136,13 +92,12 @@ impl Agent {
     /// Ends links, with a last word.
     fn close_links(&mut self, which: impl Fn(usize, u64) -> bool, word: Option<&Word>) {
         for (number, place) in self.links.all.iter_mut().enumerate() {
-            if let Some(link) = place.take_if(|link| which(number, link.job)) {
+            if let Some((_, link)) = place.take_if(|(job, _)| which(number, *job)) {
                 if let Some(word) = word {
                     link.say(word);
                 }
-                let _ = self.epoll.delete(&link.socket);
-                // A process that the rank has forked may have it open.
-                let _ = shutdown(link.socket.as_raw_fd(), Shutdown::Both);
+                let _ = self.epoll.delete(&link);
+                link.end();
             }
         }
     }
@@ -160,8 +115,8 @@ impl Agent {
         };
         let links = self.links.all.iter().flatten();
         links
-            .filter(|link| jobs.contains(&link.job))
-            .for_each(|link| link.say(&word));
+            .filter(|(job, _)| jobs.contains(job))
+            .for_each(|(_, link)| link.say(&word));
     }
 
     /// The job has ended. Those that are still linked with it are told by that.

@@ -64,6 +64,27 @@ struct Rank {
     is_adopted: bool,
 }
 
+impl Rank {
+    /// One whose output does not come here.
+    fn new(number: u32, pid: Pid, pmi: OwnedFd) -> Rank {
+        Rank {
+            number,
+            pid,
+            ended: false,
+            pmi: Some(pmi),
+            lines: Lines::default(),
+            replies: VecDeque::new(),
+            passed: Passed::default(),
+            waits_for_room: false,
+            streams: [None, None],
+            partial_queued: [false; 2],
+            inner: None,
+            aborts: false,
+            is_adopted: false,
+        }
+    }
+}
+
 /// An MPI process somewhere below a rank's own.
 struct Inner {
     pid: i32,
@@ -196,19 +217,8 @@ impl Agent {
         self.running += 1;
         Source::Pmi.readable(&self.epoll, &pmi, local)?;
         self.ranks.push(Rank {
-            number: rank,
-            pid,
-            ended: false,
-            pmi: Some(pmi),
-            lines: Lines::default(),
-            replies: VecDeque::new(),
-            passed: Passed::default(),
-            waits_for_room: false,
             streams: [stdout, stderr].map(|fd| Some(Stream::new(fd))),
-            partial_queued: [false; 2],
-            inner: None,
-            aborts: false,
-            is_adopted: false,
+            ..Rank::new(rank, pid, pmi)
         });
         self.tell(FromAgent::Started {
             rank,
@@ -237,19 +247,9 @@ impl Agent {
         });
         self.running += 1;
         self.ranks.push(Rank {
-            number: 0,
-            pid,
-            ended: false,
-            pmi: Some(pmi),
-            lines: Lines::default(),
-            replies: VecDeque::new(),
-            passed: Passed::default(),
-            waits_for_room: false,
-            streams: [None, None],
-            partial_queued: [false; 2],
             inner,
-            aborts: false,
             is_adopted: true,
+            ..Rank::new(0, pid, pmi)
         });
         self.tell(FromAgent::Started {
             rank: 0,

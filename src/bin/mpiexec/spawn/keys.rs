@@ -1,7 +1,6 @@
 //! What the user's hints of a spawn say (MPI 5.0, section 11.8.4): the reserved keys, and a few of Open MPI's and MPICH's. Other
 //! keys mean nothing here.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use weft::tools::pmi1::{ENV_INITIAL_ERRHANDLER, ENV_PARENT};
@@ -77,23 +76,22 @@ pub fn apply(plan: &mut Plan, spawn: &Spawn) -> Result<Vec<Option<String>>> {
 /// One program; and its file with hosts.
 fn app(template: &App, command: &SpawnCommand) -> Result<(App, Option<PathBuf>)> {
     let hints = Hints::of(command)?;
-    let find = |name: &str| hints.find(name);
     let mut app = App {
         count: hints.count(command.count)?,
-        program: OsString::from(&command.program),
-        args: command.arguments.iter().map(OsString::from).collect(),
+        program: command.program.clone(),
+        args: command.arguments.clone(),
         ..template.clone()
     };
-    if let Some(hosts) = find("host") {
+    if let Some(hosts) = hints.text("host")? {
         app.hosts = vec![hosts.to_string()];
     }
-    if let Some(wdir) = find("wdir") {
+    if let Some(wdir) = hints.find("wdir") {
         let wdir = PathBuf::from(wdir);
         app.wdir = Some(template.wdir.as_ref().map_or(wdir.clone(), |own| own.join(wdir)));
     }
-    app.search = find("path").map(OsString::from);
-    app.memory_alloc_kinds = find("mpi_memory_alloc_kinds").map(str::to_string);
-    if let Some(handler) = find("mpi_initial_errhandler") {
+    app.search = hints.find("path").map(Into::into);
+    app.memory_alloc_kinds = hints.text("mpi_memory_alloc_kinds")?.map(str::to_string);
+    if let Some(handler) = hints.text("mpi_initial_errhandler")? {
         if !INITIAL_ERRHANDLERS.contains(&handler) {
             return Err(err!(
                 InfoValue,
@@ -103,26 +101,21 @@ fn app(template: &App, command: &SpawnCommand) -> Result<(App, Option<PathBuf>)>
         }
         app.initial_errhandler = Some(handler.to_string());
     }
-    if let Some(name) = find("pset_name") {
+    if let Some(name) = hints.text("pset_name")? {
         let name = ProcessSet::name_of(name)
             .map_err(|error| err!(InfoValue, "pset_name='{name}': {}", error.message))?;
         app.process_sets = vec![name];
     }
-    for line in find("env")
-        .unwrap_or_default()
-        .lines()
-        .filter(|line| !line.is_empty())
-    {
-        match line.split_once('=') {
-            Some((name, value)) if !name.is_empty() => app.env.push((name.into(), value.into())),
-            _ => return Err(err!(InfoValue, "env: the line '{line}' is not NAME=VALUE")),
-        }
-    }
-    Ok((app, find("hostfile").map(PathBuf::from)))
+    let variables = hints.environment()?.into_iter();
+    app.env
+        .extend(variables.map(|(name, value)| (name.into(), value.into())));
+    Ok((app, hints.find("hostfile").map(PathBuf::from)))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::{OsStr, OsString};
+    use std::os::unix::ffi::OsStrExt as _;
     use std::path::Path;
 
     use super::*;
@@ -143,7 +136,7 @@ mod tests {
             count,
             info: info
                 .iter()
-                .map(|(key, value)| (key.to_string(), value.to_string()))
+                .map(|(key, value)| (key.to_string(), value.into()))
                 .collect(),
         }
     }
@@ -225,7 +218,7 @@ mod tests {
         );
         for (text, words) in [
             (&b"wdir\n"[..], "line 1"),
-            (b"\xff", "not text"),
+            (b"\xff", "line 1"),
             (b"\n=1", "line 2"),
         ] {
             std::fs::write(path, text).unwrap();
@@ -235,6 +228,31 @@ mod tests {
         let none = command(1, &[("file", "/no/such")]);
         let errors = apply(&mut plan("./p"), &spawn(vec![command(1, &[]), none])).unwrap();
         assert!(errors[0].is_none() && errors[1].as_ref().unwrap().contains("/no/such"));
+    }
+
+    #[test]
+    fn programs_arguments_and_paths_are_any_bytes() {
+        let bytes = |bytes: &[u8]| OsStr::from_bytes(bytes).to_os_string();
+        let mut command = command(1, &[]);
+        (command.program, command.arguments) = (bytes(b"./\xff"), vec![bytes(b"\xfe=")]);
+        command.info = vec![
+            ("wdir".into(), bytes(b"/\xfd")),
+            ("env".into(), bytes(b"A=\xfc\n\nB==")),
+        ];
+        let mut made = plan("./parent");
+        assert_eq!(apply(&mut made, &spawn(vec![command.clone()])).unwrap(), [None]);
+        let app = &made.apps[0];
+        assert_eq!(
+            (&app.program, &app.args[..]),
+            (&command.program, &command.arguments[..])
+        );
+        assert_eq!(app.wdir.as_deref(), Some(Path::new(OsStr::from_bytes(b"/\xfd"))));
+        assert_eq!(app.environment("A"), Some(bytes(b"\xfc")));
+        assert_eq!(app.environment("B"), Some("=".into()));
+        command.info = vec![("soft".into(), bytes(b"\xff"))];
+        let error = apply(&mut made, &spawn(vec![command])).unwrap_err();
+        assert_eq!(error.class, Class::InfoValue);
+        assert!(error.message.contains("soft is no text"), "{error}");
     }
 
     #[test]

@@ -632,7 +632,7 @@ fn a_long_spawn_goes_and_is_answered_in_parts_among_other_lines() {
         port: "the port".into(),
         commands: vec![super::super::Command {
             program: "child".into(),
-            arguments: vec!["long".repeat(10_000)],
+            arguments: vec!["long".repeat(10_000).into()],
             count: 3,
             info: Vec::new(),
         }],

@@ -1,7 +1,10 @@
 //! Lists of words as one value: each word with its length before it, `3:abc2:de`. What a spawn asks for and what became of it are such
-//! lists, in hexadecimal and in parts over several lines.
+//! lists, in hexadecimal and in parts over several lines. Programs, arguments and the values of hints are any bytes; all else is text.
 //!
 //! They come from another process and are untrusted input: nothing that they say is used as a length or a place before it was checked.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 
 use crate::base::error::{Class, Error, Result};
 use crate::err;
@@ -15,13 +18,14 @@ pub const BYTES_MAX: usize = 4 << 20;
 struct List(Vec<u8>);
 
 impl List {
-    fn word(&mut self, word: &str) {
+    fn word(&mut self, word: impl AsRef<OsStr>) {
+        let word = word.as_ref().as_bytes();
         self.0.extend_from_slice(format!("{}:", word.len()).as_bytes());
-        self.0.extend_from_slice(word.as_bytes());
+        self.0.extend_from_slice(word);
     }
 
     fn number(&mut self, number: usize) {
-        self.word(&number.to_string());
+        self.word(number.to_string());
     }
 }
 
@@ -29,8 +33,17 @@ impl List {
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
+    /// A word that is text.
     fn word(&mut self) -> Result<&'a str> {
-        let wrong = || err!(Other, "a list of words for a spawn can't be read");
+        std::str::from_utf8(self.bytes()?).map_err(|_| wrong())
+    }
+
+    /// A word of any bytes.
+    fn any(&mut self) -> Result<OsString> {
+        Ok(OsStr::from_bytes(self.bytes()?).into())
+    }
+
+    fn bytes(&mut self) -> Result<&'a [u8]> {
         // No length has more digits.
         let colon = self.0.iter().take(10).position(|&byte| byte == b':');
         let (length, rest) = colon
@@ -42,7 +55,7 @@ impl<'a> Reader<'a> {
             .ok_or_else(wrong)?;
         let (word, rest) = rest[1..].split_at_checked(length).ok_or_else(wrong)?;
         self.0 = rest;
-        std::str::from_utf8(word).map_err(|_| wrong())
+        Ok(word)
     }
 
     fn number<T: std::str::FromStr>(&mut self) -> Result<T> {
@@ -76,6 +89,10 @@ impl<'a> Reader<'a> {
     }
 }
 
+fn wrong() -> Error {
+    err!(Other, "a list of words for a spawn can't be read")
+}
+
 /// What a spawn asks for, as a list.
 pub fn of_spawn(spawn: &Spawn) -> Vec<u8> {
     let mut list = List::default();
@@ -85,7 +102,7 @@ pub fn of_spawn(spawn: &Spawn) -> Vec<u8> {
         list.word(&command.program);
         list.number(command.count as usize);
         list.number(command.arguments.len());
-        command.arguments.iter().for_each(|argument| list.word(argument));
+        (command.arguments.iter()).for_each(|argument| list.word(argument));
         list.number(command.info.len());
         for (key, value) in &command.info {
             list.word(key);
@@ -99,13 +116,12 @@ pub fn of_spawn(spawn: &Spawn) -> Vec<u8> {
 pub fn to_spawn(bytes: &[u8]) -> Result<Spawn> {
     let mut reader = Reader(bytes);
     let port = reader.word()?.to_string();
-    let text = |reader: &mut Reader<'_>| reader.word().map(str::to_string);
     let commands = reader.several(|reader| {
         Ok(Command {
-            program: text(reader)?,
+            program: reader.any()?,
             count: reader.number()?,
-            arguments: reader.several(text)?,
-            info: reader.several(|reader| Ok((text(reader)?, text(reader)?)))?,
+            arguments: reader.several(Reader::any)?,
+            info: reader.several(|reader| Ok((reader.word()?.to_string(), reader.any()?)))?,
         })
     })?;
     reader.end()?;
@@ -136,7 +152,7 @@ pub fn of_outcome(outcome: &Result<Spawned>) -> Vec<u8> {
             } else {
                 "refused"
             });
-            list.word(&error.message);
+            list.word(&*error.message);
         }
     }
     list.0
@@ -185,16 +201,18 @@ mod tests {
     use proptest::prelude::*;
 
     fn spawns() -> impl Strategy<Value = Spawn> {
-        let texts = || prop::collection::vec("\\PC{0,8}", 0..4);
-        let pairs = prop::collection::vec(("\\PC{0,8}", "\\PC{0,8}"), 0..4);
+        let bytes = || {
+            prop::collection::vec(any::<u8>(), 0..8)
+                .prop_map(|bytes| OsStr::from_bytes(&bytes).to_os_string())
+        };
+        let texts = || prop::collection::vec(bytes(), 0..4);
+        let pairs = prop::collection::vec(("\\PC{0,8}", bytes()), 0..4);
         let command =
-            ("\\PC{0,8}", texts(), any::<u32>(), pairs).prop_map(|(program, arguments, count, info)| {
-                Command {
-                    program,
-                    arguments,
-                    count,
-                    info,
-                }
+            (bytes(), texts(), any::<u32>(), pairs).prop_map(|(program, arguments, count, info)| Command {
+                program,
+                arguments,
+                count,
+                info,
             });
         ("\\PC{0,8}", prop::collection::vec(command, 0..4))
             .prop_map(|(port, commands)| Spawn { commands, port })

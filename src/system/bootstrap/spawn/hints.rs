@@ -1,6 +1,8 @@
 //! The user's hints of a command (MPI 5.0, section 11.8.4), as far as every launcher's client or server has to know them: more of them in a
 //! file, the processors, and how many processes are enough.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use nix::errno::Errno;
@@ -13,7 +15,7 @@ use crate::err;
 const FILE_MAX: u64 = 1 << 20;
 
 /// The keys and values of a command, with those in its file after them.
-pub struct Hints(Vec<(String, String)>);
+pub struct Hints(Vec<(String, OsString)>);
 
 impl Hints {
     /// Reads them.
@@ -31,10 +33,11 @@ impl Hints {
             hints.0.extend(more);
         }
         let texts = command.arguments.iter().chain([&command.program]);
-        if (texts.chain(hints.0.iter().map(|(_, value)| value))).any(|text| text.contains('\0')) {
+        let values = hints.0.iter().map(|(_, value)| value);
+        if texts.chain(values).any(|text| text.as_bytes().contains(&0)) {
             return Err(err!(Spawn, "an argument or a value has a byte 0"));
         }
-        match hints.find("arch") {
+        match hints.text("arch")? {
             Some(arch) if arch != std::env::consts::ARCH => Err(err!(
                 Spawn,
                 "arch='{arch}': the processors of this job are {}",
@@ -44,10 +47,43 @@ impl Hints {
         }
     }
 
-    /// The value of a key.
-    pub fn find(&self, key: &str) -> Option<&str> {
+    /// The value of a key, of any bytes.
+    pub fn find(&self, key: &str) -> Option<&OsStr> {
         let known = self.0.iter().find(|(name, _)| name == key);
-        known.map(|(_, value)| value.as_str())
+        known.map(|(_, value)| value.as_os_str())
+    }
+
+    /// The value of a key whose values are text.
+    ///
+    /// # Errors
+    /// `MPI_ERR_INFO_VALUE`: it is none.
+    pub fn text(&self, key: &str) -> Result<Option<&str>> {
+        let text = |value: &'_ OsStr| err!(InfoValue, "the value of {key} is no text: {value:?}");
+        self.find(key)
+            .map(|value| value.to_str().ok_or_else(|| text(value)))
+            .transpose()
+    }
+
+    /// The lines `NAME=VALUE` of the key `env`.
+    ///
+    /// # Errors
+    /// `MPI_ERR_INFO_VALUE`: one is not of this form.
+    pub fn environment(&self) -> Result<Vec<(&OsStr, &OsStr)>> {
+        let lines = self.find("env").unwrap_or_default().as_bytes();
+        let lines = lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+        lines
+            .map(|line| {
+                let equals = line.iter().position(|&byte| byte == b'=').filter(|&at| at != 0);
+                let at = equals.ok_or_else(|| {
+                    err!(
+                        InfoValue,
+                        "env: the line '{}' is not NAME=VALUE",
+                        line.escape_ascii()
+                    )
+                })?;
+                Ok((OsStr::from_bytes(&line[..at]), OsStr::from_bytes(&line[at + 1..])))
+            })
+            .collect()
     }
 
     /// How many processes to start, of `most` that were asked for: the largest number that `soft` allows.
@@ -55,7 +91,7 @@ impl Hints {
     /// # Errors
     /// `MPI_ERR_INFO_VALUE`: it is no set of numbers. `MPI_ERR_SPAWN`: it has none that is possible.
     pub fn count(&self, most: u32) -> Result<u32> {
-        let Some(set) = self.find("soft") else {
+        let Some(set) = self.text("soft")? else {
             return Ok(most);
         };
         let number = soft::largest(set, most).map_err(|why| Error::new(Class::InfoValue, why))?;
@@ -69,7 +105,7 @@ impl Hints {
 }
 
 /// The keys of a file: lines `key=value`; those that are empty or begin with `#` don't count.
-fn of_file(path: &Path) -> Result<Vec<(String, String)>> {
+fn of_file(path: &Path) -> Result<Vec<(String, OsString)>> {
     let wrong = |why: String| err!(Spawn, "the file '{}' of the key file {why}", path.display());
     let read = std::fs::metadata(path).and_then(|known| match known.is_file() && known.len() <= FILE_MAX {
         true => std::fs::read(path).map(Some),
@@ -83,17 +119,20 @@ fn of_file(path: &Path) -> Result<Vec<(String, String)>> {
     let bytes = read
         .map_err(unreadable)?
         .ok_or_else(|| wrong("is no file or too long".into()))?;
-    let text = String::from_utf8(bytes).map_err(|_| wrong("is not text".into()))?;
     let mut keys = Vec::new();
-    for (line, number) in text.lines().map(str::trim).zip(1..) {
-        if line.is_empty() || line.starts_with('#') {
+    for (line, number) in bytes.split(|&byte| byte == b'\n').zip(1..) {
+        let line = line.trim_ascii();
+        if line.is_empty() || line.starts_with(b"#") {
             continue;
         }
-        let (key, value) = line
-            .split_once('=')
-            .filter(|(key, _)| !key.trim().is_empty())
+        let equals = line.iter().position(|&byte| byte == b'=');
+        let (key, value) = (equals.map(|at| (line[..at].trim_ascii(), line[at + 1..].trim_ascii())))
+            .filter(|(key, _)| !key.is_empty())
             .ok_or_else(|| wrong(format!("has no key=value on line {number}")))?;
-        keys.push((key.trim().to_string(), value.trim().to_string()));
+        keys.push((
+            String::from_utf8_lossy(key).into_owned(),
+            OsStr::from_bytes(value).into(),
+        ));
     }
     Ok(keys)
 }

@@ -2,7 +2,8 @@
 //! this process can find out is done here.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use super::{Command, Hints, Spawn, Spawned, find_program};
 use crate::base::error::{Class, Result};
@@ -90,9 +91,11 @@ impl Plain {
 
 fn plain(here: &Path, number: usize, command: &Command) -> Result<PlainCommand> {
     let hints = Hints::of(command)?;
-    let own = |key: &str| hints.find(key).map(str::to_string);
-    let wdir = own("wdir").map_or_else(|| here.to_path_buf(), |wdir| here.join(wdir));
-    let (host, host_file) = (own("host"), own("hostfile"));
+    let own = |key: &str| -> Result<_> { Ok(hints.text(key)?.map(str::to_string)) };
+    let wdir = hints
+        .find("wdir")
+        .map_or_else(|| here.to_path_buf(), |wdir| here.join(wdir));
+    let (host, host_file) = (own("host")?, own("hostfile")?);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let first = hints.find("path").into_iter().flat_map(std::env::split_paths);
     let folders = first.chain(std::env::split_paths(&path));
@@ -105,38 +108,37 @@ fn plain(here: &Path, number: usize, command: &Command) -> Result<PlainCommand> 
             wdir.display()
         ));
     }
-    let program = match find_program(OsStr::new(&command.program), &wdir, folders) {
+    let program = match find_program(&command.program, &wdir, folders) {
         Ok(path) => text(path)?,
         Err(why) if is_here => return Err(err!(Spawn, "{why}")),
-        Err(_) if command.program.contains('/') => text(wdir.join(&command.program))?,
-        Err(_) => command.program.clone(),
+        Err(_) if command.program.as_bytes().contains(&b'/') => text(wdir.join(&command.program))?,
+        Err(_) => text(&command.program)?,
     };
-    let env = hints.find("env").unwrap_or_default();
-    let env = env.lines().filter(|line| !line.is_empty());
+    let variables = hints.environment()?;
+    let variables = variables
+        .into_iter()
+        .map(|(name, value)| Ok((text(name)?, text(value)?)));
     Ok(PlainCommand {
         number,
         program,
-        arguments: command.arguments.clone(),
+        arguments: command.arguments.iter().map(text).collect::<Result<_>>()?,
         count: hints.count(command.count)?,
         wdir: text(wdir)?,
         host,
         host_file,
-        env: env.map(variable).collect::<Result<_>>()?,
+        env: variables.collect::<Result<_>>()?,
     })
 }
 
-/// A line `NAME=VALUE`.
-fn variable(line: &str) -> Result<(String, String)> {
-    match line.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_string(), value.to_string())),
-        _ => Err(err!(InfoValue, "env: the line '{line}' is not NAME=VALUE")),
-    }
-}
-
-fn text(path: PathBuf) -> Result<String> {
-    path.into_os_string()
-        .into_string()
-        .map_err(|path| err!(Spawn, "the path '{}' is not text", path.display()))
+/// Other launchers take text.
+fn text(bytes: impl AsRef<OsStr>) -> Result<String> {
+    let bytes = bytes.as_ref();
+    bytes.to_str().map(str::to_string).ok_or_else(|| {
+        err!(
+            Spawn,
+            "{bytes:?} is not text, and the launcher of this job takes nothing else"
+        )
+    })
 }
 
 #[cfg(test)]
@@ -144,7 +146,7 @@ mod tests {
     use super::*;
 
     fn command(program: &str, count: u32, info: &[(&str, &str)]) -> Command {
-        let pair = |(key, value): &(&str, &str)| (key.to_string(), value.to_string());
+        let pair = |(key, value): &(&str, &str)| (key.to_string(), value.into());
         Command {
             program: program.into(),
             arguments: vec!["a b".into()],
