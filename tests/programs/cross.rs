@@ -98,7 +98,7 @@ fn abort_again(peers: &Path) -> Outcome {
 }
 
 /// As built by MPICH's wrapper, for its ABI of the standard.
-fn by_mpich(peers: &Path, name: &str) -> Result<PathBuf, Failed> {
+pub fn by_mpich(peers: &Path, name: &str) -> Result<PathBuf, Failed> {
     build::wrapped(&peers.join("bin/mpicc_abi"), name, "by-mpich")
 }
 

@@ -1,4 +1,5 @@
-//! Processes that come and go under launchers of others: spawned jobs, and names of services. `WEFT_TEST_PEERS` names the folder where MPICH is
+//! Processes that come and go under launchers of others, spawned jobs and names of services; and programs of MPICH that spawn under Weft's
+//! `mpiexec`. `WEFT_TEST_PEERS` names the folder where MPICH is
 //! installed, with its Hydra; `WEFT_TEST_IMPI` that of Intel MPI, and `WEFT_TEST_OPENMPI` that of Open MPI 5, with its `prterun`
 //! (`ci/soak.d/elsewhere`).
 
@@ -11,6 +12,7 @@ use libtest_mimic::{Failed, Trial};
 
 use crate::Outcome;
 use crate::build;
+use crate::cross::by_mpich;
 use crate::dynamic::meet;
 use crate::job::{Job, repeat};
 use crate::matrix::common;
@@ -101,6 +103,13 @@ pub fn trials() -> Vec<Trial> {
             one(&own, "ports", 3, &["one"])
         }));
         if let Launcher::Hydra(folder) = launcher {
+            for (mode, ranks, children) in [("disconnect", 2, "2"), ("grand", 1, "2"), ("several", 1, "3")] {
+                let folder = folder.clone();
+                let name = format!("elsewhere::mpich_spawns_under_weft::{mode}_{ranks}_and_{children}");
+                trials.push(Trial::test(name, move || {
+                    mpich_spawns(&folder, ranks, &[children, mode])
+                }));
+            }
             let name = "elsewhere::names_of_two_jobs_by_the_name_server_of_hydra";
             trials.push(Trial::test(name, move || by_name_server(&folder)));
         }
@@ -113,6 +122,19 @@ fn one(launcher: &Launcher, program: &str, ranks: u32, arguments: &[&str]) -> Ou
     for _ in 0..repeat() {
         let ended = launcher.job(&path, ranks).arguments(arguments).run()?;
         ended.is_well(program, ranks)?;
+    }
+    Ok(())
+}
+
+fn mpich_spawns(peers: &Path, ranks: u32, arguments: &[&str]) -> Outcome {
+    let program = by_mpich(peers, "spawn")?;
+    for _ in 0..repeat() {
+        let ended = Job::new(&program, ranks)
+            .arguments(arguments)
+            .env("LD_LIBRARY_PATH", peers.join("lib"))
+            .env("WEFT_TEST_BRIEF", "1")
+            .run()?;
+        ended.is_well("spawn", ranks)?;
     }
     Ok(())
 }

@@ -11,7 +11,8 @@ use weft::err;
 use weft::tools::pmi1::wire::{self, Message};
 use weft::tools::pmi1::words;
 
-use crate::names::{Request, What};
+use crate::names::{self, What};
+use crate::spawn::lines::{Lines, Request};
 
 /// Longest name of a key-value space, as `get_maxes` returns it (bytes).
 const KVSNAME_MAX: usize = 256;
@@ -33,19 +34,33 @@ pub enum Effect {
     Finalized { rank: usize },
     /// The rank's answer to what it waits for.
     Report { rank: usize, text: String },
-    /// The rank asks for a job: its number of that, and a list of words that can be read.
-    Spawn { rank: usize, id: u32, list: Vec<u8> },
+    /// The rank asks for a job: a list of words that can be read, and what is in the job's key-value space from the start.
+    Spawn {
+        rank: usize,
+        form: SpawnForm,
+        list: Vec<u8>,
+        preput: Vec<(String, String)>,
+    },
     /// The rank asks about the name of a service.
     Name {
         rank: usize,
         what: What,
         hex: bool,
-        request: Request,
+        request: names::Request,
     },
     /// The rank is connected with another job, or is not any more.
     Connected { rank: usize, job: u64, on: bool },
     /// The rank wants the job to end.
     Abort { rank: usize, code: i32, message: String },
+}
+
+/// How a spawn was asked for, and is answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SpawnForm {
+    /// By Weft's client, with its number of the spawn.
+    Weft(u32),
+    /// By another MPI's, in lines.
+    Lines,
 }
 
 /// The phase of a rank.
@@ -86,8 +101,8 @@ struct Client {
     sessions: u32,
     /// The beginning of what it asks to spawn.
     spawn: Vec<u8>,
-    /// In the middle of a command of several lines.
-    multiline: bool,
+    /// The same in the form of other MPIs' clients.
+    spawn_lines: Lines,
     exited: bool,
 }
 
@@ -115,6 +130,8 @@ pub struct Server {
     epochs: HashMap<u32, Epoch>,
     /// `PMI_process_mapping`.
     mapping: String,
+    /// What those that have spawned the job have put.
+    preput: Vec<(String, String)>,
 }
 
 impl Server {
@@ -127,7 +144,7 @@ impl Server {
             in_barrier: false,
             sessions: 0,
             spawn: Vec::new(),
-            multiline: false,
+            spawn_lines: Lines::default(),
             exited: false,
         };
         Server {
@@ -135,6 +152,7 @@ impl Server {
             mapping: mapping(&facts.hosts),
             facts,
             epochs: HashMap::new(),
+            preput: Vec::new(),
         }
     }
 
@@ -175,14 +193,10 @@ impl Server {
 
     /// Handles one line of `rank`, sent by the process `pid`. An error: the line breaks the protocol.
     pub fn line(&mut self, rank: usize, pid: Option<i32>, line: &[u8]) -> Result<Vec<Effect>> {
-        if self.clients[rank].multiline {
-            return Ok(self.multiline(rank, line));
+        if self.clients[rank].spawn_lines.is_within() {
+            return self.spawn_line(rank, line);
         }
         let message = Message::parse(line)?;
-        if message.is_multiline() {
-            self.clients[rank].multiline = true;
-            return Ok(Vec::new());
-        }
         if !matches!(message.command(), "init" | "abort") && self.clients[rank].phase != Phase::Active {
             return Err(err!(
                 Other,
@@ -191,6 +205,17 @@ impl Server {
             ));
         }
         let reply = |line: String| Ok(vec![Effect::Reply { rank, line }]);
+        if message.is_multiline() {
+            if message.command() != "spawn" {
+                return Err(err!(
+                    Other,
+                    "unknown PMI command '{}' of several lines",
+                    message.command()
+                ));
+            }
+            self.clients[rank].spawn_lines.begin();
+            return Ok(Vec::new());
+        }
         match message.command() {
             "init" => self.init(rank, pid, &message),
             "get_maxes" => reply(format!(
@@ -240,7 +265,6 @@ impl Server {
                 let on = message.number::<u8>("on")? != 0;
                 Ok(vec![Effect::Connected { rank, job, on }])
             }
-            "spawn" => reply("cmd=spawn_result rc=1 msg=spawn_is_not_supported_by_this_mpiexec\n".into()),
             unknown => Err(err!(Other, "unknown PMI command '{unknown}'")),
         }
     }
@@ -259,17 +283,31 @@ impl Server {
         }
         let list = std::mem::take(list);
         words::to_spawn(&list)?;
-        Ok(vec![Effect::Spawn { rank, id, list }])
+        Ok(vec![Effect::Spawn {
+            rank,
+            form: SpawnForm::Weft(id),
+            list,
+            preput: Vec::new(),
+        }])
     }
 
-    /// The only command of several lines is `spawn`, which is not built for other MPIs' clients. Weft's own says `weft_spawn`.
-    fn multiline(&mut self, rank: usize, line: &[u8]) -> Vec<Effect> {
-        if line != b"endcmd" {
-            return Vec::new();
-        }
-        self.clients[rank].multiline = false;
-        let line = "cmd=spawn_result rc=1 msg=spawn_is_not_supported_by_this_mpiexec\n".to_string();
-        vec![Effect::Reply { rank, line }]
+    /// A line of a spawn in the form of other MPIs' clients.
+    fn spawn_line(&mut self, rank: usize, line: &[u8]) -> Result<Vec<Effect>> {
+        let request = self.clients[rank].spawn_lines.line(line)?;
+        Ok(request
+            .into_iter()
+            .map(|Request { spawn, preput }| Effect::Spawn {
+                rank,
+                form: SpawnForm::Lines,
+                list: words::of_spawn(&spawn),
+                preput,
+            })
+            .collect())
+    }
+
+    /// Puts keys and values that are there from the start, for all.
+    pub fn put_before(&mut self, pairs: Vec<(String, String)>) {
+        self.preput = pairs;
     }
 
     fn init(&mut self, rank: usize, pid: Option<i32>, message: &Message) -> Result<Vec<Effect>> {
@@ -292,6 +330,7 @@ impl Server {
         client.pid = pid;
         client.sessions = client.sessions.wrapping_add(1);
         client.spawn.clear();
+        client.spawn_lines = Lines::default();
         let oldest = self.clients.iter().map(|client| client.epoch).min().unwrap_or(0);
         self.epochs.retain(|&epoch, _| epoch >= oldest);
         let line = format!(
@@ -364,7 +403,10 @@ impl Server {
             _ => None,
         };
         let epoch = self.epochs.entry(self.clients[rank].epoch).or_default();
-        let value = value.or_else(|| epoch.values.get(key).cloned());
+        let value = value.or_else(|| epoch.values.get(key).cloned()).or_else(|| {
+            let known = self.preput.iter().find(|(name, _)| name == key);
+            known.map(|(_, value)| value.clone())
+        });
         let line = match value {
             Some(value) if waits => found_line(key, &value),
             Some(value) => format!("cmd=get_result rc=0 msg=success value={value}\n"),
@@ -464,12 +506,12 @@ fn name(rank: usize, what: What, message: &Message) -> Result<Vec<Effect>> {
     };
     let service = word("service")?;
     let request = match what {
-        What::Publish => Request::Publish {
+        What::Publish => names::Request::Publish {
             service,
             port: word("port")?,
         },
-        What::Unpublish => Request::Unpublish { service },
-        What::LookUp => Request::LookUp { service },
+        What::Unpublish => names::Request::Unpublish { service },
+        What::LookUp => names::Request::LookUp { service },
     };
     Ok(vec![Effect::Name {
         rank,
@@ -685,13 +727,59 @@ mod tests {
     }
 
     #[test]
-    fn spawn_is_refused_in_words() {
+    fn another_mpis_client_spawns_by_lines() {
         let mut server = server(1);
+        let lines = [
+            "mcmd=spawn",
+            "nprocs=2",
+            "execname=a b",
+            "totspawns=1",
+            "spawnssofar=1",
+            "argcnt=0",
+            "preput_num=1",
+            "preput_key_0=PARENT",
+            "preput_val_0=tag#0",
+            "info_num=0",
+        ];
+        server.line(0, None, b"mcmd=spawn").expect_err("before init");
         init(&mut server, 0);
-        for line in ["mcmd=spawn", "nprocs=1", "execname=a b"] {
-            assert_eq!(replies(&mut server, 0, line), []);
+        for line in lines {
+            assert_eq!(server.line(0, None, line.as_bytes()).unwrap(), []);
         }
-        assert!(replies(&mut server, 0, "endcmd")[0].1.contains("not_supported"));
+        let effects = server.line(0, None, b"endcmd").unwrap();
+        let [
+            Effect::Spawn {
+                rank: 0,
+                form: SpawnForm::Lines,
+                list,
+                preput,
+            },
+        ] = &effects[..]
+        else {
+            panic!("{effects:?}")
+        };
+        assert_eq!(words::to_spawn(list).unwrap().commands[0].program, "a b");
+        assert_eq!(preput, &[("PARENT".into(), "tag#0".into())]);
+        // The next line is one of its own again.
+        assert_eq!(replies(&mut server, 0, "cmd=get_appnum").len(), 1);
+        // A new process of the rank begins anew.
+        assert_eq!(replies(&mut server, 0, "mcmd=spawn"), []);
+        assert_eq!(replies(&mut server, 0, "nprocs=1"), []);
+        server.line(0, None, b"no line").expect_err("no key=value");
+        for line in ["mcmd=put", "cmd=spawn"] {
+            let mut server = self::server(1);
+            init(&mut server, 0);
+            server.line(0, None, line.as_bytes()).expect_err(line);
+        }
+    }
+
+    #[test]
+    fn what_those_that_spawn_have_put_is_there_from_the_start() {
+        let mut server = server(2);
+        server.put_before(vec![("PARENT".into(), "tag#0".into())]);
+        init(&mut server, 1);
+        let found = replies(&mut server, 1, "cmd=get kvsname=k key=PARENT");
+        assert!(found[0].1.contains("value=tag#0"), "{found:?}");
     }
 
     #[test]
@@ -793,7 +881,13 @@ mod tests {
             assert_eq!(server.line(0, None, part(1, first).as_bytes()).unwrap(), []);
             let effects = server.line(0, None, part(0, second).as_bytes()).unwrap();
             let list = list.clone();
-            assert_eq!(effects, [Effect::Spawn { rank: 0, id: 5, list }]);
+            let spawn = Effect::Spawn {
+                rank: 0,
+                form: SpawnForm::Weft(5),
+                list,
+                preput: Vec::new(),
+            };
+            assert_eq!(effects, [spawn]);
         }
         for line in [
             part(0, "x"),

@@ -53,7 +53,12 @@ impl Job {
                 self.ranks[rank].wrapper_deadline = None;
                 self.disconnect_rank(rank);
             }
-            Effect::Spawn { rank, id, list } => self.spawn(rank, id, list),
+            Effect::Spawn {
+                rank,
+                form,
+                list,
+                preput,
+            } => self.spawn(rank, form, list, preput),
             Effect::Name {
                 rank,
                 what,

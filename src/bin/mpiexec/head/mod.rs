@@ -240,7 +240,10 @@ fn set_up(plan: &Plan, placement: &Placement, origin: &mut Origin) -> Result<Job
     }
     match std::mem::replace(origin, Origin::User) {
         Origin::User => {}
-        Origin::Spawned(parent) => job.parent = Some(parent),
+        Origin::Spawned(mut parent) => {
+            job.server.put_before(parent.take_preput());
+            job.parent = Some(parent);
+        }
         Origin::Rank { pid, socket } => {
             job.is_adopted = true;
             job.adopted = Some((pid, socket));

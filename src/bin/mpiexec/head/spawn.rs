@@ -20,7 +20,7 @@ use super::names::Asker;
 use crate::events::Source;
 use crate::names::Request;
 use crate::outcome::End;
-use crate::server::Effect;
+use crate::server::{Effect, SpawnForm};
 use crate::spawn::messages::{FromSpawned, Start, ToSpawned};
 use crate::spawn::{self, connection::Connection};
 
@@ -38,8 +38,8 @@ pub struct Children {
 struct Child {
     pid: Pid,
     connection: Connection,
-    /// The rank that has asked, in which of its sessions, and its number of the spawn.
-    asker: (usize, u32, u32),
+    /// The rank that has asked, in which of its sessions, and how.
+    asker: (usize, u32, SpawnForm),
     /// What is still to be told.
     state: State,
     /// The jobs that have published names through it.
@@ -113,14 +113,17 @@ pub struct Parent {
     refused: bool,
     /// Whether any rank was connected with another job.
     connected: bool,
+    /// What it puts into the key-value space of this job.
+    preput: Vec<(String, String)>,
 }
 
 impl Parent {
-    /// By its connection; `counts`: how many ranks each program has.
-    pub fn new(connection: Connection, counts: Vec<u32>) -> Parent {
+    /// By its connection; `counts`: how many ranks each program has; `preput`: what is in the key-value space from the start.
+    pub fn new(connection: Connection, counts: Vec<u32>, preput: Vec<(String, String)>) -> Parent {
         Parent {
             connection,
             counts,
+            preput,
             told: false,
             refused: false,
             connected: false,
@@ -135,6 +138,11 @@ impl Parent {
     /// Its connection.
     pub fn connection(&mut self) -> &mut Connection {
         &mut self.connection
+    }
+
+    /// What is in the key-value space of this job from the start.
+    pub fn take_preput(&mut self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.preput)
     }
 
     /// A rank is connected with another job.
@@ -183,13 +191,21 @@ impl Parent {
 
 impl Job {
     /// A rank asks for a job; `list` is what it wants.
-    pub(super) fn spawn(&mut self, rank: usize, id: u32, list: Vec<u8>) {
+    pub(super) fn spawn(
+        &mut self,
+        rank: usize,
+        form: SpawnForm,
+        list: Vec<u8>,
+        preput: Vec<(String, String)>,
+    ) {
         let number = self.children.all.iter().position(Option::is_none);
         let number = number.unwrap_or_else(|| {
             self.children.all.push(None);
             self.children.all.len() - 1
         });
-        match self.start_child(rank, id, list, number) {
+        let session = self.server.session(rank).unwrap_or(0);
+        let asker = (rank, session, form);
+        match self.start_child(asker, list, preput, number) {
             Ok(child) => {
                 self.agent.spare(child.pid);
                 if self.verbose {
@@ -205,13 +221,18 @@ impl Job {
                     Spawn,
                     "the mpiexec of the new job can't be started: {error}"
                 ));
-                let session = self.server.session(rank).unwrap_or(0);
-                self.tell_outcome((rank, session, id), &words::of_outcome(&outcome));
+                self.tell_outcome(asker, &words::of_outcome(&outcome));
             }
         }
     }
 
-    fn start_child(&mut self, rank: usize, id: u32, list: Vec<u8>, number: usize) -> io::Result<Child> {
+    fn start_child(
+        &mut self,
+        asker: (usize, u32, SpawnForm),
+        list: Vec<u8>,
+        preput: Vec<(String, String)>,
+        number: usize,
+    ) -> io::Result<Child> {
         let flags = SockFlag::SOCK_CLOEXEC;
         let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::Stream, None, flags)?;
         let mut command = Command::new("/proc/self/exe");
@@ -236,28 +257,36 @@ impl Job {
         connection.watch(&self.epoll, Source::Child, number)?;
         // This process reaps all of its children by itself.
         let pid = Pid::from_raw(command.spawn()?.id() as i32);
-        let app = self.app_of[rank] as usize;
+        let app = self.app_of[asker.0] as usize;
         let mut plan = self.plan.clone();
         plan.apps = plan.apps.into_iter().skip(app).take(1).collect();
         plan.timeout = self
             .deadline
             .map(|(at, _)| at.saturating_duration_since(Instant::now()));
-        connection.send(&ToSpawned::Start(Box::new(Start { plan, spawn: list })));
+        connection.send(&ToSpawned::Start(Box::new(Start {
+            plan,
+            spawn: list,
+            preput,
+        })));
         Ok(Child {
             pid,
             connection,
-            asker: (rank, self.server.session(rank).unwrap_or(0), id),
+            asker,
             state: State::Starting,
             owners: Vec::new(),
         })
     }
 
-    /// Sends a rank what became of a spawn, in parts.
-    fn tell_outcome(&mut self, (rank, session, id): (usize, u32, u32), list: &[u8]) {
+    /// Sends a rank what became of a spawn.
+    fn tell_outcome(&mut self, (rank, session, form): (usize, u32, SpawnForm), list: &[u8]) {
         // It may have gone on to another program meanwhile.
         if self.server.session(rank) != Some(session) {
             return;
         }
+        let SpawnForm::Weft(id) = form else {
+            let line = outcome_line(list);
+            return self.apply(Effect::Reply { rank, line });
+        };
         let mut parts = list.chunks(PART_BYTES).peekable();
         while let Some(part) = parts.next() {
             let more = u8::from(parts.peek().is_some());
@@ -314,8 +343,13 @@ impl Job {
             return;
         };
         let was = std::mem::replace(&mut child.state, State::Ended);
-        let (rank, session, id) = child.asker;
-        if was == State::Running && !connected && self.server.session(rank) == Some(session) {
+        let (rank, session, form) = child.asker;
+        // Another MPI's client is not told.
+        if let SpawnForm::Weft(id) = form
+            && was == State::Running
+            && !connected
+            && self.server.session(rank) == Some(session)
+        {
             let line = format!(
                 "cmd=weft_not_connected id={id} why={}\n",
                 wire::to_hex(why.as_bytes())
@@ -399,5 +433,54 @@ impl Job {
             let connected = parent.connected;
             parent.send(&FromSpawned::Ended { connected, why });
         }
+    }
+}
+
+/// What became of a spawn, as a line for clients of other MPIs.
+fn outcome_line(list: &[u8]) -> String {
+    let refused = |why: &str| {
+        let words: Vec<&str> = why.split_whitespace().collect();
+        format!("cmd=spawn_result rc=1 msg={}\n", words.join("_"))
+    };
+    match words::to_any_outcome(list) {
+        Err(error) | Ok(Err(error)) => refused(&error.message),
+        Ok(Ok(Spawned {
+            started: 0, errors, ..
+        })) => refused(
+            errors
+                .iter()
+                .flatten()
+                .next()
+                .map_or("no_process_was_wanted", |why| why),
+        ),
+        Ok(Ok(_)) => "cmd=spawn_result rc=0 msg=success\n".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outcomes_are_lines() {
+        let spawned = |started, error: Option<&str>| {
+            words::of_outcome(&Ok(Spawned {
+                started,
+                of_command: vec![started],
+                errors: vec![error.map(str::to_string)],
+            }))
+        };
+        assert_eq!(
+            outcome_line(&spawned(2, None)),
+            "cmd=spawn_result rc=0 msg=success\n"
+        );
+        let none = outcome_line(&spawned(0, Some("the program 'a\tb' is not found")));
+        assert_eq!(none, "cmd=spawn_result rc=1 msg=the_program_'a_b'_is_not_found\n");
+        let error = words::of_outcome(&Err(err!(Spawn, "there is no room")));
+        assert_eq!(
+            outcome_line(&error),
+            "cmd=spawn_result rc=1 msg=there_is_no_room\n"
+        );
+        assert!(outcome_line(b"nonsense").contains("rc=1"));
     }
 }

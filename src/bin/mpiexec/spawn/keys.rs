@@ -10,6 +10,9 @@ use weft::{Class, Result, err};
 use crate::cli::{App, INITIAL_ERRHANDLERS, Plan};
 use crate::host_list::RANKS_MAX;
 
+/// The environment variable by which programs of other MPIs know that they were spawned.
+const SPAWNED: &str = "PMI_SPAWNED";
+
 /// Makes the plan of the job that spawns the plan of the spawned job. The result has the reasons why single commands can't be started.
 ///
 /// # Errors
@@ -24,11 +27,15 @@ pub fn apply(plan: &mut Plan, spawn: &Spawn) -> Result<Vec<Option<String>>> {
         search: None,
         ..template
     };
-    let own = [ENV_PARENT, ENV_INITIAL_ERRHANDLER];
+    let own = [ENV_PARENT, ENV_INITIAL_ERRHANDLER, SPAWNED];
     template
         .env
         .retain(|(name, _)| !own.iter().any(|own| name == own));
-    template.env.push((ENV_PARENT.into(), spawn.port.clone().into()));
+    // Programs of other MPIs find those that have spawned them in the key-value space.
+    match spawn.port.is_empty() {
+        true => template.env.push((SPAWNED.into(), "1".into())),
+        false => template.env.push((ENV_PARENT.into(), spawn.port.clone().into())),
+    }
     let mut apps = Vec::new();
     let mut errors = Vec::new();
     let mut host_file: Option<PathBuf> = None;

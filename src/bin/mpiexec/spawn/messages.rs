@@ -21,6 +21,8 @@ pub struct Start {
     pub plan: Plan,
     /// What the rank asked for, as its list of words.
     pub spawn: Vec<u8>,
+    /// What is in the key-value space of the new processes from the start, for programs of other MPIs.
+    pub preput: Vec<(String, String)>,
 }
 
 /// From the head of a spawned job.

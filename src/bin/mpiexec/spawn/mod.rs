@@ -4,6 +4,7 @@
 //!
 //! - [`connection`]: the socket, from either side
 //! - [`keys`]: what the user's hints say
+//! - [`lines`]: how programs of other MPIs ask
 //! - [`start`]: how the new head comes from its first message to a running job
 //! - [`adopt`]: the head of a process that was started without one
 //!
@@ -12,6 +13,7 @@
 pub mod adopt;
 pub mod connection;
 pub mod keys;
+pub mod lines;
 pub mod messages;
 pub mod start;
 

@@ -160,6 +160,19 @@ pub fn of_outcome(outcome: &Result<Spawned>) -> Vec<u8> {
 
 /// Reads it; `commands`: how many the spawn has.
 pub fn to_outcome(bytes: &[u8], commands: usize) -> Result<Result<Spawned>> {
+    let outcome = to_any_outcome(bytes)?;
+    match &outcome {
+        Ok(spawned) if spawned.of_command.len() != commands => Err(contradiction()),
+        _ => Ok(outcome),
+    }
+}
+
+fn contradiction() -> Error {
+    err!(Other, "the launcher's answer to a spawn contradicts itself")
+}
+
+/// Reads that of a spawn of any number of commands.
+pub fn to_any_outcome(bytes: &[u8]) -> Result<Result<Spawned>> {
     let mut reader = Reader(bytes);
     let outcome = match reader.word()? {
         "made" => {
@@ -173,11 +186,8 @@ pub fn to_outcome(bytes: &[u8], commands: usize) -> Result<Result<Spawned>> {
                 })?,
             };
             let all: u64 = spawned.of_command.iter().map(|&count| u64::from(count)).sum();
-            if spawned.of_command.len() != commands
-                || spawned.errors.len() != commands
-                || all != u64::from(spawned.started)
-            {
-                return Err(err!(Other, "the launcher's answer to a spawn contradicts itself"));
+            if spawned.errors.len() != spawned.of_command.len() || all != u64::from(spawned.started) {
+                return Err(contradiction());
             }
             Ok(spawned)
         }
