@@ -9,7 +9,7 @@
 //! is the target of a read is first overwritten with arbitrary bytes; a region can be read only until it is deregistered.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -53,6 +53,8 @@ struct NetworkState {
     /// Number of events made so far: orders those that are due at the same time.
     events: u64,
     nodes: Vec<Node>,
+    /// Times at which something is to happen outside of the network.
+    alarms: BTreeSet<u64>,
     /// When the last message of a pair is due, which the next one must not precede in an ordered network.
     last_due_ns: FxHashMap<(PeerIndex, PeerIndex), u64>,
     /// For each pair: the number of each message, and when it has left its sender.
@@ -146,9 +148,18 @@ impl Network {
             now_ns: 0,
             events: 0,
             nodes: (0..size).map(|_| Node::default()).collect(),
+            alarms: BTreeSet::new(),
             last_due_ns: FxHashMap::default(),
             left_ns: FxHashMap::default(),
         })))
+    }
+
+    /// Adds so many processes; the result is the number of the first.
+    pub fn add(&self, count: u32) -> PeerIndex {
+        let nodes = &mut self.0.lock().nodes;
+        let first = PeerIndex::new(nodes.len() as u32);
+        nodes.extend((0..count).map(|_| Node::default()));
+        first
     }
 
     /// The lane of a process, by its number in this network. Processes of several jobs can be in one network.
@@ -181,11 +192,14 @@ impl Network {
             .nodes
             .iter()
             .filter_map(|node| Some(node.coming.peek()?.0.due_ns))
+            .chain(state.alarms.first().copied())
             .min();
         let Some(next) = next else { return false };
         let slack = state.conditions.delay_ns_max / 4;
         let slack = state.rng.u64(..=slack);
         state.now_ns = state.now_ns.max(next + slack);
+        let now_ns = state.now_ns;
+        state.alarms.retain(|&due_ns| due_ns > now_ns);
         true
     }
 
@@ -206,6 +220,11 @@ impl Network {
     /// Makes the next poll of this process at or after that time find something.
     pub fn wake_at(&self, process: PeerIndex, due_ns: u64) {
         self.0.lock().push(process, due_ns, What::Wake);
+    }
+
+    /// Makes time stop at that time, or soon after it, though nothing comes to a process then.
+    pub fn alarm_at(&self, due_ns: u64) {
+        self.0.lock().alarms.insert(due_ns);
     }
 
     /// How many messages a process has sent, of all kinds.

@@ -21,4 +21,3 @@ pub mod split_type;
 mod topology;
 
 pub use inter::Bridge;
-pub use introduce::Courier;
