@@ -329,7 +329,8 @@ impl NetworkState {
         let number = self.events;
         self.events += 1;
         let node = &mut self.nodes[to.index()];
-        if !node.dead {
+        // What is not there yet hears nothing.
+        if !node.dead && node.name.is_some() {
             node.coming.push(Reverse(Event { due_ns, number, what }));
         }
     }

@@ -48,6 +48,7 @@ fn follow(seed: u64, plan: Plan, options: Options) {
 fn jobs_come_and_go() {
     check("jobs_come_and_go", 150, |seed| {
         let mut options = Options::random(seed);
+        options.steps_max = 2_000_000;
         options.conditions.limits.ordered = !seed.is_multiple_of(8);
         follow(seed, Plan::random(seed), options);
     });
