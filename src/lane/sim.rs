@@ -40,6 +40,8 @@ pub struct Conditions {
     pub mangled_permille: u32,
     /// The process whose messages are changed.
     pub rogue: Option<PeerIndex>,
+    /// Whether a lane notices that a process of another job is gone.
+    pub notices_other_jobs: bool,
 }
 
 /// A network of processes, shared by their lanes and the simulation.
@@ -341,7 +343,9 @@ impl NetworkState {
 
     /// Informs a process, some time after `from_ns`, that another can't be reached any more.
     fn announce(&mut self, gone: PeerIndex, to: PeerIndex, from_ns: u64, error: Error) {
-        let name = self.nodes[gone.index()].name;
+        let [name, of] = [gone, to].map(|node| self.nodes[node.index()].name);
+        let is_beside = |name: &ProcessName| of.is_some_and(|of| of.job == name.job);
+        let name = name.filter(|name| self.conditions.notices_other_jobs || is_beside(name));
         if let Some(name) = name.filter(|_| !self.nodes[to.index()].dead) {
             let due_ns = from_ns + 1 + self.rng.u64(..=2 * self.conditions.delay_ns_max);
             self.push(to, due_ns, What::Lost(name, error));

@@ -113,6 +113,7 @@ impl Options {
                 failed_reads_permille: [0, 0, 200][rng.u32(..3) as usize],
                 mangled_permille: 0,
                 rogue: None,
+                notices_other_jobs: true,
             },
             eager_max: rng.bool().then(|| rng.u32(..800) as usize),
             rma: rng.u32(..8) != 0,

@@ -130,6 +130,12 @@ pub enum Step {
         job: usize,
         witnesses: Vec<(Process, usize, Process)>,
     },
+    /// A process aborts or dies in the midst of what it has to do with others.
+    Fall {
+        process: Process,
+        job: usize,
+        aborts: bool,
+    },
 }
 
 #[derive(Clone, Debug, Default)]
@@ -141,6 +147,8 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// Jobs that end early.
     pub doomed: BTreeSet<usize>,
+    /// Those that may do so, when an operation fails.
+    pub shaky: BTreeSet<usize>,
 }
 
 impl Plan {
@@ -170,6 +178,7 @@ impl Plan {
             | Step::Disconnect { comm, .. }
             | Step::Free { comm } => among(*comm),
             Step::Finalize { jobs } | Step::Wait { jobs, .. } | Step::Abort { jobs, .. } => of(jobs),
+            Step::Fall { job, .. } => of(&[*job]),
             Step::Die { job, witnesses, .. } => {
                 of(&[*job]) || witnesses.iter().any(|&(witness, ..)| witness == process)
             }
@@ -188,13 +197,15 @@ struct Making {
     connects: Vec<bool>,
     /// Jobs that have met at a port.
     links: BTreeSet<(usize, usize)>,
+    quiet: bool,
 }
 
 const JOBS_MAX: usize = 5;
 const COMMS_MAX: usize = 10;
 
 impl Plan {
-    pub fn random(seed: u64) -> Plan {
+    /// `quiet`: no lane notices that a process of another job is gone, so that those who have not met at a port don't learn of it.
+    pub fn random(seed: u64, quiet: bool) -> Plan {
         let rng = &mut Rng::with_seed(seed ^ 0x6a6f_6273);
         let mut making = Making {
             plan: Plan::default(),
@@ -202,12 +213,13 @@ impl Plan {
             usable: Vec::new(),
             connects: Vec::new(),
             links: BTreeSet::new(),
+            quiet,
         };
         for _ in 0..rng.usize(1..=3) {
             making.add_job(rng.usize(1..=3));
         }
         making.plan.at_start = making.plan.jobs.len();
-        let violent = rng.u32(..3) == 0;
+        let violent = rng.u32(..2) == 0;
         for _ in 0..rng.usize(4..24) {
             making.draw(rng, violent);
         }
@@ -334,18 +346,19 @@ impl Making {
 
     fn draw(&mut self, rng: &mut Rng, violent: bool) {
         // What can't be done now is not done.
-        let _ = match rng.u32(..if violent { 34 } else { 31 }) {
+        let _ = match rng.u32(..if violent { 37 } else { 32 }) {
             0..3 => self.spawn(rng),
             3..8 => self.meet(rng),
             8..10 => self.dup(rng),
             10..13 => self.split(rng),
             13..16 => self.merge(rng),
-            16..18 => self.bridge(rng),
-            18..23 => self.talk(rng),
-            23..28 => self.disconnect(rng),
-            28 => self.free(rng),
-            29..31 => self.some_finalize(rng),
-            31..33 => self.abort(rng),
+            16..19 => self.bridge(rng),
+            19..24 => self.talk(rng),
+            24..29 => self.disconnect(rng),
+            29 => self.free(rng),
+            30..32 => self.some_finalize(rng),
+            32..34 => self.abort(rng),
+            34..36 => self.fall(rng),
             _ => self.die(rng),
         };
     }
@@ -437,21 +450,22 @@ impl Making {
     }
 
     fn bridge(&mut self, rng: &mut Rng) -> Option<()> {
-        let over = pick(
-            rng,
-            &self.usable(|comm| !comm.is_inter() && comm.sides[0].len() > 1),
-        )?;
-        let with_leader = self.usable(|comm| {
-            !comm.is_inter()
-                && comm
-                    .members()
-                    .any(|process| self.comm(over).place(process).is_some())
-        });
-        let one = pick(rng, &with_leader)?;
-        let others: Vec<usize> = (with_leader.into_iter())
-            .filter(|&other| self.are_apart(one, other))
-            .collect();
-        let other = pick(rng, &others)?;
+        let intra = self.usable(|comm| !comm.is_inter());
+        let meet = |one: usize, other: usize| {
+            let other = self.comm(other);
+            self.comm(one)
+                .members()
+                .any(|process| other.place(process).is_some())
+        };
+        let mut can = Vec::new();
+        for &over in &intra {
+            let with_leader: Vec<usize> = (intra.iter().copied()).filter(|&comm| meet(comm, over)).collect();
+            for &one in &with_leader {
+                let others = with_leader.iter().filter(|&&other| self.are_apart(one, other));
+                can.extend(others.map(|&other| (over, one, other)));
+            }
+        }
+        let (over, one, other) = pick(rng, &can)?;
         if !self.can_add_comm() {
             return None;
         }
@@ -588,6 +602,9 @@ impl Making {
     fn abort(&mut self, rng: &mut Rng) -> Option<()> {
         let job = self.any_alive(rng)?;
         let connected = self.connected_with(job);
+        if !self.can_tell(&connected) {
+            return None;
+        }
         // Those that have met only through others don't hear of each other's abort.
         if connected != self.linked_with(job) {
             return None;
@@ -603,8 +620,42 @@ impl Making {
         Some(())
     }
 
+    /// Whether all of these jobs learn of each other's end.
+    fn can_tell(&self, jobs: &BTreeSet<usize>) -> bool {
+        let mut pairs = jobs
+            .iter()
+            .flat_map(|&one| jobs.iter().map(move |&other| (one, other)));
+        !self.quiet
+            || pairs.all(|(one, other)| {
+                one >= other || !self.are_connected(one, other) || self.links.contains(&(one, other))
+            })
+    }
+
+    fn fall(&mut self, rng: &mut Rng) -> Option<()> {
+        let job = self.any_alive(rng)?;
+        let connected = self.connected_with(job);
+        if !self.can_tell(&connected) {
+            return None;
+        }
+        let process = self.plan.jobs[job].first + rng.usize(..self.plan.jobs[job].size);
+        self.plan.doomed.insert(job);
+        let aborts = rng.bool();
+        self.push(Step::Fall { process, job, aborts });
+        let jobs: Vec<usize> = connected.into_iter().filter(|&other| other != job).collect();
+        self.plan.shaky.extend(&jobs);
+        if !jobs.is_empty() {
+            self.push(Step::Finalize { jobs: jobs.clone() });
+        }
+        self.ended(&jobs);
+        self.ended(&[job]);
+        Some(())
+    }
+
     fn die(&mut self, rng: &mut Rng) -> Option<()> {
         let job = self.any_alive(rng)?;
+        if !self.can_tell(&self.connected_with(job)) {
+            return None;
+        }
         let process = self.plan.jobs[job].first + rng.usize(..self.plan.jobs[job].size);
         let mut witnesses = Vec::new();
         for witness in 0..self.plan.processes() {

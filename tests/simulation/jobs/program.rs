@@ -63,7 +63,7 @@ pub async fn program(rank: Rank, seed: u64, forgets: bool, model: Rc<RefCell<Mod
         model.borrow_mut().enters(me, number);
         if let Err(error) = follower.take(&plan, number, step, &mut rng).await {
             assert!(
-                plan.doomed.contains(&job),
+                plan.doomed.contains(&job) || plan.shaky.contains(&job),
                 "process {me}, step {number}, {step:?}: {error}"
             );
             // Its error handler is the one that aborts.
@@ -170,6 +170,16 @@ impl Follower {
                     let model = self.model.clone();
                     rank.until(|| model.borrow().may_abort(number)).await;
                     rank.abort(7).await;
+                }
+                std::future::pending::<()>().await;
+            }
+            Step::Fall { process, aborts, .. } => {
+                if *process == self.me {
+                    self.model.borrow_mut().dies(self.me);
+                    match aborts {
+                        true => rank.abort(7).await,
+                        false => rank.bring_down().await,
+                    }
                 }
                 std::future::pending::<()>().await;
             }
