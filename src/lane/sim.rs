@@ -532,10 +532,15 @@ impl Lane for SimLane {
 
     fn connect(&mut self, peer: PeerIndex, address: &[u8]) -> Result<()> {
         let node = <[u8; 4]>::try_from(address).map(u32::from_le_bytes);
-        let nodes = self.network.0.lock().nodes.len();
+        let state = &mut *self.network.0.lock();
         match node {
-            Ok(node) if (node as usize) < nodes => {
-                self.peers.insert(peer, PeerIndex::new(node));
+            Ok(node) if (node as usize) < state.nodes.len() => {
+                let node = PeerIndex::new(node);
+                self.peers.insert(peer, node);
+                // Whoever comes too late for the news finds nobody.
+                if state.nodes[node.index()].dead {
+                    state.announce(node, self.me, state.now_ns, death_of(node));
+                }
                 Ok(())
             }
             _ => Err(err!(
