@@ -259,6 +259,16 @@ impl Network {
     /// A process closes its lane and exits. Those of its messages under way are lost that had not left it, as only
     /// [`Lane::is_drained`] reports; messages to the same peer leave in order. Then the others see its connections close.
     pub fn leave(&self, process: PeerIndex) {
+        let why = err!(Other, "process {} has exited", process.number());
+        self.exit(process, &why);
+    }
+
+    /// The same of a process that is ended from outside.
+    pub fn end(&self, process: PeerIndex) {
+        self.exit(process, &death_of(process));
+    }
+
+    fn exit(&self, process: PeerIndex, why: &Error) {
         let state = &mut *self.0.lock();
         let node = &mut state.nodes[process.index()];
         node.dead = true;
@@ -285,12 +295,7 @@ impl Network {
             };
             state.nodes[at].coming.retain(keeps);
             // A connection closes after what was sent over it.
-            state.announce(
-                process,
-                PeerIndex::new(at as u32),
-                last_ns,
-                err!(Other, "process {} has exited", process.number()),
-            );
+            state.announce(process, PeerIndex::new(at as u32), last_ns, why.clone());
         }
     }
 

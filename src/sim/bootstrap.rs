@@ -216,7 +216,7 @@ impl Bootstrap for Launcher {
     /// Ends the process here: the thread goes on with others.
     fn abort(&mut self, code: i32, _: &str) -> bool {
         self.jobs.abort(self.node, code);
-        self.network.kill(self.node);
+        self.network.end(self.node);
         resume_unwind(Box::new(Gone));
     }
 

@@ -397,7 +397,7 @@ impl Simulation {
         let due = self.jobs.due();
         for node in due.ends {
             if !self.network.is_dead(node) {
-                self.network.kill(node);
+                self.network.end(node);
             }
         }
         for node in due.starts {

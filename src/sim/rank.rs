@@ -184,7 +184,8 @@ impl Rank {
     /// Ends its job, and those that are connected with it (`MPI_Abort`).
     pub async fn abort(&self, code: i32) -> ! {
         self.jobs.abort(self.node, code);
-        self.die().await
+        self.network.end(self.node);
+        std::future::pending().await
     }
 
     /// Closes its lane and exits; what its program awaits afterwards never comes.

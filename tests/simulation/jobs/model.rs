@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use weft::identity::ProcessName;
+use weft::identity::{PeerIndex, ProcessName};
+use weft::lane::sim::Network;
+use weft::sim::Rank;
 
 use super::plan::{Plan, Process, Step};
 
@@ -10,6 +12,8 @@ pub struct Model {
     pub plan: Plan,
     /// What each process is called, once it has started.
     pub names: Vec<Option<ProcessName>>,
+    /// Its number in the network.
+    nodes: Vec<Option<PeerIndex>>,
     /// The step that each is in.
     pub at: Vec<Option<usize>>,
     /// How many steps, its own and others', each has behind it.
@@ -29,6 +33,7 @@ impl Model {
         let processes = plan.processes();
         Model {
             names: vec![None; processes],
+            nodes: vec![None; processes],
             at: vec![None; processes],
             behind: vec![0; processes],
             made: vec![false; plan.comms.len()],
@@ -38,6 +43,32 @@ impl Model {
             died: BTreeSet::new(),
             plan,
         }
+    }
+
+    pub fn starts(&mut self, process: Process, rank: &Rank) {
+        self.names[process] = Some(rank.instance().job().name());
+        self.nodes[process] = Some(rank.node());
+    }
+
+    /// Whether a job has come to an end before its time, or will not begin.
+    pub fn is_gone(&self, job: usize, network: &Network) -> bool {
+        let mut started = self.plan.jobs[job]
+            .processes()
+            .filter_map(|process| Some((process, self.nodes[process]?)));
+        if started
+            .clone()
+            .any(|(process, node)| network.is_dead(node) && !self.ended[process])
+        {
+            return true;
+        }
+        let spawner = self.plan.steps.iter().find_map(|step| match step {
+            Step::Spawn {
+                comm, root, job: new, ..
+            } if *new == job => Some(self.plan.comms[*comm].sides[0][*root]),
+            _ => None,
+        });
+        let spawner = spawner.map(|process| self.plan.job_of(process));
+        started.next().is_none() && spawner.is_some_and(|spawner| self.is_gone(spawner, network))
     }
 
     pub fn enters(&mut self, process: Process, step: usize) {

@@ -16,7 +16,7 @@ pub struct Job {
 }
 
 impl Job {
-    pub fn processes(&self) -> impl Iterator<Item = Process> + use<> {
+    pub fn processes(&self) -> std::ops::Range<Process> {
         self.first..self.first + self.size
     }
 }

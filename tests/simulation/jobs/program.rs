@@ -1,12 +1,13 @@
 //! A process that follows the script.
 
 use std::cell::RefCell;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use fastrand::Rng;
-use weft::base::error::{Class, Result};
+use weft::base::error::{Class, Error, Result};
 use weft::engine::request::Outcome;
 use weft::objects::collective::allgather_bytes;
 use weft::objects::communicator::Communicator;
@@ -46,7 +47,7 @@ pub async fn program(rank: Rank, seed: u64, forgets: bool, model: Rc<RefCell<Mod
         model: model.clone(),
         rank: rank.clone(),
     };
-    model.borrow_mut().names[me] = Some(name);
+    model.borrow_mut().starts(me, &rank);
     let world = plan
         .comms
         .iter()
@@ -79,6 +80,10 @@ pub async fn program(rank: Rank, seed: u64, forgets: bool, model: Rc<RefCell<Mod
 fn content(seed: u64, step: usize, number: usize, bytes: usize) -> Vec<u8> {
     let mut rng = Rng::with_seed(seed ^ (step as u64) << 48 ^ (number as u64) << 32);
     (0..bytes).map(|_| rng.u8(..)).collect()
+}
+
+fn err_of_none(service: &str) -> Error {
+    Error::new(Class::Name, format!("nobody publishes '{service}'"))
 }
 
 fn into_result(mut outcome: Outcome) -> Result<Outcome> {
@@ -257,6 +262,8 @@ impl Follower {
         let (comm, root) = (self.comm(comms[side]), roots[side] as u32);
         let (instance, is_root) = (self.rank.instance(), comm.rank() == root);
         let service = format!("meeting {step}");
+        let other = plan.job_of(plan.comms[comms[1 - side]].sides[0][roots[1 - side]]);
+        let in_vain = || self.model.borrow().is_gone(other, self.rank.network());
         if side == 0 {
             let mut port = None;
             if is_root {
@@ -265,10 +272,18 @@ impl Follower {
                 port = Some(name);
             }
             let asked = port.clone().map(|name| Ok((name, None)));
-            let made = self.rank.each_turn(comm.accept(root, asked)).await?;
+            let mut accepting = Box::pin(comm.accept(root, asked));
+            let accepting = poll_fn(|context| {
+                // Otherwise it would wait for ever.
+                if let Some(name) = port.as_ref().filter(|_| in_vain()) {
+                    instance.close_port(name);
+                }
+                accepting.as_mut().poll(context)
+            });
+            let made = self.rank.each_turn(accepting).await?;
             if let Some(name) = port {
                 instance.bootstrap().unpublish_name(&service)?;
-                assert!(instance.close_port(&name));
+                instance.close_port(&name);
             }
             return Ok(made);
         }
@@ -278,11 +293,12 @@ impl Follower {
                 .until(|| {
                     let found = instance.bootstrap().lookup_name(&service);
                     port = found.expect("it keeps names");
-                    port.is_some()
+                    port.is_some() || in_vain()
                 })
                 .await;
         }
-        let asked = port.map(|name| Ok((name, None)));
+        let none = || err_of_none(&service);
+        let asked = is_root.then(|| Ok((port.ok_or_else(none)?, None)));
         self.rank.each_turn(comm.connect_to(root, asked)).await
     }
 
