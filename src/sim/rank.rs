@@ -175,10 +175,11 @@ impl Rank {
         std::future::pending().await
     }
 
-    /// The same, and its launcher notices, and ends the job.
+    /// Dies, after what has left it, and its launcher notices and ends the job.
     pub async fn bring_down(&self) -> ! {
         self.jobs.die(self.node);
-        self.die().await
+        self.network.end(self.node);
+        std::future::pending().await
     }
 
     /// Ends its job, and those that are connected with it (`MPI_Abort`).

@@ -104,20 +104,22 @@ impl Model {
             .all(|process| self.behind[process] > step)
     }
 
-    /// Whether nothing is under way any more of which it would not be clear whether an abort concerns it: by steps before this one, jobs have
-    /// met or parted.
-    pub fn may_abort(&self, at: usize) -> bool {
-        let Step::Abort { jobs, .. } = &self.plan.steps[at] else {
-            return true;
+    /// Whether the end of a process at this step concerns the connected jobs and nobody else: all have parted from others that were to do so,
+    /// and before an abort all have met that were to do so.
+    pub fn may_end(&self, at: usize) -> bool {
+        let (jobs, meets) = match &self.plan.steps[at] {
+            Step::Abort { jobs, .. } => (jobs, true),
+            Step::Fall { jobs, .. } => (jobs, false),
+            _ => return true,
         };
         let is_inside = |process: Process| jobs.contains(&self.plan.job_of(process));
         (0..at).all(|before| {
-            let step = &self.plan.steps[before];
-            let meets = matches!(
-                step,
-                Step::Spawn { .. } | Step::Meet { .. } | Step::Bridge { .. } | Step::Disconnect { .. }
-            );
-            !meets || self.have_done(before, is_inside)
+            let concerns = match &self.plan.steps[before] {
+                Step::Spawn { .. } | Step::Meet { .. } | Step::Bridge { .. } => meets,
+                Step::Disconnect { comm, .. } => meets || !self.plan.comms[*comm].members().all(is_inside),
+                _ => false,
+            };
+            !concerns || self.have_done(before, is_inside)
         })
     }
 

@@ -130,10 +130,11 @@ pub enum Step {
         job: usize,
         witnesses: Vec<(Process, usize, Process)>,
     },
-    /// A process aborts or dies in the midst of what it has to do with others.
+    /// A process aborts or dies in the midst of what it has to do with others: the jobs that are connected with it, and its own.
     Fall {
         process: Process,
         job: usize,
+        jobs: Vec<usize>,
         aborts: bool,
     },
 }
@@ -640,8 +641,14 @@ impl Making {
         let process = self.plan.jobs[job].first + rng.usize(..self.plan.jobs[job].size);
         self.plan.doomed.insert(job);
         let aborts = rng.bool();
-        self.push(Step::Fall { process, job, aborts });
-        let jobs: Vec<usize> = connected.into_iter().filter(|&other| other != job).collect();
+        let mut jobs: Vec<usize> = connected.into_iter().collect();
+        self.push(Step::Fall {
+            process,
+            job,
+            jobs: jobs.clone(),
+            aborts,
+        });
+        jobs.retain(|&other| other != job);
         self.plan.shaky.extend(&jobs);
         if !jobs.is_empty() {
             self.push(Step::Finalize { jobs: jobs.clone() });

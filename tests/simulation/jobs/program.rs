@@ -173,13 +173,15 @@ impl Follower {
             Step::Abort { process, .. } => {
                 if *process == self.me {
                     let model = self.model.clone();
-                    rank.until(|| model.borrow().may_abort(number)).await;
+                    rank.until(|| model.borrow().may_end(number)).await;
                     rank.abort(7).await;
                 }
                 std::future::pending::<()>().await;
             }
             Step::Fall { process, aborts, .. } => {
                 if *process == self.me {
+                    let model = self.model.clone();
+                    rank.until(|| model.borrow().may_end(number)).await;
                     self.model.borrow_mut().dies(self.me);
                     match aborts {
                         true => rank.abort(7).await,
