@@ -134,6 +134,17 @@ impl Engine {
             && self.lanes.iter().all(|lane| lane.is_drained())
     }
 
+    /// The processes of other jobs of which anything is kept.
+    #[cfg(feature = "sim")]
+    pub fn kept_of_other_jobs(&self) -> Vec<PeerIndex> {
+        let state = &self.state;
+        let peers = state.peers.iter().map(|(peer, _)| peer);
+        peers
+            .chain(state.numberings.peers())
+            .filter(|peer| peer.rank_in(state.size).is_none())
+            .collect()
+    }
+
     /// Whether no request is left, ended or not, no message and nothing to send. Lanes may still have to report that what
     /// they sent is gone.
     #[cfg(feature = "sim")]

@@ -111,6 +111,13 @@ impl Numberings {
         self.0.is_empty()
     }
 
+    /// The processes that are known.
+    #[cfg(feature = "sim")]
+    pub fn peers(&self) -> impl Iterator<Item = PeerIndex> {
+        let places = self.0.iter().flat_map(|numbering| numbering.places.values());
+        places.map(|place| place.peer)
+    }
+
     /// How many jobs and processes of them are known.
     #[cfg(test)]
     pub fn counts(&self) -> (usize, usize) {

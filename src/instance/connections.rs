@@ -149,6 +149,14 @@ impl Instance {
         }
     }
 
+    /// The communicators of the World Model are gone, those with jobs that are gone among them.
+    pub fn disconnect_worlds(&self) {
+        let contexts: Vec<Context> = self.connections.0.lock().by_context.keys().copied().collect();
+        for context in contexts.into_iter().filter(|&context| self.is_worlds(context)) {
+            self.disconnect_by(context);
+        }
+    }
+
     /// The contexts of the communicators with processes of other jobs for which `of` holds, each with these processes, in ascending order of
     /// contexts. Without those of jobs that are gone.
     pub fn connections(&self, of: impl Fn(Context) -> bool) -> Vec<(Context, Arc<[PeerIndex]>)> {

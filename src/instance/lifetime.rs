@@ -26,6 +26,7 @@ use crate::engine::{Engine, Parts};
 use crate::lane;
 use crate::system::bootstrap::{self, AfterFinalize, Bootstrap};
 use crate::system::output;
+use crate::system::port::Sockets;
 use crate::system::rcu::{Held, Published};
 
 /// What the layer above does for an instance.
@@ -346,6 +347,7 @@ fn open(host: &Host, incarnation: u32) -> Result<Arc<Instance>> {
     let instance = Instance::new(
         engine,
         bootstrap,
+        Box::new(Sockets),
         settings,
         selection,
         policy,

@@ -51,7 +51,7 @@ use crate::system::bootstrap::{AfterFinalize, Bootstrap, Job, Notice};
 use crate::system::locality::Location;
 use crate::system::lock;
 use crate::system::output;
-use crate::system::port::Port;
+use crate::system::port::{Accepts, Ports};
 
 use attention::Attention;
 use connections::Connections;
@@ -103,8 +103,10 @@ pub struct Instance {
     explain: Mutex<Option<Explain>>,
     /// Descriptors beside those of lanes and launcher that end a sleep.
     sleeps_on: Mutex<Slab<RawFd>>,
-    /// The ports that are open, by their names.
-    ports: Mutex<FxHashMap<String, Arc<Mutex<Port>>>>,
+    /// How ports are opened and found.
+    ports: Box<dyn Ports>,
+    /// Those that are open here, by their names.
+    open_ports: Mutex<FxHashMap<String, Arc<Mutex<Box<dyn Accepts>>>>>,
     /// Why spawned jobs have ended before they were connected, by the number of their spawn.
     ended_spawns: Mutex<FxHashMap<u32, String>>,
 }
@@ -161,6 +163,7 @@ impl Instance {
     pub fn new(
         engine: Engine,
         mut bootstrap: Box<dyn Bootstrap>,
+        ports: Box<dyn Ports>,
         settings: Settings,
         selection: Arc<Selection>,
         policy: Policy,
@@ -203,7 +206,8 @@ impl Instance {
             report_at: Mutex::new(None),
             explain: Mutex::new(None),
             sleeps_on: Mutex::default(),
-            ports: Mutex::default(),
+            ports,
+            open_ports: Mutex::default(),
             ended_spawns: Mutex::default(),
         }))
     }
@@ -353,7 +357,7 @@ impl Instance {
 
     /// Handles messages of the launcher: it may ask for a report, or be gone.
     #[cold]
-    fn attend(&self) {
+    pub(crate) fn attend(&self) {
         self.attention.is_paid();
         let Some(mut bootstrap) = self.bootstrap.try_lock() else {
             return;
@@ -403,9 +407,14 @@ impl Instance {
         }
     }
 
+    /// How ports are opened and found.
+    pub fn ports(&self) -> &dyn Ports {
+        &*self.ports
+    }
+
     /// The ports that are open here, by their names.
-    pub fn ports(&self) -> &Mutex<FxHashMap<String, Arc<Mutex<Port>>>> {
-        &self.ports
+    pub fn open_ports(&self) -> &Mutex<FxHashMap<String, Arc<Mutex<Box<dyn Accepts>>>>> {
+        &self.open_ports
     }
 
     /// Why a spawned job has ended before its processes came to their port, if it has.

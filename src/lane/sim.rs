@@ -9,7 +9,7 @@
 //! is the target of a read is first overwritten with arbitrary bytes; a region can be read only until it is deregistered.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -40,6 +40,8 @@ pub struct Conditions {
     pub mangled_permille: u32,
     /// The process whose messages are changed.
     pub rogue: Option<PeerIndex>,
+    /// Whether a lane notices that a process of another job is gone.
+    pub notices_other_jobs: bool,
 }
 
 /// A network of processes, shared by their lanes and the simulation.
@@ -53,6 +55,8 @@ struct NetworkState {
     /// Number of events made so far: orders those that are due at the same time.
     events: u64,
     nodes: Vec<Node>,
+    /// Times at which something is to happen outside of the network.
+    alarms: BTreeSet<u64>,
     /// When the last message of a pair is due, which the next one must not precede in an ordered network.
     last_due_ns: FxHashMap<(PeerIndex, PeerIndex), u64>,
     /// For each pair: the number of each message, and when it has left its sender.
@@ -146,9 +150,18 @@ impl Network {
             now_ns: 0,
             events: 0,
             nodes: (0..size).map(|_| Node::default()).collect(),
+            alarms: BTreeSet::new(),
             last_due_ns: FxHashMap::default(),
             left_ns: FxHashMap::default(),
         })))
+    }
+
+    /// Adds so many processes; the result is the number of the first.
+    pub fn add(&self, count: u32) -> PeerIndex {
+        let nodes = &mut self.0.lock().nodes;
+        let first = PeerIndex::new(nodes.len() as u32);
+        nodes.extend((0..count).map(|_| Node::default()));
+        first
     }
 
     /// The lane of a process, by its number in this network. Processes of several jobs can be in one network.
@@ -181,11 +194,14 @@ impl Network {
             .nodes
             .iter()
             .filter_map(|node| Some(node.coming.peek()?.0.due_ns))
+            .chain(state.alarms.first().copied())
             .min();
         let Some(next) = next else { return false };
         let slack = state.conditions.delay_ns_max / 4;
         let slack = state.rng.u64(..=slack);
         state.now_ns = state.now_ns.max(next + slack);
+        let now_ns = state.now_ns;
+        state.alarms.retain(|&due_ns| due_ns > now_ns);
         true
     }
 
@@ -206,6 +222,11 @@ impl Network {
     /// Makes the next poll of this process at or after that time find something.
     pub fn wake_at(&self, process: PeerIndex, due_ns: u64) {
         self.0.lock().push(process, due_ns, What::Wake);
+    }
+
+    /// Makes time stop at that time, or soon after it, though nothing comes to a process then.
+    pub fn alarm_at(&self, due_ns: u64) {
+        self.0.lock().alarms.insert(due_ns);
     }
 
     /// How many messages a process has sent, of all kinds.
@@ -238,6 +259,16 @@ impl Network {
     /// A process closes its lane and exits. Those of its messages under way are lost that had not left it, as only
     /// [`Lane::is_drained`] reports; messages to the same peer leave in order. Then the others see its connections close.
     pub fn leave(&self, process: PeerIndex) {
+        let why = err!(Other, "process {} has exited", process.number());
+        self.exit(process, &why);
+    }
+
+    /// The same of a process that is ended from outside.
+    pub fn end(&self, process: PeerIndex) {
+        self.exit(process, &death_of(process));
+    }
+
+    fn exit(&self, process: PeerIndex, why: &Error) {
         let state = &mut *self.0.lock();
         let node = &mut state.nodes[process.index()];
         node.dead = true;
@@ -264,12 +295,7 @@ impl Network {
             };
             state.nodes[at].coming.retain(keeps);
             // A connection closes after what was sent over it.
-            state.announce(
-                process,
-                PeerIndex::new(at as u32),
-                last_ns,
-                err!(Other, "process {} has exited", process.number()),
-            );
+            state.announce(process, PeerIndex::new(at as u32), last_ns, why.clone());
         }
     }
 
@@ -310,7 +336,8 @@ impl NetworkState {
         let number = self.events;
         self.events += 1;
         let node = &mut self.nodes[to.index()];
-        if !node.dead {
+        // What is not there yet hears nothing.
+        if !node.dead && node.name.is_some() {
             node.coming.push(Reverse(Event { due_ns, number, what }));
         }
     }
@@ -321,7 +348,9 @@ impl NetworkState {
 
     /// Informs a process, some time after `from_ns`, that another can't be reached any more.
     fn announce(&mut self, gone: PeerIndex, to: PeerIndex, from_ns: u64, error: Error) {
-        let name = self.nodes[gone.index()].name;
+        let [name, of] = [gone, to].map(|node| self.nodes[node.index()].name);
+        let is_beside = |name: &ProcessName| of.is_some_and(|of| of.job == name.job);
+        let name = name.filter(|name| self.conditions.notices_other_jobs || is_beside(name));
         if let Some(name) = name.filter(|_| !self.nodes[to.index()].dead) {
             let due_ns = from_ns + 1 + self.rng.u64(..=2 * self.conditions.delay_ns_max);
             self.push(to, due_ns, What::Lost(name, error));
@@ -508,10 +537,15 @@ impl Lane for SimLane {
 
     fn connect(&mut self, peer: PeerIndex, address: &[u8]) -> Result<()> {
         let node = <[u8; 4]>::try_from(address).map(u32::from_le_bytes);
-        let nodes = self.network.0.lock().nodes.len();
+        let state = &mut *self.network.0.lock();
         match node {
-            Ok(node) if (node as usize) < nodes => {
-                self.peers.insert(peer, PeerIndex::new(node));
+            Ok(node) if (node as usize) < state.nodes.len() => {
+                let node = PeerIndex::new(node);
+                self.peers.insert(peer, node);
+                // Whoever comes too late for the news finds nobody.
+                if state.nodes[node.index()].dead {
+                    state.announce(node, self.me, state.now_ns, death_of(node));
+                }
                 Ok(())
             }
             _ => Err(err!(

@@ -123,7 +123,7 @@ impl WorldModel {
             instance.engine().set_several_threads();
         }
         let everybody = Communicator::world(&instance);
-        let parent = match parent(&everybody) {
+        let parent = match instance.block_on_turns(parent(&everybody)) {
             Ok(parent) => parent,
             Err(error) => {
                 lifetime.release(false)?;
@@ -239,16 +239,14 @@ impl WorldModel {
     }
 }
 
-/// Connects the job with the processes that have spawned it, which wait for that. Collective over the job.
-fn parent(everybody: &Arc<Communicator>) -> Result<Option<Arc<Communicator>>> {
-    let instance = everybody.instance();
-    let Some(port) = instance.job().parent.clone() else {
+/// Connects the job with the processes that have spawned it, which wait for that. Collective over the job. To be awaited by
+/// [`Instance::block_on_turns`].
+pub async fn parent(everybody: &Arc<Communicator>) -> Result<Option<Arc<Communicator>>> {
+    let Some(port) = everybody.instance().job().parent.clone() else {
         return Ok(None);
     };
-    let connecting = everybody
-        .clone()
-        .connect_to(0, (everybody.rank() == 0).then_some(Ok((port, None))));
-    let connected = instance.block_on_turns(connecting);
+    let port = (everybody.rank() == 0).then_some(Ok((port, None)));
+    let connected = everybody.clone().connect_to(0, port).await;
     connected.map(Some).map_err(|error| Error {
         message: format!("the processes that have spawned this job can't be reached: {error}").into(),
         ..error

@@ -1,19 +1,18 @@
 //! A launcher whose answers come late, and which may end when the process has told it that it may exit.
 
 use std::os::fd::BorrowedFd;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
+use super::Options;
+use super::jobs::Jobs;
 use crate::base::error::Result;
-use crate::identity::{PeerIndex, ProcessName};
+use crate::identity::{JobId, PeerIndex, ProcessName};
 use crate::lane::sim::Network;
-use crate::system::bootstrap::{AfterFinalize, Bootstrap, Job};
-use crate::system::locality::Layout;
-
-/// The name of the job.
-pub(super) const JOB: &str = "sim";
+use crate::system::bootstrap::{AfterFinalize, Bootstrap, Job, Notice, Spawn, Spawned};
 
 /// The business cards of all ranks.
 #[derive(Clone, Default)]
@@ -30,6 +29,8 @@ impl Cards {
 pub(super) struct Fences(Arc<Mutex<FenceState>>);
 
 struct FenceState {
+    /// The number of the job's first process in the network.
+    first: u32,
     /// How many fences each rank has entered.
     come: Vec<u32>,
     /// When each rank learns of the end of each fence.
@@ -37,17 +38,24 @@ struct FenceState {
 }
 
 impl Fences {
-    pub(super) fn new(size: u32) -> Fences {
+    pub(super) fn new(first: PeerIndex, size: u32) -> Fences {
         Fences(Arc::new(Mutex::new(FenceState {
+            first: first.number(),
             come: vec![0; size as usize],
             over_ns: Vec::new(),
         })))
     }
 }
 
+/// What unwinds in place of a process that exits.
+pub(super) struct Gone;
+
 /// One rank's connection to the launcher.
 pub(super) struct Launcher {
     job: Job,
+    /// The process's number in the network.
+    node: PeerIndex,
+    jobs: Jobs,
     cards: Cards,
     fences: Fences,
     network: Network,
@@ -59,17 +67,9 @@ pub(super) struct Launcher {
 }
 
 impl Launcher {
-    pub(super) fn new(
-        rank: u32,
-        size: u32,
-        cards: &Cards,
-        fences: &Fences,
-        network: &Network,
-        lookup_ns_max: u64,
-        processors: Option<u32>,
-        layout: &Layout,
-        after_finalize: AfterFinalize,
-    ) -> Launcher {
+    pub(super) fn new(node: PeerIndex, jobs: &Jobs, network: &Network, options: &Options) -> Launcher {
+        let (about, rank) = jobs.of(node);
+        let (size, layout) = (about.size, &options.layout);
         let locals = layout.locals_of(rank, size);
         Launcher {
             job: Job {
@@ -80,21 +80,23 @@ impl Launcher {
                 local_only: locals.count == size,
                 local_rank: locals.before,
                 local_ranks: locals.count,
-                processors,
+                processors: options.processors,
                 launcher_pids: None,
                 layout: layout.clone(),
                 layout_unknown: None,
-                id: JOB.into(),
+                id: about.id,
                 memory_alloc_kinds: None,
                 process_sets: Vec::new(),
-                parent: None,
+                parent: about.parent,
             },
-            cards: cards.clone(),
-            fences: fences.clone(),
+            node,
+            jobs: jobs.clone(),
+            cards: about.cards,
+            fences: about.fences,
             network: network.clone(),
-            lookup_ns_max,
+            lookup_ns_max: options.lookup_ns_max,
             answers_ns: FxHashMap::default(),
-            after_finalize,
+            after_finalize: options.after_finalize,
             over: false,
         }
     }
@@ -134,7 +136,7 @@ impl Bootstrap for Launcher {
         while state.over_ns.len() < all {
             let over_ns = (0..self.job.size).map(|rank| {
                 let over_ns = self.network.now_ns() + 1 + self.network.random(self.lookup_ns_max + 1);
-                self.network.wake_at(PeerIndex::new(rank), over_ns);
+                self.network.wake_at(PeerIndex::new(state.first + rank), over_ns);
                 over_ns
             });
             state.over_ns.push(over_ns.collect());
@@ -158,7 +160,7 @@ impl Bootstrap for Launcher {
         let now_ns = self.network.now_ns();
         let answer_ns = *self.answers_ns.entry(peer.rank).or_insert_with(|| {
             let answer_ns = now_ns + self.network.random(self.lookup_ns_max + 1);
-            self.network.wake_at(PeerIndex::new(self.job.rank), answer_ns);
+            self.network.wake_at(self.node, answer_ns);
             answer_ns
         });
         if now_ns < answer_ns {
@@ -177,8 +179,45 @@ impl Bootstrap for Launcher {
         None
     }
 
-    fn abort(&mut self, _: i32, message: &str) -> bool {
-        panic!("abort: {message}");
+    fn spawn(&mut self, spawn: &Spawn) -> Result<u32> {
+        Ok(self.jobs.spawn(self.node, spawn))
+    }
+
+    fn spawned(&mut self, spawn: u32) -> Result<Option<Spawned>> {
+        Ok(self.jobs.spawned(spawn))
+    }
+
+    fn publish_name(&mut self, service: &str, port: &str) -> Result<()> {
+        self.jobs.publish(service, port);
+        Ok(())
+    }
+
+    fn unpublish_name(&mut self, service: &str) -> Result<()> {
+        self.jobs.unpublish(service);
+        Ok(())
+    }
+
+    fn lookup_name(&mut self, service: &str) -> Result<Option<String>> {
+        Ok(self.jobs.published(service))
+    }
+
+    fn connected(&mut self, job: JobId, on: bool) {
+        self.jobs.connected(self.node, job, on);
+    }
+
+    fn notices(&mut self) -> Vec<Notice> {
+        self.jobs.told(self.node)
+    }
+
+    fn tells_why(&self) -> bool {
+        true
+    }
+
+    /// Ends the process here: the thread goes on with others.
+    fn abort(&mut self, code: i32, _: &str) -> bool {
+        self.jobs.abort(self.node, code);
+        self.network.end(self.node);
+        resume_unwind(Box::new(Gone));
     }
 
     fn finalize(&mut self) -> Result<()> {

@@ -9,6 +9,8 @@
 //! - [`Rank`]: what a program is given
 //! - `check`: many runs; a failure names its seed
 //! - `bootstrap`: a launcher that answers late, and may end when a process has told it that it may exit
+//! - `jobs`: several jobs in one run: spawned ones, and how one that ends concerns others
+//! - `ports`: where they meet
 //!
 //! A program must not drop an unfinished [`crate::instance::Completion`] and must not make a call that blocks.
 //!
@@ -18,7 +20,9 @@
 mod bootstrap;
 mod buffer;
 mod check;
+mod jobs;
 mod join;
+mod ports;
 mod rank;
 
 use std::future::Future;
@@ -47,9 +51,11 @@ pub use check::check;
 pub use join::join_all;
 pub use rank::Rank;
 
-use bootstrap::{Cards, Fences, Launcher};
+use bootstrap::{Gone, Launcher};
 use buffer::Graveyard;
+use jobs::Jobs;
 use join::Kept;
+use ports::{Harbours, SimPorts};
 
 /// What a run is like.
 #[derive(Clone, Debug)]
@@ -107,6 +113,7 @@ impl Options {
                 failed_reads_permille: [0, 0, 200][rng.u32(..3) as usize],
                 mangled_permille: 0,
                 rogue: None,
+                notices_other_jobs: true,
             },
             eager_max: rng.bool().then(|| rng.u32(..800) as usize),
             rma: rng.u32(..8) != 0,
@@ -142,10 +149,14 @@ pub fn skewed(rng: &mut Rng, bits: u32) -> u64 {
 /// One run.
 pub struct Simulation {
     seed: u64,
+    options: Options,
+    selection: Arc<Selection>,
     network: Network,
     rng: Rng,
-    instances: Vec<Arc<Instance>>,
-    cards: Cards,
+    /// By the numbers of their processes in the network; none for one that is not started yet.
+    instances: Vec<Option<Arc<Instance>>>,
+    jobs: Jobs,
+    harbours: Harbours,
     graveyard: Graveyard,
     steps_left: u64,
     /// How many times in succession nothing was to come.
@@ -167,77 +178,94 @@ struct Program<F: Future> {
 impl Simulation {
     /// `size` processes that have initialized MPI.
     pub fn new(seed: u64, size: u32, options: Options) -> Simulation {
+        Simulation::of_jobs(seed, &[size], options)
+    }
+
+    /// The same with several jobs of these sizes.
+    pub fn of_jobs(seed: u64, sizes: &[u32], options: Options) -> Simulation {
         let mut rng = Rng::with_seed(seed);
-        let network = Network::new(rng.u64(..), size, options.conditions);
-        let cards = Cards::default();
-        let fences = Fences::new(size);
+        let network = Network::new(rng.u64(..), sizes.iter().sum(), options.conditions.clone());
+        let jobs = Jobs::new(&network, options.lookup_ns_max);
         let selection = Selection::parse("the option collectives", &options.collectives);
-        let selection = Arc::new(selection.expect("good lines"));
-        let instances = (0..size)
-            .map(|rank| {
-                let me = PeerIndex::new(rank);
-                let name = ProcessName {
-                    job: JobId::of(bootstrap::JOB),
-                    rank,
-                };
-                let engine = Engine::new(Parts {
-                    me: name,
-                    size,
-                    token: rng.u64(..),
-                    agreed: 0,
-                    lanes: vec![Box::new(Loopback::default()), Box::new(network.lane(me, name))],
-                    eager_max: options.eager_max,
-                    rma: options.rma,
-                    first_generation: rng.u32(..),
-                    window: rng.u32(2..8),
-                    unexpected_max: {
-                        let drawn = skewed(&mut rng, 14);
-                        options.unexpected_max.unwrap_or(drawn)
-                    },
-                });
-                let launcher = Launcher::new(
-                    rank,
-                    size,
-                    &cards,
-                    &fences,
-                    &network,
-                    options.lookup_ns_max,
-                    options.processors,
-                    &options.layout,
-                    options.after_finalize,
-                );
-                let mut settings = Settings::read(|_| None).expect("the defaults are valid");
-                settings.two_level = options.two_level;
-                settings.cma = options.cma;
-                // Nothing waits in a simulation.
-                let policy = Policy {
-                    spin: Duration::ZERO,
-                    yields: Duration::ZERO,
-                    sleep: Duration::ZERO,
-                };
-                let selection = selection.clone();
-                Instance::new(
-                    engine,
-                    Box::new(launcher),
-                    settings,
-                    selection,
-                    policy,
-                    0,
-                    Arc::default(),
-                )
-                .expect("this launcher takes every card")
-            })
-            .collect();
-        Simulation {
+        let mut first = 0;
+        for &size in sizes {
+            jobs.add(PeerIndex::new(first), size, "", None);
+            first += size;
+        }
+        let mut simulation = Simulation {
             seed,
+            steps_left: options.steps_max,
+            options,
+            selection: Arc::new(selection.expect("good lines")),
             network,
             rng,
-            instances,
-            cards,
+            instances: Vec::new(),
+            jobs,
+            harbours: Harbours::default(),
             graveyard: Graveyard::default(),
-            steps_left: options.steps_max,
             still_moments: 0,
+        };
+        for node in 0..first {
+            let instance = simulation.start(PeerIndex::new(node));
+            simulation.instances.push(Some(instance));
         }
+        simulation
+    }
+
+    /// A process initializes MPI.
+    fn start(&mut self, node: PeerIndex) -> Arc<Instance> {
+        let (about, rank) = self.jobs.of(node);
+        let (options, rng) = (&self.options, &mut self.rng);
+        let me = ProcessName {
+            job: JobId::of(&about.id),
+            rank,
+        };
+        let engine = Engine::new(Parts {
+            me,
+            size: about.size,
+            token: rng.u64(..),
+            agreed: 0,
+            lanes: vec![
+                Box::new(Loopback::default()),
+                Box::new(self.network.lane(node, me)),
+            ],
+            eager_max: options.eager_max,
+            rma: options.rma,
+            first_generation: rng.u32(..),
+            window: rng.u32(2..8),
+            unexpected_max: {
+                let drawn = skewed(rng, 14);
+                options.unexpected_max.unwrap_or(drawn)
+            },
+        });
+        let launcher = Launcher::new(node, &self.jobs, &self.network, options);
+        let ports = SimPorts {
+            node,
+            network: self.network.clone(),
+            jobs: self.jobs.clone(),
+            harbours: self.harbours.clone(),
+            delay_ns_max: options.lookup_ns_max,
+        };
+        let mut settings = Settings::read(|_| None).expect("the defaults are valid");
+        settings.two_level = options.two_level;
+        settings.cma = options.cma;
+        // Nothing waits in a simulation.
+        let policy = Policy {
+            spin: Duration::ZERO,
+            yields: Duration::ZERO,
+            sleep: Duration::ZERO,
+        };
+        Instance::new(
+            engine,
+            Box::new(launcher),
+            Box::new(ports),
+            settings,
+            self.selection.clone(),
+            policy,
+            0,
+            Arc::default(),
+        )
+        .expect("this launcher takes every card")
     }
 
     /// The network, for tests that interfere with it.
@@ -245,84 +273,116 @@ impl Simulation {
         &self.network
     }
 
-    /// The instance of a rank.
+    /// The instance of a rank of the first job.
     pub fn instance(&self, rank: u32) -> &Arc<Instance> {
-        &self.instances[rank as usize]
+        self.instances[rank as usize]
+            .as_ref()
+            .expect("it is there from the start")
     }
 
-    /// The business card that a rank has published.
+    /// The business card that a rank of the first job has published.
     pub fn card(&self, rank: u32) -> Option<Vec<u8>> {
-        self.cards.of(rank)
+        self.jobs.of(PeerIndex::new(rank)).0.cards.of(rank)
     }
 
-    /// Runs one program per rank until all that are alive have ended and nothing is left anywhere. Returns their
-    /// results; `None`: the rank has died before.
+    /// Runs one program per rank, also those that are spawned, until all that are alive have ended and nothing is left anywhere. Returns
+    /// their results, in the order in which the jobs were made; `None`: the rank has died before.
     ///
     /// # Panics
     /// If a program panics, if the run gets stuck, or if an engine is not empty at the end.
     pub fn run<F: Future>(mut self, program: impl Fn(Rank) -> F) -> Vec<Option<F::Output>> {
-        let mut programs: Vec<Program<F>> = (0..self.instances.len())
-            .map(|at| {
-                let rank = Rank::new(&self.instances[at], &self.network, &self.graveyard);
-                let future = Kept::new(program(rank.clone()));
-                Program {
-                    rank,
-                    future,
-                    result: None,
-                    its_turn: true,
-                }
-            })
-            .collect();
+        let mut programs: Vec<Option<Program<F>>> = Vec::new();
+        for at in 0..self.instances.len() {
+            programs.push(Some(self.begin(at, &program)));
+        }
         let mut running: Vec<usize> = (0..programs.len()).collect();
         loop {
-            if running.is_empty() {
-                running = self.next_moment(&mut programs);
-                if running.is_empty() {
+            while running.is_empty() {
+                let (goes_on, next) = self.next_moment(&mut programs, &program);
+                running = next;
+                if !goes_on && running.is_empty() {
                     break;
                 }
             }
+            if running.is_empty() {
+                break;
+            }
             let place = self.rng.u64(..running.len() as u64) as usize;
             let at = running[place];
-            if self.network.is_dead(PeerIndex::new(at as u32)) {
+            let Some(one) = programs[at].as_mut().filter(|_| !self.is_dead(at)) else {
                 running.swap_remove(place);
                 continue;
-            }
-            let stepped = catch_unwind(AssertUnwindSafe(|| programs[at].step()));
-            match stepped {
+            };
+            match catch_unwind(AssertUnwindSafe(|| one.step())) {
                 Ok(true) => {}
                 Ok(false) => {
                     running.swap_remove(place);
                 }
-                Err(_) => self.fail(&programs, &format!("rank {at} panicked")),
+                Err(reason) if reason.is::<Gone>() => {}
+                Err(_) => self.fail(&programs, &format!("{} panicked", self.called(at))),
             }
             self.steps_left = self.steps_left.saturating_sub(1);
             if self.steps_left == 0 {
                 self.fail(&programs, "the steps have run out: a livelock?");
             }
         }
-        for (at, program) in programs.iter().enumerate() {
-            if self.network.is_dead(PeerIndex::new(at as u32)) {
+        for at in 0..programs.len() {
+            let Some(one) = programs[at].as_ref().filter(|_| !self.is_dead(at)) else {
                 continue;
+            };
+            if one.result.is_none() {
+                self.fail(&programs, &format!("{} waits forever", self.called(at)));
             }
-            if program.result.is_none() {
-                self.fail(&programs, &format!("rank {at} waits forever"));
-            }
-            if !self.instances[at].engine().is_empty() {
-                self.fail(
-                    &programs,
-                    &format!("rank {at} has ended, but something is left in its engine"),
+            if !one.rank.instance().engine().is_empty() {
+                let what = format!(
+                    "{} has ended, but something is left in its engine",
+                    self.called(at)
                 );
+                self.fail(&programs, &what);
             }
         }
-        for instance in &self.instances {
+        for instance in self.instances.iter().flatten() {
             // SAFETY: the run is over, so the network moves nothing any more.
             unsafe { instance.forsake() };
         }
-        programs.into_iter().map(|program| program.result).collect()
+        (programs.into_iter())
+            .map(|program| program.and_then(|program| program.result))
+            .collect()
     }
 
-    /// Lets time pass until some ranks have something to do; returns those. None: nothing can happen any more.
-    fn next_moment<F: Future>(&mut self, programs: &mut [Program<F>]) -> Vec<usize> {
+    fn begin<F: Future>(&self, at: usize, program: &impl Fn(Rank) -> F) -> Program<F> {
+        let instance = self.instances[at].as_ref().expect("it was started");
+        let node = PeerIndex::new(at as u32);
+        let rank = Rank::new(instance, node, &self.network, &self.jobs, &self.graveyard);
+        let future = Kept::new(program(rank.clone()));
+        Program {
+            rank,
+            future,
+            result: None,
+            its_turn: true,
+        }
+    }
+
+    fn is_dead(&self, at: usize) -> bool {
+        self.network.is_dead(PeerIndex::new(at as u32))
+    }
+
+    /// A process, in words.
+    fn called(&self, at: usize) -> String {
+        let (about, rank) = self.jobs.of(PeerIndex::new(at as u32));
+        match about.first {
+            0 => format!("rank {rank}"),
+            _ => format!("rank {rank} of job {} {}", about.id, about.program),
+        }
+    }
+
+    /// Lets time pass until something was to come; returns the ranks that have something to do. If there are none, and nothing was to come,
+    /// nothing can happen any more: the first of the results is `false`.
+    fn next_moment<F: Future>(
+        &mut self,
+        programs: &mut Vec<Option<Program<F>>>,
+        program: &impl Fn(Rank) -> F,
+    ) -> (bool, Vec<usize>) {
         let something = self.network.advance();
         if something {
             self.still_moments = 0;
@@ -331,37 +391,62 @@ impl Simulation {
             self.network.tick();
             self.still_moments += 1;
             if self.still_moments > STILL_MOMENTS_MAX {
-                return Vec::new();
+                return (false, Vec::new());
             }
         }
-        for program in &mut *programs {
+        let due = self.jobs.due();
+        for node in due.ends {
+            if !self.network.is_dead(node) {
+                self.network.end(node);
+            }
+        }
+        for node in due.starts {
+            if self.network.is_dead(node) {
+                continue;
+            }
+            let at = node.index();
+            if programs.len() <= at {
+                programs.resize_with(at + 1, || None);
+                self.instances.resize(at + 1, None);
+            }
+            self.instances[at] = Some(self.start(node));
+            programs[at] = Some(self.begin(at, program));
+        }
+        for program in programs.iter_mut().flatten() {
             program.its_turn |= program.rank.takes_turn();
         }
-        let backlog = |at: usize| self.instances[at].engine().has_backlog();
-        let alive = |at: &usize| !self.network.is_dead(PeerIndex::new(*at as u32));
-        (0..programs.len())
-            .filter(alive)
-            .filter(|&at| {
-                self.network.has_due(PeerIndex::new(at as u32)) || programs[at].its_turn || backlog(at)
-            })
-            .collect()
+        let has_something = |at: usize, one: &Program<F>| {
+            self.network.has_due(PeerIndex::new(at as u32))
+                || one.its_turn
+                || one.rank.instance().engine().has_backlog()
+        };
+        let alive = programs
+            .iter()
+            .enumerate()
+            .filter_map(|(at, one)| Some((at, one.as_ref()?)));
+        let busy = alive
+            .filter(|&(at, one)| !self.is_dead(at) && has_something(at, one))
+            .map(|(at, _)| at)
+            .collect();
+        (something, busy)
     }
 
-    fn fail<F: Future>(&self, programs: &[Program<F>], what: &str) -> ! {
+    fn fail<F: Future>(&self, programs: &[Option<Program<F>>], what: &str) -> ! {
         let mut report = format!("seed {}, time {} ns: {what}", self.seed, self.network.now_ns());
         for (at, program) in programs.iter().enumerate() {
-            let me = PeerIndex::new(at as u32);
-            let state = match (&program.result, self.network.is_dead(me)) {
+            let Some(program) = program else { continue };
+            let state = match (&program.result, self.is_dead(at)) {
                 (_, true) => "dead",
                 (Some(_), _) => "ended",
                 (None, _) => "running",
             };
-            let engine = self.instances[at].engine();
+            let engine = program.rank.instance().engine();
             if state == "running" || (state == "ended" && !engine.is_empty()) {
                 report += &format!(
-                    "\n({state}) {}\n  {}",
+                    "\n({state}) {}: {}\n  {}",
+                    self.called(at),
                     engine.describe(&describe::bare),
-                    self.network.describe(me)
+                    self.network.describe(PeerIndex::new(at as u32))
                 );
             }
         }
@@ -372,6 +457,7 @@ impl Simulation {
 impl<F: Future> Program<F> {
     /// One step; `false`: there was nothing to do.
     fn step(&mut self) -> bool {
+        self.rank.instance().attend();
         let any = self.rank.instance().step();
         let its_turn = std::mem::take(&mut self.its_turn);
         if self.result.is_some() || !(any || its_turn) {

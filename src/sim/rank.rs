@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 use super::buffer::{Buffer, Graveyard};
+use super::jobs::Jobs;
 use super::join::Kept;
 use crate::engine::Received;
 use crate::engine::request::{Outcome, RequestId};
@@ -20,14 +21,28 @@ pub struct Rank {
     instance: Arc<Instance>,
     world: Arc<Communicator>,
     network: Network,
+    /// Its number in the network.
+    node: PeerIndex,
+    jobs: Jobs,
+    /// See [`Rank::program`].
+    program: Arc<str>,
     graveyard: Graveyard,
     /// Whether the program wants to be polled when time has passed, even if its engine has done nothing.
     turn: Arc<AtomicBool>,
 }
 
 impl Rank {
-    pub(super) fn new(instance: &Arc<Instance>, network: &Network, graveyard: &Graveyard) -> Rank {
+    pub(super) fn new(
+        instance: &Arc<Instance>,
+        node: PeerIndex,
+        network: &Network,
+        jobs: &Jobs,
+        graveyard: &Graveyard,
+    ) -> Rank {
         Rank {
+            node,
+            jobs: jobs.clone(),
+            program: jobs.of(node).0.program.into(),
             instance: instance.clone(),
             world: Communicator::world(instance),
             network: network.clone(),
@@ -41,7 +56,7 @@ impl Rank {
         &self.instance
     }
 
-    /// All ranks.
+    /// All ranks of its job.
     pub fn world(&self) -> &Arc<Communicator> {
         &self.world
     }
@@ -49,6 +64,16 @@ impl Rank {
     /// The network.
     pub fn network(&self) -> &Network {
         &self.network
+    }
+
+    /// The program that its job was spawned with; empty in the first jobs.
+    pub fn program(&self) -> &str {
+        &self.program
+    }
+
+    /// Its number in the network, where several jobs are.
+    pub fn node(&self) -> PeerIndex {
+        self.node
     }
 
     /// Its process, which is its rank in the world.
@@ -133,7 +158,7 @@ impl Rank {
     /// Lets this much virtual time pass.
     pub async fn pause(&self, ns: u64) {
         let until = self.network.now_ns() + ns;
-        self.network.wake_at(self.me(), until);
+        self.network.wake_at(self.node, until);
         poll_fn(|_| {
             if self.network.now_ns() >= until {
                 Poll::Ready(())
@@ -146,13 +171,27 @@ impl Rank {
 
     /// Dies without telling anybody.
     pub async fn die(&self) -> ! {
-        self.network.kill(self.me());
+        self.network.kill(self.node);
+        std::future::pending().await
+    }
+
+    /// Dies, after what has left it, and its launcher notices and ends the job.
+    pub async fn bring_down(&self) -> ! {
+        self.jobs.die(self.node);
+        self.network.end(self.node);
+        std::future::pending().await
+    }
+
+    /// Ends its job, and those that are connected with it (`MPI_Abort`).
+    pub async fn abort(&self, code: i32) -> ! {
+        self.jobs.abort(self.node, code);
+        self.network.end(self.node);
         std::future::pending().await
     }
 
     /// Closes its lane and exits; what its program awaits afterwards never comes.
     pub fn leave(&self) {
-        self.network.leave(self.me());
+        self.network.leave(self.node);
     }
 
     /// Whether its program waits in [`Rank::turn`]; the answer is given once.

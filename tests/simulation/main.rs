@@ -6,6 +6,7 @@ mod files;
 mod garbage;
 mod goodbye;
 mod intercomm;
+mod jobs;
 mod late_sessions;
 mod lifecycle;
 mod matching;

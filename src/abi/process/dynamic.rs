@@ -349,7 +349,7 @@ mpi! {
         let socket = socket
             .try_clone_to_owned()
             .map_err(|error| err!(Arg, "fd is {fd}, which can't be used: {error}"))?;
-        let joining = world.alone.clone().join(Channel::over(socket)?);
+        let joining = world.alone.clone().join(Box::new(Channel::over(socket)?));
         let new = world.instance.block_on_turns(joining)?;
         // SAFETY: null or a handle of the user's.
         unsafe { inherit(&world.alone, Some(new), intercomm) }

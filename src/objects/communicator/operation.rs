@@ -297,8 +297,10 @@ impl Collective {
                 self.send(to, Memory::of(&send)),
             )
         };
-        receiving.await?;
-        sending.await?;
+        // Both, whatever has become of the first: who gives up the other one waits for its lane.
+        let (received, sent) = (receiving.await, sending.await);
+        received?;
+        sent?;
         Ok(bytes)
     }
 }

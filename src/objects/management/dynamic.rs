@@ -5,21 +5,21 @@
 //! To be awaited by [`Instance::block_on_turns`]: no request ends when something comes through a channel.
 
 use std::future::poll_fn;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use super::introduce::{Courier, Way, introduce, tell};
+use super::introduce::{Way, introduce, tell};
 use super::links::link_jobs;
 use crate::base::error::{Class, Error, Result};
 use crate::engine::mismatch::Operation;
 use crate::err;
-use crate::instance::Instance;
+use crate::instance::{Instance, SleepsOn};
 use crate::objects::communicator::{Collective, Communicator};
 use crate::objects::group::Group;
 use crate::system::bootstrap::{Spawn, Spawned};
-use crate::system::port::{Channel, Connecting, Port};
+use crate::system::port::{Accepts, Courier};
 
 /// What [`Communicator::spawn`] has done.
 pub struct Children {
@@ -127,7 +127,7 @@ impl Communicator {
     ///
     /// # Errors
     /// `MPI_ERR_OTHER` if the socket fails, or the other side does not do the same.
-    pub async fn join(self: Arc<Self>, socket: Channel) -> Result<Arc<Communicator>> {
+    pub async fn join(self: Arc<Self>, socket: Box<dyn Courier>) -> Result<Arc<Communicator>> {
         let operation = self.step(const { Operation::named("MPI_Comm_connect") }, false);
         let channel = joined(self.instance(), socket).await;
         self.join_through(&operation, 0, Some(channel)).await
@@ -138,11 +138,11 @@ impl Communicator {
         self: &Arc<Self>,
         operation: &Collective,
         root: u32,
-        channel: Option<Result<Channel>>,
+        channel: Option<Result<Box<dyn Courier>>>,
     ) -> Result<Arc<Communicator>> {
         let mut channel = channel;
         let _awake = match &channel {
-            Some(Ok(channel)) => Some(self.instance().sleep_on(channel.descriptor().as_raw_fd())),
+            Some(Ok(channel)) => awake_by(self.instance(), channel.descriptor()),
             _ => None,
         };
         let instance = self.instance();
@@ -152,7 +152,7 @@ impl Communicator {
                 operation,
                 root,
                 channel.as_mut().map(|channel| match channel {
-                    Ok(channel) => Ok(channel as &mut dyn Courier),
+                    Ok(channel) => Ok(&mut **channel as &mut dyn Courier),
                     Err(error) => Err(error.clone()),
                 }),
             )
@@ -160,8 +160,10 @@ impl Communicator {
         let job = instance.job_of(other);
         if let Some(Ok(channel)) = channel {
             // Within a job its launcher tells who is gone.
-            if job != instance.job().name().job {
-                instance.bootstrap().link(job, channel.into_socket())?;
+            if job != instance.job().name().job
+                && let Some(link) = channel.into_link()
+            {
+                instance.bootstrap().link(job, link)?;
             }
         }
         let root = instance.job_of(self.group().member(root));
@@ -297,15 +299,20 @@ fn parse(bytes: &[u8]) -> Option<(Vec<u32>, Spawned)> {
     Some((of_each, spawned))
 }
 
+/// While the result lives, this process sleeps on a descriptor, if there is one.
+fn awake_by(instance: &Arc<Instance>, descriptor: Option<BorrowedFd<'_>>) -> Option<SleepsOn> {
+    descriptor.map(|descriptor| instance.sleep_on(descriptor.as_raw_fd()))
+}
+
 /// The next process that comes to an open port. `stop` gives an error when nobody will come any more.
 pub(super) async fn accepted(
     instance: &Arc<Instance>,
     name: &str,
     until: Option<Instant>,
     stop: impl Fn() -> Option<Error>,
-) -> Result<Channel> {
+) -> Result<Box<dyn Courier>> {
     let port = instance.port(name)?;
-    let _awake = instance.sleep_on(port.lock().descriptor().as_raw_fd());
+    let _awake = awake_by(instance, port.lock().descriptor());
     poll_fn(|_| {
         if let Some(error) = stop() {
             return Poll::Ready(Err(error));
@@ -334,14 +341,14 @@ pub(super) async fn connected(
     instance: &Arc<Instance>,
     name: &str,
     until: Option<Instant>,
-) -> Result<Channel> {
-    let mut connecting = Connecting::to(name, until)?;
+) -> Result<Box<dyn Courier>> {
+    let mut connecting = instance.ports().connect(name, until)?;
     let mut awake = None;
     poll_fn(|_| {
         let finished = connecting.finish();
         // It may be another descriptor after each call.
         awake = match &finished {
-            Ok(None) => Some(instance.sleep_on(connecting.descriptor().as_raw_fd())),
+            Ok(None) => awake_by(instance, connecting.descriptor()),
             _ => None,
         };
         match finished {
@@ -357,9 +364,9 @@ pub(super) async fn connected(
 const JOIN_TIME: Duration = Duration::from_secs(60);
 
 /// A channel beside a socket: both sides open a port and tell its name, and the one with the lower name connects.
-async fn joined(instance: &Arc<Instance>, mut socket: Channel) -> Result<Channel> {
+async fn joined(instance: &Arc<Instance>, mut socket: Box<dyn Courier>) -> Result<Box<dyn Courier>> {
     let port = OpenPort::new(instance)?;
-    let _awake = instance.sleep_on(socket.descriptor().as_raw_fd());
+    let _awake = awake_by(instance, socket.descriptor());
     socket.send(port.name.as_bytes().to_vec())?;
     let theirs = poll_fn(|_| match socket.receive() {
         Ok(None) => Poll::Pending,
@@ -389,19 +396,21 @@ async fn joined(instance: &Arc<Instance>, mut socket: Channel) -> Result<Channel
 impl Instance {
     /// Opens a port (`MPI_Open_port`); the result is its name.
     pub fn open_port(&self) -> Result<String> {
-        let port = Port::open(self.settings().interface.as_deref())?;
+        let port = self.ports().open(self.settings().interface.as_deref())?;
         let name = port.name().to_string();
-        self.ports().lock().insert(name.clone(), Arc::new(port.into()));
+        self.open_ports()
+            .lock()
+            .insert(name.clone(), Arc::new(port.into()));
         Ok(name)
     }
 
     /// Closes a port; `false`: it was not open.
     pub fn close_port(&self, name: &str) -> bool {
-        self.ports().lock().remove(name).is_some()
+        self.open_ports().lock().remove(name).is_some()
     }
 
-    fn port(&self, name: &str) -> Result<Arc<parking_lot::Mutex<Port>>> {
-        self.ports()
+    fn port(&self, name: &str) -> Result<Arc<parking_lot::Mutex<Box<dyn Accepts>>>> {
+        self.open_ports()
             .lock()
             .get(name)
             .cloned()

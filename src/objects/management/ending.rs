@@ -170,10 +170,8 @@ impl Communicator {
             ledger.during(Phase::Barrier, farewell.all_have_come()).await?;
             ledger.during(Phase::Drain, instance.left()).await;
             drop(counting);
-            for (context, _) in instance.connections(|context| instance.is_worlds(context)) {
-                instance.disconnect_by(context);
-            }
         }
+        instance.disconnect_worlds();
         // A peer may still wait for the last message of ours.
         let fence = async {
             match any_over != 0 {

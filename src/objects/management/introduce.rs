@@ -16,31 +16,7 @@ use crate::instance::Instance;
 use crate::instance::reach::{Needed, Whereabouts};
 use crate::objects::collective;
 use crate::objects::communicator::Collective;
-use crate::system::port::Channel;
-
-/// Carries frames between two leaders that have no communicator in common. It does not wait: a caller asks again after some progress.
-pub trait Courier: Send {
-    /// Sends a frame; it may leave later, in the other calls.
-    fn send(&mut self, frame: Vec<u8>) -> Result<()>;
-    /// The next frame, if it is here. An error: the other side is gone.
-    fn receive(&mut self) -> Result<Option<Vec<u8>>>;
-    /// Whether all frames have left.
-    fn is_drained(&mut self) -> Result<bool>;
-}
-
-impl Courier for Channel {
-    fn send(&mut self, frame: Vec<u8>) -> Result<()> {
-        Channel::send(self, frame)
-    }
-
-    fn receive(&mut self) -> Result<Option<Vec<u8>>> {
-        Channel::receive(self)
-    }
-
-    fn is_drained(&mut self) -> Result<bool> {
-        Channel::is_drained(self)
-    }
-}
+use crate::system::port::Courier;
 
 /// How a leader reaches the other one.
 pub(super) enum Way<'a> {

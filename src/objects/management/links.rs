@@ -15,7 +15,7 @@ use crate::identity::JobId;
 use crate::instance::Instance;
 use crate::objects::communicator::{Collective, Communicator};
 use crate::objects::group::Group;
-use crate::system::port::Channel;
+use crate::system::port::Courier;
 
 /// How long a process waits for the other one at the port. Both are in the same call, and messages reach them.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -61,7 +61,7 @@ async fn link(operation: &Collective, to: u32, job: JobId, has_one: bool) -> Res
         return Ok(());
     }
     let until = Some(Instant::now() + PATIENCE);
-    let channel: Result<Channel> = match instance.job().name().job < job {
+    let channel: Result<Box<dyn Courier>> = match instance.job().name().job < job {
         true => {
             let port = OpenPort::new(&instance);
             let name = port.as_ref().map_or("", |port| &port.name);
@@ -76,8 +76,8 @@ async fn link(operation: &Collective, to: u32, job: JobId, has_one: bool) -> Res
             connected(&instance, &String::from_utf8_lossy(&name), until).await
         }
     };
-    if let Ok(channel) = channel {
-        instance.bootstrap().link(job, channel.into_socket())?;
+    if let Some(socket) = channel.ok().and_then(Courier::into_link) {
+        instance.bootstrap().link(job, socket)?;
     }
     Ok(())
 }

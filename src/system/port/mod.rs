@@ -8,6 +8,7 @@
 //! - `connecting`: [`Connecting`], the side that comes
 //! - `handshake`: the bytes by which the two find that they belong together
 //! - `channel`: [`Channel`], frames over what has come of it
+//! - `traits`: [`Ports`] and what comes of it, for all that need not know whether these are sockets
 //! - `socket`: sockets that are read and written without waiting
 //!
 //! A connector sends a mark and the secret, and then waits for one byte, which comes when the port's owner accepts it. In the same network
@@ -24,8 +25,10 @@ mod name;
 pub(crate) mod socket;
 #[cfg(test)]
 mod tests;
+mod traits;
 
 pub use channel::{Channel, FRAME_MAX};
 pub use connecting::Connecting;
 pub use listening::Port;
 pub use name::NAME_MAX;
+pub use traits::{Accepts, Connects, Courier, Ports, Sockets};

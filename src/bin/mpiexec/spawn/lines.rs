@@ -64,10 +64,14 @@ impl Lines {
     fn end(&mut self) -> Result<Option<Request>> {
         let block = Block(self.block.take().unwrap_or_default());
         self.commands.push(SpawnCommand {
-            program: block.text("execname".into())?,
+            program: block.text("execname".into())?.into(),
             count: block.number("nprocs")?,
-            arguments: block.several("argcnt", 1, |number| block.text(format!("arg{number}")))?,
-            info: block.pairs("info_num", "info_key_", "info_val_")?,
+            arguments: block.several("argcnt", 1, |number| {
+                Ok(block.text(format!("arg{number}"))?.into())
+            })?,
+            info: (block.pairs("info_num", "info_key_", "info_val_")?.into_iter())
+                .map(|(key, value)| (key, value.into()))
+                .collect(),
         });
         for (key, value) in block.pairs("preput_num", "preput_key_", "preput_val_")? {
             if !self.preput.iter().any(|(known, _)| *known == key) {
@@ -173,7 +177,7 @@ mod tests {
         let [command] = &request.spawn.commands[..] else {
             panic!("{request:?}")
         };
-        assert_eq!((&command.program[..], command.count), ("./a b", 2));
+        assert_eq!((command.program.to_str(), command.count), (Some("./a b"), 2));
         assert_eq!(command.arguments, ["x=y z", ""]);
         assert_eq!(command.info, [("wdir".into(), "/a b".into())]);
         assert_eq!(request.preput, [("PARENT".into(), "tag#0$".into())]);
