@@ -221,7 +221,14 @@ async fn start(instance: &Arc<Instance>, mut spawn: Spawn, until: Option<Instant
     let port = OpenPort::new(instance)?;
     spawn.port.clone_from(&port.name);
     let number = instance.bootstrap().spawn(&spawn)?;
+    let patience = instance.bootstrap().spawn_patience();
+    let until = until.or_else(|| Instant::now().checked_add(patience?));
     let spawned = poll_fn(|_| match instance.bootstrap().spawned(number) {
+        // The launcher may wait for others to end.
+        Ok(None) if until.is_some_and(|until| Instant::now() >= until) => Poll::Ready(Err(err!(
+            Spawn,
+            "the spawned processes did not connect in time: the launcher has not started them yet"
+        ))),
         Ok(None) => Poll::Pending,
         Ok(Some(spawned)) => Poll::Ready(Ok(spawned)),
         Err(error) => Poll::Ready(Err(error)),
@@ -235,13 +242,12 @@ async fn start(instance: &Arc<Instance>, mut spawn: Spawn, until: Option<Instant
             "the launcher's answer is not about the {commands} commands that were asked for"
         ));
     }
-    let patience = instance.bootstrap().spawn_patience();
     Ok(Started {
         number,
         wanted,
         spawned,
         port,
-        until: until.or_else(|| Instant::now().checked_add(patience?)),
+        until,
     })
 }
 
