@@ -230,7 +230,14 @@ async fn start(instance: &Arc<Instance>, mut spawn: Spawn, until: Option<Instant
     let wanted: Vec<u32> = spawn.commands.iter().map(|command| command.count).collect();
     let commands = wanted.len();
     let number = instance.bootstrap().spawn(&spawn)?;
+    let patience = instance.bootstrap().spawn_patience();
+    let until = until.or_else(|| Instant::now().checked_add(patience?));
     let spawned = poll_fn(|_| match instance.bootstrap().spawned(number) {
+        // The launcher may wait for others to end.
+        Ok(None) if until.is_some_and(|until| Instant::now() >= until) => Poll::Ready(Err(err!(
+            Spawn,
+            "the spawned processes did not connect in time: the launcher has not started them yet"
+        ))),
         Ok(None) => Poll::Pending,
         Ok(Some(spawned)) => Poll::Ready(Ok(spawned)),
         // No command is the reason, so the code of every process says it.
@@ -248,13 +255,12 @@ async fn start(instance: &Arc<Instance>, mut spawn: Spawn, until: Option<Instant
             "the launcher's answer is not about the {commands} commands that were asked for"
         ));
     }
-    let patience = instance.bootstrap().spawn_patience();
     Ok(Started {
         number,
         wanted,
         spawned,
         port,
-        until: until.or_else(|| Instant::now().checked_add(patience?)),
+        until,
     })
 }
 

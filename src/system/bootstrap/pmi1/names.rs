@@ -24,9 +24,9 @@ impl Pmi1 {
             ));
         }
         let answer = self.ask_about("publish_name", service, Some(port), "publish_result")?;
-        match answer.code()? {
-            0 => Ok(()),
-            _ => Err(err!(
+        match is_done(&answer)? {
+            true => Ok(()),
+            false => Err(err!(
                 Service,
                 "the service '{service}' can't be published: {}",
                 reason(&answer)
@@ -43,9 +43,9 @@ impl Pmi1 {
             ));
         }
         let answer = self.ask_about("unpublish_name", service, None, "unpublish_result")?;
-        match answer.code()? {
-            0 => Ok(()),
-            _ => Err(err!(
+        match is_done(&answer)? {
+            true => Ok(()),
+            false => Err(err!(
                 Service,
                 "the service '{service}' can't be unpublished: {}",
                 reason(&answer)
@@ -55,7 +55,7 @@ impl Pmi1 {
 
     pub(super) fn look_up_service(&mut self, service: &str) -> Result<Option<String>> {
         let answer = self.ask_about("lookup_name", service, None, "lookup_result")?;
-        if answer.code()? != 0 {
+        if !is_done(&answer)? {
             // Others do not say why not.
             return match self.weft && answer.find("msg") != Some(NOT_PUBLISHED) {
                 true => Err(err!(
@@ -141,6 +141,11 @@ fn decode(word: &str) -> Option<String> {
 /// A text in hexadecimal.
 fn text(hex: &str) -> Option<String> {
     String::from_utf8(wire::from_hex(hex).ok()?).ok()
+}
+
+/// Whether an answer tells of success: by its code, or in Slurm's way.
+fn is_done(answer: &Message) -> Result<bool> {
+    Ok(answer.code()? == 0 && answer.find("info") != Some("fail"))
 }
 
 /// Why not; a word has no blanks.
