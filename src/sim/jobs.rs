@@ -300,6 +300,15 @@ impl Jobs {
         for rank in 0..about.size {
             self.plan(state, Coming::End(PeerIndex::new(about.first + rank)));
         }
+        // One whose end of a link this job has not taken over sees the channel close.
+        let one_sided: Vec<JobId> = (state.jobs.iter())
+            .filter(|other| other.links.contains(&name) && !links.contains(&other.name()))
+            .map(Job::name)
+            .collect();
+        for job in one_sided {
+            let end = End::Lost;
+            self.plan(state, Coming::Hears { job, of: name, end });
+        }
         for other in links {
             let heard = match end {
                 End::Aborted(_) if !state.jobs[at].connected.contains_key(&other) => End::Lost,
