@@ -105,7 +105,7 @@ mpi! {
     small fn MPI_File_get_info(fh: MPI_File, info_used: *mut MPI_Info) file(fh) {
         let file = file(fh)?;
         let hints = Info::of(file.hints().entries());
-        hints.set(memory_kinds::KEY, &supported_memory_kinds(file.communicator()));
+        hints.set(memory_kinds::KEY, supported_memory_kinds(file.communicator()));
         // SAFETY: null or a handle of the user's.
         unsafe { give_info(info_used, hints) }
     }

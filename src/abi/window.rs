@@ -170,7 +170,7 @@ mpi! {
     small fn MPI_Win_get_info(win: MPI_Win, info_used: *mut MPI_Info) win(win) {
         let window = window(win)?;
         let hints = Info::of(window.hints().entries());
-        hints.set(memory_kinds::KEY, &supported_memory_kinds(window.communicator()));
+        hints.set(memory_kinds::KEY, supported_memory_kinds(window.communicator()));
         // SAFETY: null or a handle of the user's.
         unsafe { give_info(info_used, hints) }
     }

@@ -129,7 +129,7 @@ int main(int argc, char **argv)
         until_lost(children, 0);
         FAIL("the parent lives on after its child has aborted");
     } else if (strcmp(mode, "kill") == 0) {
-        for (int polls = 0; polls < 1; polls++) {
+        for (int polls = 0; polls < 2; polls++) {
             children = spawned(argv[0], mode, 2);
             until_lost(children, polls);
             MPI_Comm other = spawned(argv[0], "leaves", 1);

@@ -152,7 +152,7 @@ mpi! {
     /// World Model.
     small fn MPI_Comm_get_info(comm: MPI_Comm, info_used: *mut MPI_Info) comm(comm) {
         let hints = Info::default();
-        hints.set(memory_kinds::KEY, &supported_memory_kinds(&*early_communicator(comm)?));
+        hints.set(memory_kinds::KEY, supported_memory_kinds(&*early_communicator(comm)?));
         // SAFETY: null or a handle of the user's.
         unsafe { give_info(info_used, hints) }
     }

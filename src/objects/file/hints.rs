@@ -35,7 +35,7 @@ pub fn of_open(name: &Path, amode: Amode, permissions: u32) -> Info {
         hints.set(NAME_KEY, name);
     }
     if amode.has(Amode::CREATE) {
-        hints.set(PERMISSIONS_KEY, &format!("{permissions:04o}"));
+        hints.set(PERMISSIONS_KEY, format!("{permissions:04o}"));
     }
     hints
 }

@@ -21,7 +21,7 @@ use crate::host_list::RANKS_MAX;
 use crate::outcome::Failure;
 use crate::output_files::Pattern;
 use crate::pages;
-use crate::placement::Launcher;
+use crate::placement::{Launcher, Taken};
 pub use environment::Inherits;
 pub use options::INITIAL_ERRHANDLERS;
 use options::{OF_THE_JOB, Options, command};
@@ -128,6 +128,8 @@ pub struct Plan {
     pub dry_run: bool,
     /// The address of what keeps names of services.
     pub name_server: Option<String>,
+    /// Of a spawned job: the slots that those before it have.
+    pub taken: Vec<Taken>,
 }
 
 /// What `-usize` says.
@@ -312,6 +314,7 @@ fn plan(first: &Options, apps: Vec<App>) -> Result<Plan, Failure> {
         print_all_exitcodes: first.print_all_exitcodes,
         dry_run: first.dry_run,
         name_server: first.nameserver.clone().filter(|address| !address.is_empty()),
+        taken: Vec::new(),
         apps,
     })
 }

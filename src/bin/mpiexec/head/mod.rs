@@ -30,7 +30,7 @@ use crate::events::{Source, wait_until};
 use crate::outcome::{End, Failure, STATUS_LAUNCHER};
 use crate::output::Sink;
 use crate::output_files::OutputFiles;
-use crate::placement::Placement;
+use crate::placement::{Placement, Taken};
 use crate::process::Inherited;
 use crate::program::Program;
 use crate::server::{Facts, Server};
@@ -159,6 +159,8 @@ pub struct Job {
     verbose: bool,
     /// How it was started, for jobs that it spawns.
     plan: Plan,
+    /// The slots that its ranks take.
+    taken: Vec<Taken>,
     /// The job's id.
     id: String,
     /// The number of its program for each rank.
@@ -335,6 +337,7 @@ impl Job {
             last_wait: None,
             verbose: plan.verbose,
             plan: plan.clone(),
+            taken: placement.taken(),
             id: id.to_string(),
             app_of: programs_of_ranks(plan).collect(),
             inherited,

@@ -20,6 +20,7 @@ use super::names::Asker;
 use crate::events::Source;
 use crate::names::Request;
 use crate::outcome::End;
+use crate::placement::Taken;
 use crate::server::{Effect, SpawnForm};
 use crate::spawn::messages::{FromSpawned, Start, ToSpawned};
 use crate::spawn::{self, connection::Connection};
@@ -44,6 +45,8 @@ struct Child {
     state: State,
     /// The jobs that have published names through it.
     owners: Vec<String>,
+    /// The slots that its ranks take.
+    taken: Vec<Taken>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,6 +110,8 @@ pub struct Parent {
     connection: Connection,
     /// How many ranks of each program are to be started.
     counts: Vec<u32>,
+    /// The slots that they take.
+    taken: Vec<Taken>,
     /// Whether it knows what became of the start.
     told: bool,
     /// Nothing was started.
@@ -118,12 +123,19 @@ pub struct Parent {
 }
 
 impl Parent {
-    /// By its connection; `counts`: how many ranks each program has; `preput`: what is in the key-value space from the start.
-    pub fn new(connection: Connection, counts: Vec<u32>, preput: Vec<(String, String)>) -> Parent {
+    /// By its connection; `counts`: how many ranks each program has; `preput`: what is in the key-value space from the start; `taken`: the
+    /// slots of the ranks.
+    pub fn new(
+        connection: Connection,
+        counts: Vec<u32>,
+        preput: Vec<(String, String)>,
+        taken: Vec<Taken>,
+    ) -> Parent {
         Parent {
             connection,
             counts,
             preput,
+            taken,
             told: false,
             refused: false,
             connected: false,
@@ -180,6 +192,7 @@ impl Parent {
 
     fn tell_started(&mut self) {
         self.told = true;
+        self.send(&FromSpawned::Taken(self.taken.clone()));
         let outcome = Ok(Spawned {
             started: self.counts.iter().sum(),
             of_command: self.counts.clone(),
@@ -263,6 +276,11 @@ impl Job {
         plan.timeout = self
             .deadline
             .map(|(at, _)| at.saturating_duration_since(Instant::now()));
+        plan.taken.extend(self.taken.iter().cloned());
+        let others = self.children.all.iter().flatten();
+        let others = others.filter(|other| other.state != State::Ended);
+        plan.taken
+            .extend(others.flat_map(|other| other.taken.iter().cloned()));
         connection.send(&ToSpawned::Start(Box::new(Start {
             plan,
             spawn: list,
@@ -274,6 +292,7 @@ impl Job {
             asker,
             state: State::Starting,
             owners: Vec::new(),
+            taken: Vec::new(),
         })
     }
 
@@ -314,6 +333,7 @@ impl Job {
             return;
         };
         match message {
+            FromSpawned::Taken(taken) => child.taken = taken,
             FromSpawned::Outcome(list) => {
                 if child.state == State::Starting {
                     let are_some = words::are_some_started(&list);

@@ -35,8 +35,15 @@ pub struct Mapped {
     pub slots: Vec<u32>,
 }
 
-/// Places the programs one after another: `counts` has the ranks of each, `parts` the hosts that it may use.
-pub fn ranks(hosts: &[Known], parts: &[Vec<usize>], counts: &[u32], rule: &Rule) -> Result<Mapped, String> {
+/// Places the programs one after another: `counts` has the ranks of each, `parts` the hosts that it may use, `taken` how many ranks of other
+/// jobs each host has.
+pub fn ranks(
+    hosts: &[Known],
+    taken: &[u32],
+    parts: &[Vec<usize>],
+    counts: &[u32],
+    rule: &Rule,
+) -> Result<Mapped, String> {
     let mut mapped = Mapped {
         of_rank: Vec::new(),
         used: vec![0; hosts.len()],
@@ -46,6 +53,7 @@ pub fn ranks(hosts: &[Known], parts: &[Vec<usize>], counts: &[u32], rule: &Rule)
         // Programs with the same hosts share them.
         let together = parts.iter().zip(counts).filter(|(other, _)| *other == part);
         let ranks: u64 = together.map(|(_, &count)| u64::from(count)).sum();
+        let ranks = ranks + part.iter().map(|&host| u64::from(taken[host])).sum::<u64>();
         let (each, more) = (ranks / part.len().max(1) as u64, ranks % part.len().max(1) as u64);
         let slots: Vec<u32> = (part.iter().zip(0u64..))
             .map(|(&host, place)| match rule.share {
@@ -57,13 +65,14 @@ pub fn ranks(hosts: &[Known], parts: &[Vec<usize>], counts: &[u32], rule: &Rule)
         for (&host, &slots) in part.iter().zip(&slots) {
             mapped.slots[host] = mapped.slots[host].max(slots);
         }
-        place(hosts, part, &slots, count, rule, &mut mapped)?;
+        place(hosts, taken, part, &slots, count, rule, &mut mapped)?;
     }
     Ok(mapped)
 }
 
 fn place(
     hosts: &[Known],
+    taken: &[u32],
     part: &[usize],
     slots: &[u32],
     count: u32,
@@ -79,7 +88,7 @@ fn place(
             let limit = slots
                 .saturating_mul(round)
                 .min(hosts[host].entry.max.unwrap_or(u32::MAX));
-            limit.saturating_sub(used)
+            limit.saturating_sub(used).saturating_sub(taken[host])
         };
         let mut placed = 0;
         loop {
@@ -109,7 +118,10 @@ fn place(
                 names()
             ));
         }
-        let may_grow = |&host: &usize| hosts[host].entry.max.is_none_or(|max| mapped.used[host] < max);
+        let may_grow = |&host: &usize| {
+            let used = mapped.used[host].saturating_add(taken[host]);
+            hosts[host].entry.max.is_none_or(|max| used < max)
+        };
         if left > 0
             && !part
                 .iter()
@@ -152,19 +164,21 @@ mod tests {
             share in prop_oneof![Just(Share::Slots), Just(Share::Even), (1u32..4).prop_map(Share::Each)],
             by_node: bool,
             wraps: bool,
+            taken in proptest::collection::vec(0u32..7, 6),
         ) {
             let hosts = hosts(&slots);
             let parts = vec![(0..hosts.len()).collect::<Vec<_>>(); counts.len()];
             let rule = Rule { share, by_node, wraps };
             let all: u32 = counts.iter().sum();
-            match ranks(&hosts, &parts, &counts, &rule) {
+            match ranks(&hosts, &taken, &parts, &counts, &rule) {
                 Ok(mapped) => {
                     prop_assert_eq!(mapped.of_rank.len(), all as usize);
                     for (number, host) in hosts.iter().enumerate() {
                         let used = mapped.of_rank.iter().filter(|&&of| of == number).count() as u32;
                         prop_assert_eq!(used, mapped.used[number]);
-                        prop_assert!(used <= host.entry.max.unwrap_or(u32::MAX));
-                        prop_assert!(wraps || used <= mapped.slots[number]);
+                        let all = used + taken[number];
+                        prop_assert!(used == 0 || all <= host.entry.max.unwrap_or(u32::MAX));
+                        prop_assert!(wraps || used == 0 || all <= mapped.slots[number]);
                     }
                 }
                 Err(why) => {

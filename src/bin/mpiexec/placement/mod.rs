@@ -27,6 +27,17 @@ pub struct Host {
     pub is_this: bool,
 }
 
+/// Ranks of other jobs on a host: a job and those that it has spawned share the slots.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Taken {
+    /// As typed.
+    host: String,
+    /// It is this machine.
+    is_this: bool,
+    /// How many.
+    ranks: u32,
+}
+
 /// Where ranks go.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Placement {
@@ -104,7 +115,15 @@ fn place_with(
         wraps: !plan.no_oversubscribe,
     };
     let counts: Vec<u32> = plan.apps.iter().map(|app| app.count).collect();
-    let mapped = map::ranks(&pool.hosts, &parts, &counts, &rule).map_err(Failure::usage)?;
+    let taken = |known: &Known| {
+        let here = plan.taken.iter().filter(|taken| match known.is_this {
+            true => taken.is_this,
+            false => taken.host == known.entry.name,
+        });
+        here.fold(0, |all: u32, taken| all.saturating_add(taken.ranks))
+    };
+    let taken: Vec<u32> = pool.hosts.iter().map(taken).collect();
+    let mapped = map::ranks(&pool.hosts, &taken, &parts, &counts, &rule).map_err(Failure::usage)?;
     let ranks = mapped.of_rank.len() as u32;
     let slots = |known: &Known| known.entry.slots.unwrap_or(1);
     let all: u32 = (pool.hosts.iter().map(slots)).fold(0, u32::saturating_add);
@@ -151,6 +170,18 @@ fn place_with(
 }
 
 impl Placement {
+    /// The slots that its ranks take.
+    pub fn taken(&self) -> Vec<Taken> {
+        let hosts = self.hosts.iter().enumerate();
+        hosts
+            .map(|(number, host)| Taken {
+                host: host.name.clone(),
+                is_this: host.is_this,
+                ranks: self.of_rank.iter().filter(|&&of| of == number).count() as u32,
+            })
+            .collect()
+    }
+
     /// That of a process which runs on this machine already.
     pub fn here(universe_size: u32) -> Placement {
         Placement {

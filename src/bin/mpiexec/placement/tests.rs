@@ -5,6 +5,11 @@ use crate::cli::{self, Request};
 
 /// The placement of a command line on `node1`, in words: each host with slots and ranks; and the universe's size.
 fn placed_in(line: &str, variables: &[(&str, &str)]) -> Result<String, String> {
+    placed_beside(&[], line, variables)
+}
+
+/// The same of a spawned job: so many ranks are on these hosts already.
+fn placed_beside(taken: &[(&str, u32)], line: &str, variables: &[(&str, &str)]) -> Result<String, String> {
     let mut plan = match cli::parse(line.split_whitespace().map(OsString::from)) {
         Ok(Request::Run(plan)) => plan,
         other => panic!("{line}: {other:?}"),
@@ -13,6 +18,13 @@ fn placed_in(line: &str, variables: &[(&str, &str)]) -> Result<String, String> {
         let found = variables.iter().find(|(own, _)| *own == name);
         found.map(|(_, value)| value.to_string())
     };
+    plan.taken = (taken.iter())
+        .map(|&(host, ranks)| Taken {
+            host: host.into(),
+            is_this: host == "node1",
+            ranks,
+        })
+        .collect();
     let placement = place_with(&mut plan, "node1", &value).map_err(|failure| failure.message)?;
     assert_eq!(
         placement.of_rank.len() as u32,
@@ -33,6 +45,37 @@ fn placed_in(line: &str, variables: &[(&str, &str)]) -> Result<String, String> {
 
 fn placed(line: &str) -> Result<String, String> {
     placed_in(line, &[])
+}
+
+#[test]
+fn spawned_ranks_take_free_slots_first() {
+    let is = |taken: &[(&str, u32)], line: &str, expected: &str| {
+        assert_eq!(placed_beside(taken, line, &[]).as_deref(), Ok(expected), "{line}");
+    };
+    is(&[("a", 1)], "-hosts a:2,b:2 -n 2 ./p", "a/2=0 b/2=1 4");
+    is(&[("a", 2)], "-hosts a:2,b:2 -n 2 ./p", "b/2=0,1 4");
+    is(
+        &[("a", 1), ("a", 1), ("c", 9)],
+        "-hosts a:2,b:2 -n 1 ./p",
+        "b/2=0 4",
+    );
+    is(
+        &[("a", 1)],
+        "-hosts a:2,b:2 -n 2 --map-by node ./p",
+        "a/2=0 b/2=1 4",
+    );
+    // When there are none, they go around.
+    is(
+        &[("a", 2), ("b", 1)],
+        "-hosts a:2,b:2 -n 3 ./p",
+        "a/2=1,2 b/2=0 4",
+    );
+    // Without numbers of slots all ranks are shared out evenly.
+    is(&[("a", 1)], "-hosts a,b -n 1 ./p", "b/1=0 16");
+    is(&[("node1", 1)], "-hosts localhost,b -n 1 ./p", "b/1=0 16");
+    is(&[("a", 1)], "-hosts a,b -ppn 1 -n 1 ./p", "b/1=0 16");
+    let failure = placed_beside(&[("a", 2)], "-hosts a:2 --nooversubscribe -n 1 ./p", &[]).unwrap_err();
+    assert!(failure.contains("1 of 1 ranks have no slot on a"), "{failure}");
 }
 
 fn is(line: &str, expected: &str) {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::Plan;
 use crate::names::{Answer, Request};
+use crate::placement::Taken;
 
 /// To the head of a spawned job.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -28,6 +29,8 @@ pub struct Start {
 /// From the head of a spawned job.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum FromSpawned {
+    /// Before that: the slots that its ranks take.
+    Taken(Vec<Taken>),
     /// What became of the start, as a list of words.
     Outcome(Vec<u8>),
     /// A request about a name, of the job `owner`.

@@ -41,7 +41,7 @@ pub fn run(descriptor: Option<&str>) -> u8 {
                 _claims,
             } = *job;
             let apps = plan.apps.iter().map(|app| app.count).collect();
-            let origin = Origin::Spawned(head::Parent::new(parent, apps, start.preput));
+            let origin = Origin::Spawned(head::Parent::new(parent, apps, start.preput, placement.taken()));
             let ran = head::run(&plan, &placement, &programs, &cpus, origin);
             ran.unwrap_or_else(|failure| failure.status)
         }
