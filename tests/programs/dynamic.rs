@@ -53,6 +53,10 @@ pub fn trials() -> Vec<Trial> {
                 one("placed", *ranks, &words, way, "placed: ok")
             }));
         }
+        for ranks in [1, 2] {
+            let name = format!("dynamic::a_job_survives_its_children::{ranks}::{way}");
+            trials.push(Trial::test(name, move || survives(ranks, way)));
+        }
         for ranks in [1, 2, 5] {
             let name = format!("dynamic::ports_within_a_job::{ranks}::{way}");
             trials.push(Trial::test(name, move || {
@@ -82,6 +86,17 @@ fn one(program: &str, ranks: u32, arguments: &[&str], way: &str, says: &str) -> 
         .run()?;
     ended.status_is(0)?;
     ended.prints(says)
+}
+
+/// The children's job is gone, which its parents are told, and which its status tells.
+fn survives(ranks: u32, way: &str) -> Outcome {
+    let ended = Job::new(&build::program("survivors")?, ranks)
+        .arguments(&["exit"])
+        .env("WEFT_TEST_BRIEF", "1")
+        .over(way)
+        .run()?;
+    ended.status_is(3)?;
+    ended.prints(&format!("survivors: ok with {ranks} ranks"))
 }
 
 /// A server and a client, each under a launcher of its own.
