@@ -1,4 +1,5 @@
-/* Jobs that come and go again and again leave nothing behind in the one that stays: no memory, descriptors, threads or mappings.
+/* Jobs that come and go again and again leave nothing behind in the one that stays: no memory, descriptors, threads or mappings; nor in its launcher, nor
+ * files.
  * `cycles spawn N`: children are spawned; `cycles visit N`: strangers come to a port, each a process of its own; `cycles meet N`: the same
  * stranger comes each time. */
 #define _GNU_SOURCE
@@ -26,13 +27,13 @@ static long lines_of(const char *path)
     return lines;
 }
 
-static long entries_of(const char *path)
+static long entries_of(const char *path, const char *with)
 {
     DIR *folder = opendir(path);
     CHECK(folder != NULL, "%s can't be read", path);
     long entries = 0;
-    while (readdir(folder) != NULL)
-        entries++;
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
+        entries += strstr(entry->d_name, with) != NULL;
     closedir(folder);
     return entries;
 }
@@ -47,8 +48,8 @@ static Kept kept(void)
     return (Kept){
         .allocated = (long)(info.uordblks + info.hblkhd),
         .resident = resident * sysconf(_SC_PAGESIZE),
-        .descriptors = entries_of("/proc/self/fd"),
-        .threads = entries_of("/proc/self/task"),
+        .descriptors = entries_of("/proc/self/fd", ""),
+        .threads = entries_of("/proc/self/task", ""),
         .mappings = lines_of("/proc/self/maps"),
     };
 }
@@ -65,6 +66,34 @@ static void print(int cycles, Kept now)
 static void grows(const char *what, long first, long last, long most)
 {
     CHECK(last - first <= most, "%s have become more, from %ld to %ld", what, first, last);
+}
+
+/* What the launcher keeps (the parent of this process), and how many files there are. */
+typedef struct {
+    long descriptors, threads, files;
+} Around;
+
+static Around around(void)
+{
+    char descriptors[100], threads[100];
+    const char *files = getenv("TMPDIR");
+    snprintf(descriptors, sizeof descriptors, "/proc/%d/fd", (int)getppid());
+    snprintf(threads, sizeof threads, "/proc/%d/task", (int)getppid());
+    return (Around){
+        .descriptors = entries_of(descriptors, ""),
+        .threads = entries_of(threads, ""),
+        .files = entries_of(files == NULL ? "/tmp" : files, files == NULL ? "weft" : ""),
+    };
+}
+
+/* A launcher ends a little later than its job, and the one that stays hears of it then. */
+static void settles(Around first)
+{
+    Around now;
+    do {
+        usleep(1000);
+        now = around();
+    } while (now.descriptors > first.descriptors || now.threads > first.threads || now.files > first.files);
 }
 
 /* One message each way of each kind, and a communicator of both jobs. */
@@ -107,6 +136,7 @@ int main(int argc, char **argv)
     unsetenv("PMI_SIZE");
     pid_t guest = -1;
     Kept first = {0}, last = {0};
+    Around outside = {0};
     for (int nth = 1; nth <= cycles; nth++) {
         if (strcmp(mode, "spawn") == 0) {
             OK(MPI_Comm_spawn(argv[0], MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE));
@@ -131,7 +161,7 @@ int main(int argc, char **argv)
             CHECK(waitpid(guest, &status, 0) == guest && status == 0, "a guest ended with %d", status);
         }
         if (nth == (cycles + 4) / 5)
-            first = last;
+            first = last, outside = around();
         if (nth % ((cycles + 9) / 10) == 0 && me == 0)
             print(nth, last);
     }
@@ -141,5 +171,6 @@ int main(int argc, char **argv)
     grows("mappings", first.mappings, last.mappings, cycles / 4);
     /* Tables grow by doubling. */
     grows("bytes allocated", first.allocated, last.allocated, 65536 + 300L * cycles);
+    settles(outside);
     return end("cycles");
 }

@@ -55,6 +55,10 @@ pub fn trials() -> Vec<Trial> {
                 one("placed", *ranks, &words, way, "placed: ok")
             }));
         }
+        for ranks in [1, 2] {
+            let name = format!("dynamic::a_job_survives_its_children::{ranks}::{way}");
+            trials.push(Trial::test(name, move || survives(ranks, way)));
+        }
         for ranks in [1, 2, 5] {
             let name = format!("dynamic::ports_within_a_job::{ranks}::{way}");
             trials.push(Trial::test(name, move || {
@@ -85,12 +89,6 @@ pub fn trials() -> Vec<Trial> {
             let name = format!("dynamic::sessions::{ranks}_and_{}::{way}", arguments.join("_"));
             trials.push(Trial::test(name, move || {
                 one("spawn_sessions", ranks, arguments, way, "spawn_sessions: ok")
-            }));
-        }
-        for children in ["0", "2"] {
-            let name = format!("dynamic::cycles_leave_nothing_behind::{children}::{way}");
-            trials.push(Trial::test(name, move || {
-                one("spawn_cycles", 1, &[&cycles(), children], way, "spawn_cycles: ok")
             }));
         }
         for (mode, status, says) in ENDS {
@@ -156,11 +154,6 @@ fn ends(mode: &str, status: i32, says: &str, way: &str) -> Outcome {
     ended.prints(says)
 }
 
-/// How many of `tests/c/spawn_cycles.c`, twice: few here, and in `ci/soak.d/dynamic` as many as it wants.
-fn cycles() -> String {
-    std::env::var("WEFT_TEST_CYCLES").unwrap_or_else(|_| "10".into())
-}
-
 fn one(program: &str, ranks: u32, arguments: &[&str], way: &str, says: &str) -> Outcome {
     let ended = Job::new(&build::program(program)?, ranks)
         .arguments(arguments)
@@ -169,6 +162,17 @@ fn one(program: &str, ranks: u32, arguments: &[&str], way: &str, says: &str) -> 
         .run()?;
     ended.status_is(0)?;
     ended.prints(says)
+}
+
+/// The children's job is gone, which its parents are told, and which its status tells.
+fn survives(ranks: u32, way: &str) -> Outcome {
+    let ended = Job::new(&build::program("survivors")?, ranks)
+        .arguments(&["exit"])
+        .env("WEFT_TEST_BRIEF", "1")
+        .over(way)
+        .run()?;
+    ended.status_is(3)?;
+    ended.prints(&format!("survivors: ok with {ranks} ranks"))
 }
 
 /// A server and a client, each under a launcher of its own.

@@ -4,10 +4,11 @@
 //! new epoch for that rank, and keys and barriers belong to one epoch, so a fast rank's second program never uses what a
 //! slow rank's first program left.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use weft::Result;
 use weft::err;
+use weft::tools::JobId;
 use weft::tools::pmi1::wire::{self, Message};
 use weft::tools::pmi1::words;
 
@@ -350,6 +351,12 @@ impl Server {
 
     fn kvsname(&self, rank: usize) -> String {
         format!("{}-{}", self.facts.job, self.clients[rank].epoch)
+    }
+
+    /// The numbers by which other jobs know the ranks: one for each program that they have run in turn.
+    pub fn jobs(&self) -> BTreeSet<u64> {
+        let names = (0..self.clients.len()).map(|rank| JobId::of(&self.kvsname(rank)));
+        names.map(|job| job.0).collect()
     }
 
     /// Tells the process that has started the ranks of a host.

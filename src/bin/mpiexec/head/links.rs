@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use weft::tools::pmi1::wire;
 
+use super::spawn::without_end;
 use super::{Ending, Job};
 use crate::outcome::abort_status;
 use crate::server::Effect;
@@ -157,7 +158,7 @@ impl Job {
             .filter(|(_, other)| !other.ranks.is_empty());
         let jobs: Vec<u64> = connected.map(|(&job, _)| job).collect();
         if !jobs.is_empty() {
-            let why = why.strip_suffix("; ending the job").unwrap_or(why).to_string();
+            let why = without_end(why).to_string();
             self.send_all(&ToAgent::AbortLinks { jobs, code, why });
         }
     }

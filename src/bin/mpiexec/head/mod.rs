@@ -175,6 +175,8 @@ pub struct Job {
     links: Links,
     /// Why it ends early, in words.
     reason: Option<String>,
+    /// That is because a host is lost.
+    has_lost_host: bool,
     /// The program that can't be started.
     guilty: Option<usize>,
     /// Its rank was there before it, and lives and ends by itself.
@@ -346,6 +348,7 @@ impl Job {
             names: Names::by(plan.name_server.as_deref()),
             links: Links::default(),
             reason: None,
+            has_lost_host: false,
             guilty: None,
             is_adopted: false,
             adopted: None,
@@ -485,6 +488,7 @@ impl Job {
                 self.take(host, message);
             }
             for (host, failure) in failures {
+                self.has_lost_host |= self.ending == Ending::No;
                 self.fail(failure.message, failure.status);
                 self.give_up_ranks(|rank| rank.host == host);
             }

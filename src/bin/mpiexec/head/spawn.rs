@@ -22,7 +22,7 @@ use crate::names::Request;
 use crate::outcome::End;
 use crate::placement::Taken;
 use crate::server::{Effect, SpawnForm};
-use crate::spawn::messages::{FromSpawned, Start, ToSpawned};
+use crate::spawn::messages::{FromSpawned, Lost, Start, ToSpawned};
 use crate::spawn::{self, connection::Connection};
 
 /// How much of a list one line carries (bytes; twice as many digits).
@@ -174,6 +174,8 @@ impl Parent {
         }
         self.told = true;
         self.refused = true;
+        // The job that asked goes on.
+        let message = without_end(message);
         let mut errors = vec![None; self.counts.len()];
         let outcome = match guilty.and_then(|number| errors.get_mut(number)) {
             Some(error) => {
@@ -200,6 +202,11 @@ impl Parent {
         });
         self.send(&FromSpawned::Outcome(words::of_outcome(&outcome)));
     }
+}
+
+/// The reason of an end without the words that it is one.
+pub(super) fn without_end(message: &str) -> &str {
+    message.strip_suffix("; ending the job").unwrap_or(message)
 }
 
 impl Job {
@@ -353,7 +360,10 @@ impl Job {
                 let pid = child.pid;
                 self.ask_name(Asker::Child { number, pid, ticket }, owner, request);
             }
-            FromSpawned::Ended { connected, why } => self.child_ended(number, connected, &why),
+            FromSpawned::Ended { connected, why, lost } => {
+                self.child_ended(number, connected, &why);
+                self.job_lost(lost);
+            }
         }
     }
 
@@ -423,8 +433,10 @@ impl Job {
         let messages = parent.connection.read::<ToSpawned>();
         let is_gone = parent.connection.is_closed();
         for message in messages {
-            if let ToSpawned::Named { ticket, answer } = message {
-                self.take_named(ticket, answer);
+            match message {
+                ToSpawned::Named { ticket, answer } => self.take_named(ticket, answer),
+                ToSpawned::Lost(lost) => self.job_lost(Some(lost)),
+                ToSpawned::Start(_) => {}
             }
         }
         if is_gone {
@@ -443,15 +455,36 @@ impl Job {
         }
     }
 
-    /// Tells the head that has spawned this job that all ranks have ended.
+    /// A job at the other end of a connection between heads is lost.
+    fn job_lost(&mut self, lost: Option<Lost>) {
+        let Some(Lost { jobs, why }) = lost else { return };
+        for job in jobs {
+            self.link_lost(job, &why);
+        }
+    }
+
+    /// Tells the head that has spawned this job that all ranks have ended; and those of the jobs that it has spawned, if it has lost a host.
     pub(super) fn tell_of_end(&mut self) {
         let why = self
             .reason
             .clone()
             .unwrap_or_else(|| "its processes have ended".to_string());
+        let lost = self.has_lost_host.then(|| Lost {
+            jobs: self.server.jobs().into_iter().collect(),
+            why: without_end(&why).to_string(),
+        });
+        if let Some(lost) = &lost {
+            for child in self.children.all.iter_mut().flatten() {
+                child.connection.send(&ToSpawned::Lost(lost.clone()));
+            }
+        }
         if let Some(parent) = &mut self.parent {
             let connected = parent.connected;
-            parent.send(&FromSpawned::Ended { connected, why });
+            parent.send(&FromSpawned::Ended {
+                connected,
+                why,
+                lost: lost.clone(),
+            });
         }
     }
 }

@@ -13,6 +13,18 @@ pub enum ToSpawned {
     Start(Box<Start>),
     /// What became of [`FromSpawned::Name`].
     Named { ticket: u32, answer: Answer },
+    /// The job that spawned it has lost a host, and has ended.
+    Lost(Lost),
+}
+
+/// A job that has ended because it had lost a host, as those connected with it know it: their links to it may have been at that host, and then
+/// say nothing for long.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Lost {
+    /// The numbers by which others know its processes: one for each program that they have run in turn.
+    pub jobs: Vec<u64>,
+    /// Why, in words.
+    pub why: String,
 }
 
 /// What to start.
@@ -45,5 +57,7 @@ pub enum FromSpawned {
         connected: bool,
         /// Why, in words.
         why: String,
+        /// If that is because it has lost a host.
+        lost: Option<Lost>,
     },
 }
