@@ -170,7 +170,7 @@ int main(int argc, char **argv)
     grows("threads", first.threads, last.threads, cycles / 4);
     grows("mappings", first.mappings, last.mappings, cycles / 4);
     /* Tables grow by doubling. */
-    grows("bytes allocated", first.allocated, last.allocated, 65536 + 300L * cycles);
+    grows("bytes allocated", first.allocated, last.allocated, 65536 + 600L * cycles);
     settles(outside);
     return end("cycles");
 }

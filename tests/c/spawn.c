@@ -43,8 +43,8 @@ static void be_child(MPI_Comm parent, char **argv)
 /* Of the second command there are none, and the third one has its number all the same. */
 static void several(char *program, int root)
 {
-    char *programs[] = {program, program, program}, *first[] = {"child", "an argument with blanks", "several", NULL},
-         *last[] = {"child", "an argument with blanks", "last", NULL}, **arguments[] = {first, first, last};
+    char *programs[] = {program, program, program}, *first[] = {"child", argument(), "several", NULL},
+         *last[] = {"child", argument(), "last", NULL}, **arguments[] = {first, first, last};
     int counts[] = {1, 0, 2}, codes[3] = {-1, -1, -1}, size;
     MPI_Info infos[] = {MPI_INFO_NULL, MPI_INFO_NULL, MPI_INFO_NULL};
     MPI_Comm children;
