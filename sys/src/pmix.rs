@@ -28,6 +28,8 @@ pub const SUCCESS: c_int = 0;
 pub const OPERATION_SUCCEEDED: c_int = -157;
 /// There is no such key, or no such process.
 pub const NOT_FOUND: c_int = -46;
+/// The server does not do that.
+pub const NOT_SUPPORTED: c_int = -47;
 /// Some of what was asked for is not there.
 pub const PARTIAL_SUCCESS: c_int = -52;
 

@@ -16,7 +16,7 @@ use crate::system::bootstrap::spawn::{Plain, PlainCommand};
 
 /// The key with the parents' port. A program of another MPI that has spawned this one puts others.
 const PARENT_KEY: &str = "weft-parent";
-/// The key with the numbers of the commands, where some of them have no processes; they stand in the order of the others.
+/// The key with the commands, each `NUMBER:COUNT`: launchers count them otherwise if one has no processes, or not at all (Slurm).
 const COMMANDS_KEY: &str = "weft-commands";
 /// Launchers set this for processes that were spawned.
 const SPAWNED: &str = "PMI_SPAWNED";
@@ -39,9 +39,8 @@ impl Pmi1 {
         if self.job.parent.is_none() {
             return Ok(());
         }
-        if let (Some(numbers), Some(appnum)) = (self.get_now(COMMANDS_KEY)?, self.job.appnum) {
-            let number = numbers.split(',').nth(appnum as usize);
-            self.job.appnum = number.and_then(|number| number.parse().ok());
+        if let Some(commands) = self.get_now(COMMANDS_KEY)? {
+            self.job.appnum = command_of(&commands, self.job.rank);
         }
         Ok(())
     }
@@ -103,15 +102,25 @@ impl Pmi1 {
     }
 }
 
+/// The number of a rank's command.
+fn command_of(commands: &str, rank: u32) -> Option<i32> {
+    let mut before: u64 = 0;
+    for command in commands.split(',') {
+        let (number, count) = command.split_once(':')?;
+        before += u64::from(count.parse::<u32>().ok()?);
+        if u64::from(rank) < before {
+            return number.parse().ok();
+        }
+    }
+    None
+}
+
 /// The request, in lines. `escapes`: the launcher takes a backslash for a sign that the next character is meant.
 fn request(port: &str, commands: &[PlainCommand], escapes: bool) -> Result<String> {
-    let mut preput = vec![(PARENT_KEY, port.to_string())];
-    if (commands.iter().enumerate()).any(|(place, command)| command.number != place) {
-        let numbers: Vec<String> = (commands.iter())
-            .map(|command| command.number.to_string())
-            .collect();
-        preput.push((COMMANDS_KEY, numbers.join(",")));
-    }
+    let numbers: Vec<String> = (commands.iter())
+        .map(|command| format!("{}:{}", command.number, command.count))
+        .collect();
+    let preput = [(PARENT_KEY, port.to_string()), (COMMANDS_KEY, numbers.join(","))];
     if !preput.iter().all(|(_, value)| wire::is_word(value)) {
         return Err(err!(Spawn, "the port's name is none that a launcher takes"));
     }
@@ -210,14 +219,23 @@ mod tests {
         };
         let lines = request("weft1/x", &[command(0, &["a b", "x=\\y"]), second], true).unwrap();
         let expected = "mcmd=spawn\nnprocs=3\nexecname=/bin/child\ntotspawns=2\nspawnssofar=1\nargcnt=2\narg1=a b\narg2=x=\\\\y\n\
-                        preput_num=2\npreput_key_0=weft-parent\npreput_val_0=weft1/x\npreput_key_1=weft-commands\npreput_val_1=0,2\n\
+                        preput_num=2\npreput_key_0=weft-parent\npreput_val_0=weft1/x\npreput_key_1=weft-commands\npreput_val_1=0:3,2:3\n\
                         info_num=1\ninfo_key_0=wdir\ninfo_val_0=/tmp\nendcmd\n\
                         mcmd=spawn\nnprocs=3\nexecname=/bin/child\ntotspawns=2\nspawnssofar=2\nargcnt=0\n\
-                        preput_num=2\npreput_key_0=weft-parent\npreput_val_0=weft1/x\npreput_key_1=weft-commands\npreput_val_1=0,2\n\
+                        preput_num=2\npreput_key_0=weft-parent\npreput_val_0=weft1/x\npreput_key_1=weft-commands\npreput_val_1=0:3,2:3\n\
                         info_num=2\ninfo_key_0=wdir\ninfo_val_0=/tmp\ninfo_key_1=host\ninfo_val_1=a,b\nendcmd\n";
         assert_eq!(lines, expected);
         let one = request("weft1/x", &[command(0, &["\\"])], false).unwrap();
-        assert!(one.contains("preput_num=1\n") && one.contains("arg1=\\\n"));
+        assert!(one.contains("preput_val_1=0:3\n") && one.contains("arg1=\\\n"));
+    }
+
+    #[test]
+    fn each_rank_finds_its_command() {
+        let commands = [0, 1, 2, 3].map(|rank| command_of("0:1,2:2", rank));
+        assert_eq!(commands, [Some(0), Some(2), Some(2), None]);
+        for wrong in ["", "0", "0:x", ":", "x:1"] {
+            assert_eq!(command_of(wrong, 0), None);
+        }
     }
 
     #[test]

@@ -53,6 +53,10 @@ impl Pmix {
                 "what is published as '{service}' is no name of a port"
             )),
             (sys::SUCCESS | sys::NOT_FOUND | sys::PARTIAL_SUCCESS, _) => Ok(None),
+            (sys::NOT_SUPPORTED, _) => Err(err!(
+                Name,
+                "the launcher of this job keeps no names; Weft's mpiexec, Hydra and prterun do"
+            )),
             (status, _) => Err(of_class(Class::Name)(failed(self.library, status, "PMIx_Lookup"))),
         }
     }

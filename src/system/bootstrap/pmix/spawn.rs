@@ -106,6 +106,12 @@ impl Pmix {
 
 /// The server starts nothing.
 fn refused(library: &sys::Symbols, status: c_int) -> Error {
+    if status == sys::NOT_SUPPORTED {
+        return err!(
+            Spawn,
+            "the launcher of this job can't start further processes; Weft's mpiexec, Hydra and prterun can"
+        );
+    }
     Error {
         class: Class::Spawn,
         ..failed(library, status, "PMIx_Spawn")

@@ -148,10 +148,10 @@ fn spawned_with(keys: &'static [(&'static str, &'static str)]) -> Job {
 fn a_spawned_process_finds_those_that_have_spawned_it() {
     let job = spawned_with(&[("weft-parent", "weft1/port")]);
     assert_eq!((job.parent.as_deref(), job.appnum), (Some("weft1/port"), Some(3)));
-    // The launcher's fourth command is the spawn's seventh.
-    let job = spawned_with(&[("weft-parent", "weft1/port"), ("weft-commands", "0,1,3,6")]);
+    // Whatever the launcher says.
+    let job = spawned_with(&[("weft-parent", "weft1/port"), ("weft-commands", "6:1,7:1")]);
     assert_eq!(job.appnum, Some(6));
-    assert_eq!(spawned_with(&[("weft-commands", "0,1,3,6")]).parent, None);
+    assert_eq!(spawned_with(&[("weft-commands", "6:1")]).parent, None);
     // Without the variable it asks for nothing.
     let (socket, _thread) = launcher({
         let mut other = hydra(1024, "(vector,(0,1,1))");
