@@ -14,11 +14,11 @@ use super::introduce::{Way, introduce, tell};
 use crate::base::error::{Error, Result};
 use crate::engine::mismatch::Operation;
 use crate::err;
-use crate::instance::{Instance, SleepsOn};
+use crate::instance::{Instance, SharedPort, SleepsOn};
 use crate::objects::communicator::{Collective, Communicator};
 use crate::objects::group::Group;
 use crate::system::bootstrap::{Spawn, Spawned};
-use crate::system::port::{Accepts, Courier};
+use crate::system::port::Courier;
 
 /// What [`Communicator::spawn`] has done.
 pub struct Children {
@@ -381,7 +381,7 @@ impl Instance {
         self.open_ports().lock().remove(name).is_some()
     }
 
-    fn port(&self, name: &str) -> Result<Arc<parking_lot::Mutex<Box<dyn Accepts>>>> {
+    fn port(&self, name: &str) -> Result<SharedPort> {
         self.open_ports()
             .lock()
             .get(name)

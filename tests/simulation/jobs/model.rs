@@ -105,7 +105,7 @@ impl Model {
     }
 
     /// Whether the end of a process at this step concerns the connected jobs and nobody else: all have parted from others that were to do so,
-    /// and before an abort all have met that were to do so.
+    /// those that were to die before have done so, and before an abort all have met that were to do so.
     pub fn may_end(&self, at: usize) -> bool {
         let (jobs, meets) = match &self.plan.steps[at] {
             Step::Abort { jobs, .. } => (jobs, true),
@@ -116,6 +116,7 @@ impl Model {
         (0..at).all(|before| {
             let concerns = match &self.plan.steps[before] {
                 Step::Spawn { .. } | Step::Meet { .. } | Step::Bridge { .. } => meets,
+                Step::Die { job, .. } | Step::Fall { job, .. } => return self.died.contains(job),
                 Step::Disconnect { comm, .. } => meets || !self.plan.comms[*comm].members().all(is_inside),
                 _ => false,
             };
