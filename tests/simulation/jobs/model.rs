@@ -125,12 +125,15 @@ impl Model {
     }
 
     /// Whether all that a job has to do with others in the steps before is over for all.
-    pub fn may_die(&self, at: usize, job: usize) -> bool {
+    pub fn may_die(&self, at: usize, job: usize, network: &Network) -> bool {
         (0..at).all(|before| {
             let step = &self.plan.steps[before];
             let concerns =
                 (self.plan.jobs[job].processes()).any(|process| self.plan.takes_part(step, process));
-            !concerns || self.have_done(before, |process| !self.died.contains(&self.plan.job_of(process)))
+            !concerns
+                || self.have_done(before, |process| {
+                    !self.is_gone(self.plan.job_of(process), network)
+                })
         })
     }
 
