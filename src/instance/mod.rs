@@ -106,7 +106,7 @@ pub struct Instance {
     /// How ports are opened and found.
     ports: Box<dyn Ports>,
     /// Those that are open here, by their names.
-    open_ports: Mutex<FxHashMap<String, Arc<Mutex<Box<dyn Accepts>>>>>,
+    open_ports: Mutex<FxHashMap<String, SharedPort>>,
     /// Why spawned jobs have ended before they were connected, by the number of their spawn.
     ended_spawns: Mutex<FxHashMap<u32, String>>,
 }
@@ -146,6 +146,9 @@ impl Drop for SleepsOn {
 
 /// See [`Instance::set_explanation`].
 pub type Explain = fn(&Instance, &Engine, Names) -> String;
+
+/// An open port of this process.
+pub type SharedPort = Arc<Mutex<Box<dyn Accepts>>>;
 
 /// A process of another job is gone.
 pub(crate) fn gone(why: &str) -> Error {
@@ -413,7 +416,7 @@ impl Instance {
     }
 
     /// The ports that are open here, by their names.
-    pub fn open_ports(&self) -> &Mutex<FxHashMap<String, Arc<Mutex<Box<dyn Accepts>>>>> {
+    pub fn open_ports(&self) -> &Mutex<FxHashMap<String, SharedPort>> {
         &self.open_ports
     }
 

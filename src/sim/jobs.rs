@@ -251,6 +251,11 @@ impl Jobs {
         if ranks.is_empty() {
             job.connected.remove(&other);
             job.links.remove(&other);
+            // The other launcher hears a goodbye before anything else of this job.
+            let name = job.name();
+            if let Some(at) = state.place(other) {
+                state.jobs[at].links.remove(&name);
+            }
         }
     }
 

@@ -15,11 +15,11 @@ use super::links::link_jobs;
 use crate::base::error::{Class, Error, Result};
 use crate::engine::mismatch::Operation;
 use crate::err;
-use crate::instance::{Instance, SleepsOn};
+use crate::instance::{Instance, SharedPort, SleepsOn};
 use crate::objects::communicator::{Collective, Communicator};
 use crate::objects::group::Group;
 use crate::system::bootstrap::{Spawn, Spawned};
-use crate::system::port::{Accepts, Courier};
+use crate::system::port::Courier;
 
 /// What [`Communicator::spawn`] has done.
 pub struct Children {
@@ -415,7 +415,7 @@ impl Instance {
         self.open_ports().lock().remove(name).is_some()
     }
 
-    fn port(&self, name: &str) -> Result<Arc<parking_lot::Mutex<Box<dyn Accepts>>>> {
+    fn port(&self, name: &str) -> Result<SharedPort> {
         self.open_ports()
             .lock()
             .get(name)

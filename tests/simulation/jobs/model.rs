@@ -105,7 +105,7 @@ impl Model {
     }
 
     /// Whether the end of a process at this step concerns the connected jobs and nobody else: all have parted from others that were to do so,
-    /// and before an abort all have met that were to do so.
+    /// those that were to die before have done so, and before an abort all have met that were to do so.
     pub fn may_end(&self, at: usize) -> bool {
         let (jobs, meets) = match &self.plan.steps[at] {
             Step::Abort { jobs, .. } => (jobs, true),
@@ -116,6 +116,7 @@ impl Model {
         (0..at).all(|before| {
             let concerns = match &self.plan.steps[before] {
                 Step::Spawn { .. } | Step::Meet { .. } | Step::Bridge { .. } => meets,
+                Step::Die { job, .. } | Step::Fall { job, .. } => return self.died.contains(job),
                 Step::Disconnect { comm, .. } => meets || !self.plan.comms[*comm].members().all(is_inside),
                 _ => false,
             };
@@ -124,12 +125,15 @@ impl Model {
     }
 
     /// Whether all that a job has to do with others in the steps before is over for all.
-    pub fn may_die(&self, at: usize, job: usize) -> bool {
+    pub fn may_die(&self, at: usize, job: usize, network: &Network) -> bool {
         (0..at).all(|before| {
             let step = &self.plan.steps[before];
             let concerns =
                 (self.plan.jobs[job].processes()).any(|process| self.plan.takes_part(step, process));
-            !concerns || self.have_done(before, |process| !self.died.contains(&self.plan.job_of(process)))
+            !concerns
+                || self.have_done(before, |process| {
+                    !self.is_gone(self.plan.job_of(process), network)
+                })
         })
     }
 

@@ -197,7 +197,8 @@ impl Follower {
             } => {
                 if *process == self.me {
                     let model = self.model.clone();
-                    rank.until(|| model.borrow().may_die(number, *job)).await;
+                    rank.until(|| model.borrow().may_die(number, *job, rank.network()))
+                        .await;
                     self.model.borrow_mut().dies(self.me);
                     rank.bring_down().await;
                 }
