@@ -5,6 +5,7 @@ use super::{EAGER_UNDER_BACKPRESSURE, Engine, EngineState, business_card, protoc
 use crate::base::error::Error;
 use crate::err;
 use crate::identity::PeerIndex;
+use crate::lane::choose::loses_first_messages;
 
 impl Engine {
     /// The other processes of the job that messages were sent to, in ascending order, each with the index of its lane in
@@ -46,8 +47,13 @@ impl Engine {
 
     fn first_lane_to(&mut self, peer: PeerIndex, card: &business_card::BusinessCard) -> Result<usize, Error> {
         let mut reasons: Vec<Error> = Vec::new();
-        for (at, lane) in self.lanes.iter_mut().enumerate().skip(1) {
-            let network = lane.network();
+        let mut order: Vec<(usize, String)> =
+            (self.lanes.iter().map(|lane| lane.network()).enumerate().skip(1)).collect();
+        if peer.rank_in(self.state.size).is_none() {
+            order.sort_by_key(|(_, network)| loses_first_messages(network));
+        }
+        for (at, network) in order {
+            let lane = &mut self.lanes[at];
             let Some(theirs) = card.lanes.iter().find(|theirs| theirs.network == network) else {
                 continue;
             };

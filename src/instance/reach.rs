@@ -148,11 +148,9 @@ impl Needed {
     }
 }
 
-/// Whether one of the lanes at these networks is libfabric's, and not at the loopback address, which names the machine.
-fn is_outward(networks: &[String]) -> bool {
-    networks
-        .iter()
-        .any(|network| network.starts_with(choose::OFI) && !network.contains(MACHINE))
+/// Whether a network is libfabric's, and not at the loopback address, which names the machine.
+fn is_outward(network: &str) -> bool {
+    network.starts_with(choose::OFI) && !network.contains(MACHINE)
 }
 
 impl Instance {
@@ -169,7 +167,7 @@ impl Instance {
             node: pretended_node(self.job.rank, self.settings.fake_nodes),
             shm: wanted.shm && machine.is_some() && !failed,
             ofi: wanted.ofi,
-            outward: is_outward(&self.engine().networks()),
+            outward: self.engine().networks().iter().any(|name| is_outward(name)),
         }
     }
 
@@ -181,10 +179,12 @@ impl Instance {
         let mut engine = self.engine();
         let open = engine.lane_names();
         let is_ofi = |name: &String| name.starts_with(choose::OFI);
-        let suffices = match needed.outward {
-            true => is_outward(&engine.networks()),
-            false => open.iter().any(is_ofi),
-        };
+        let networks = engine.networks();
+        let usable = networks.iter().filter(|name| match needed.outward {
+            true => is_outward(name),
+            false => is_ofi(name),
+        });
+        let usable: Vec<&String> = usable.collect();
         // The lane of a simulation reaches everybody.
         if open.iter().any(|name| name != choose::SHM && !is_ofi(name)) {
             return Ok(());
@@ -199,9 +199,13 @@ impl Instance {
                 Err(error) => return Err(error),
             }
         }
-        if needed.ofi && !suffices {
-            let lane = choose::open_ofi(settings, job, !needed.outward, self.policy.spins(), &self.ledger)?;
-            engine.add_lane(Box::new(lane));
+        if needed.ofi && usable.iter().all(|name| choose::loses_first_messages(name)) {
+            let spins = self.policy.spins();
+            let lane =
+                choose::open_ofi_between_jobs(settings, job, !needed.outward, spins, &self.ledger, &usable)?;
+            if let Some(lane) = lane {
+                engine.add_lane(Box::new(lane));
+            }
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use super::Lane;
 use super::loopback::Loopback;
-use super::ofi::{OfiLane, shm_room};
+use super::ofi::{MACHINE, OfiLane, shm_room};
 use super::shm::{self, ShmLane};
 use crate::base::error::Result;
 use crate::base::settings::Settings;
@@ -20,6 +20,8 @@ pub struct Wanted {
     pub ofi: bool,
     /// `WEFT_LANES` says so.
     named: bool,
+    /// A provider is named.
+    provider: bool,
 }
 
 impl Wanted {
@@ -35,6 +37,7 @@ impl Wanted {
             },
             ofi: !named || settings.lanes.contains(&"ofi"),
             named,
+            provider,
         }
     }
 
@@ -91,6 +94,47 @@ pub fn open(
 pub const SHM: &str = "shm";
 /// The names of lanes over libfabric begin with this.
 pub const OFI: &str = "ofi/";
+
+/// What processes of several jobs use instead of a network that [`loses_first_messages`].
+const BETWEEN_JOBS: &str = "tcp;ofi_rxm";
+
+/// Whether a network is left alone between processes of several jobs, if there is another. `net` of libfabric 1.17 may drop a connection that
+/// it has just made, with what was sent on it, if both sides make one at the same moment and one of them has had connections to
+/// processes that have ended ("old connection exists, replacing" in its log). From 1.18 on it is called `tcp`.
+pub fn loses_first_messages(network: &str) -> bool {
+    let provider = network.strip_prefix(OFI).unwrap_or_default();
+    provider.split(MACHINE).next() == Some("net")
+}
+
+/// Opens a lane over libfabric for processes of other jobs; see [`open_ofi`]. `open`: the networks that this process is at already and that
+/// would do. `None`: there is none that is better than these.
+pub fn open_ofi_between_jobs(
+    settings: &Settings,
+    job: &Job,
+    local: bool,
+    spins: bool,
+    ledger: &Ledger,
+    open: &[&String],
+) -> Result<Option<OfiLane>> {
+    let lane = match open.is_empty() {
+        true => Some(open_ofi(settings, job, local, spins, ledger)?),
+        false => None,
+    };
+    let own = lane.as_ref().map(|lane| lane.network());
+    let mut networks = open.iter().copied().chain(&own);
+    // A user who names it gets it.
+    if Wanted::of(settings, std::env::var("FI_PROVIDER").ok()).provider
+        || !networks.all(|name| loses_first_messages(name))
+    {
+        return Ok(lane);
+    }
+    let other = Settings {
+        provider: Some(BETWEEN_JOBS.into()),
+        ..settings.clone()
+    };
+    // Where it is not offered, the first one is better than none.
+    Ok(open_ofi(&other, job, local, spins, ledger).ok().or(lane))
+}
 
 /// Opens the lane over shared memory; see [`open`].
 pub fn open_shm(settings: &Settings, job: &Job, spins: bool, token: u64) -> Result<ShmLane> {

@@ -15,7 +15,6 @@ use crate::build;
 use crate::cross::by_mpich;
 use crate::dynamic::meet;
 use crate::job::{Job, repeat};
-use crate::matrix::common;
 
 /// Modes of `spawn`, with numbers of ranks and of children.
 const SPAWNS: &[(&str, u32, &str)] = &[
@@ -60,7 +59,7 @@ impl Launcher {
         let job = Job::new(program, ranks)
             .env("WEFT_TEST_BRIEF", "1")
             .env("WEFT_TEST_TEXT", "1")
-            .over(common());
+            .over("tcp;ofi_rxm");
         match self {
             Launcher::Hydra(folder) => job.under(&folder.join("bin/mpiexec")),
             Launcher::HydraOfIntel(folder) => {
