@@ -338,10 +338,8 @@ impl Jobs {
         let ranks: Vec<u32> = job.connected.get(&of).into_iter().flatten().copied().collect();
         let why = "the simulation ended it".to_string();
         match end {
-            End::Aborted(code) if ranks.is_empty() => {
-                // Its ranks may be about to say that they are connected; otherwise this concerns nobody.
-                let _ = code;
-            }
+            // It concerns only those that are connected.
+            End::Aborted(_) if ranks.is_empty() => {}
             End::Aborted(code) if job.ends_itself => {
                 let at = self.network.random(ranks.len() as u64) as usize;
                 self.tell(job, ranks[at], Notice::Aborted { code, why });

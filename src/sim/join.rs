@@ -34,13 +34,20 @@ pub async fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F:
         .map(|future| Some(Kept::new(future)))
         .collect();
     let mut results: Vec<Option<F::Output>> = running.iter().map(|_| None).collect();
+    let mut begins = true;
     poll_fn(|context| {
-        for (program, result) in running.iter_mut().zip(&mut results) {
-            if let Some(kept) = program
-                && let Poll::Ready(output) = kept.future().poll(context)
-            {
-                *result = Some(output);
-                *program = None;
+        // What one of them begins may end a request of one before it: then no progress of the engine follows.
+        let mut again = true;
+        while again {
+            again = std::mem::take(&mut begins);
+            for (program, result) in running.iter_mut().zip(&mut results) {
+                if let Some(kept) = program
+                    && let Poll::Ready(output) = kept.future().poll(context)
+                {
+                    *result = Some(output);
+                    *program = None;
+                    again = true;
+                }
             }
         }
         if results.iter().all(Option::is_some) {

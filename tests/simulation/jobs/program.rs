@@ -82,6 +82,14 @@ fn content(seed: u64, step: usize, number: usize, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|_| rng.u8(..)).collect()
 }
 
+/// An error of the operation where this is not so: what a collective operation gives is undefined while one of its processes dies.
+fn holds(so: bool, otherwise: &'static str) -> Result<()> {
+    match so {
+        true => Ok(()),
+        false => Err(Error::new(Class::Intern, otherwise)),
+    }
+}
+
 fn err_of_none(service: &str) -> Error {
     Error::new(Class::Name, format!("nobody publishes '{service}'"))
 }
@@ -105,15 +113,15 @@ impl Follower {
                     }
                     false => self.spawn(plan, *comm, *root, *job).await?,
                 };
-                self.has(plan, *new, made);
+                self.has(plan, *new, made)?;
             }
             Step::Meet { comms, roots, new } => {
                 let made = self.meet(plan, number, comms, roots).await?;
-                self.has(plan, *new, made);
+                self.has(plan, *new, made)?;
             }
             Step::Dup { comm, new } => {
                 let made = self.comm(*comm).duplicate(true).await?;
-                self.has(plan, *new, made);
+                self.has(plan, *new, made)?;
             }
             Step::Split { comm, colors, new } => {
                 let own = colors.iter().find(|(process, _)| *process == self.me);
@@ -122,15 +130,18 @@ impl Follower {
                 let asked = if color < 0 { -32766 } else { color };
                 let made = self.comm(*comm).split(asked, 0).await?;
                 let expected = usize::try_from(color).ok().and_then(|color| new[color]);
-                assert_eq!(made.is_some(), expected.is_some());
+                holds(
+                    made.is_some() == expected.is_some(),
+                    "there is a communicator too many or too few",
+                )?;
                 if let (Some(made), Some(expected)) = (made, expected) {
-                    self.has(plan, expected, made);
+                    self.has(plan, expected, made)?;
                 }
             }
             Step::Merge { comm, low, new } => {
                 let (side, _) = plan.comms[*comm].place(self.me).expect("a member");
                 let made = self.comm(*comm).merge(side != *low).await?;
-                self.has(plan, *new, made);
+                self.has(plan, *new, made)?;
             }
             Step::Bridge {
                 comms,
@@ -146,7 +157,7 @@ impl Follower {
                     Bridge::over(&self.comm(*over), remote as i32, number as i32)
                 });
                 let made = self.comm(local).connect(leader as u32, bridge).await?;
-                self.has(plan, *new, made);
+                self.has(plan, *new, made)?;
             }
             Step::Talk {
                 comm,
@@ -218,10 +229,10 @@ impl Follower {
     }
 
     /// A communicator was made: it has the processes that it should.
-    fn has(&self, plan: &Plan, number: usize, made: Arc<Communicator>) {
+    fn has(&self, plan: &Plan, number: usize, made: Arc<Communicator>) -> Result<()> {
         let comm = &plan.comms[number];
         let (side, rank) = comm.place(self.me).expect("a member");
-        assert_eq!((made.is_inter(), made.rank() as usize), (comm.is_inter(), rank));
+        let mut is_right = (made.is_inter(), made.rank() as usize) == (comm.is_inter(), rank);
         let directory = self.rank.instance().directory();
         let model = &mut *self.model.borrow_mut();
         for (group, members) in [
@@ -229,11 +240,13 @@ impl Follower {
             (made.peers(), comm.peers(self.me).to_vec().as_ref()),
         ] {
             let names = group.iter().map(|process| Some(directory.name(process)));
-            assert!(names.eq(members.iter().map(|&member| model.names[member])));
+            is_right &= names.eq(members.iter().map(|&member| model.names[member]));
         }
+        holds(is_right, "the communicator has other processes than it should")?;
         made.connects();
         model.has_made(number);
         self.comms.borrow_mut()[number] = Some(made);
+        Ok(())
     }
 
     async fn spawn(&self, plan: &Plan, comm: usize, root: usize, job: usize) -> Result<Arc<Communicator>> {
@@ -352,8 +365,7 @@ impl Follower {
                 let own = |process: Process| [process as u8, step as u8];
                 let gathered = allgather_bytes(&comm.collective(), &own(self.me)).await?;
                 let expected: Vec<u8> = planned.members().flat_map(own).collect();
-                assert_eq!(gathered, expected);
-                Ok(())
+                holds(gathered == expected, "the gathered values are wrong")
             }));
         }
         join_all(all).await.into_iter().collect()
