@@ -58,6 +58,15 @@ impl Pmi1 {
         match Plain::of(spawn)? {
             Plain::Nothing(outcome) => under_way.outcome = Some(Ok(outcome)),
             Plain::Start { commands, outcome } => {
+                let has_blanks = |command: &PlainCommand| {
+                    (command.arguments.iter()).any(|argument| argument.contains(char::is_whitespace))
+                };
+                if self.slurm && commands.len() > 1 && commands.iter().any(has_blanks) {
+                    return Err(err!(
+                        Spawn,
+                        "Slurm takes no arguments with blanks where several commands are spawned at once"
+                    ));
+                }
                 let request = request(&spawn.port, &commands, self.escapes)?;
                 self.wait_until_read(None);
                 self.write_all(request.as_bytes())?;
