@@ -132,6 +132,7 @@ fn mpich_spawns(peers: &Path, ranks: u32, arguments: &[&str]) -> Outcome {
             .arguments(arguments)
             .env("LD_LIBRARY_PATH", peers.join("lib"))
             .env("WEFT_TEST_BRIEF", "1")
+            .env("WEFT_TEST_TEXT", "1")
             .run()?;
         ended.is_well("spawn", ranks)?;
     }
