@@ -56,7 +56,7 @@ impl Attention {
     }
 
     /// It is being done now.
-    pub fn is_paid(&self) {
+    pub fn pay(&self) {
         self.due.store(false, Relaxed);
     }
 }
@@ -72,7 +72,7 @@ mod tests {
         assert!(!attention.is_due());
         attention.look_at_clock(PAUSE);
         assert!(attention.is_due());
-        attention.is_paid();
+        attention.pay();
         attention.look_at_clock(2 * PAUSE - Duration::from_nanos(1));
         assert!(!attention.is_due());
         attention.look_at_clock(2 * PAUSE);

@@ -361,7 +361,7 @@ impl Instance {
     /// Handles messages of the launcher: it may ask for a report, or be gone.
     #[cold]
     pub(crate) fn attend(&self) {
-        self.attention.is_paid();
+        self.attention.pay();
         let Some(mut bootstrap) = self.bootstrap.try_lock() else {
             return;
         };
@@ -422,7 +422,7 @@ impl Instance {
 
     /// Why a spawned job has ended before its processes came to their port, if it has.
     pub fn ended_spawn(&self, spawn: u32) -> Option<String> {
-        self.ended_spawns.lock().get(&spawn).cloned()
+        self.ended_spawns.lock().remove(&spawn)
     }
 
     /// While the result lives, this process sleeps on one more descriptor: what becomes readable there ends the sleep.

@@ -273,13 +273,18 @@ impl Instance {
         let mut idle = Idle::new();
         let early = self.engine().sleeps_early();
         loop {
+            let events = self.engine().events();
             if let Poll::Ready(result) = operation.as_mut().poll(&mut context) {
                 return result;
             }
             if self.step() {
                 idle = Idle::new();
-            } else {
-                drop(self.rest(self.engine(), &mut idle, early, &|_| false));
+                continue;
+            }
+            let engine = self.engine();
+            // Another thread may have ended what is waited for since the poll.
+            if engine.events() == events {
+                drop(self.rest(engine, &mut idle, early, &|_| false));
             }
         }
     }
@@ -296,7 +301,8 @@ impl Instance {
         if self.attention.is_due() {
             drop(engine);
             self.attend();
-            engine = self.engine();
+            // What is waited for may have ended by that, or meanwhile.
+            return self.engine();
         }
         match idle.rest(&self.policy, self.pace.spin(), early) {
             Rest::Spin => {

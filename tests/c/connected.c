@@ -62,6 +62,8 @@ static void until_it_ends(MPI_Comm comm, int from)
     int flag = 0, nothing, code, length;
     MPI_Request request;
     OK(MPI_Irecv(&nothing, 1, MPI_INT, from, 99, comm, &request));
+    /* The others have left the last barrier, too. */
+    OK(MPI_Barrier(MPI_COMM_WORLD));
     if (me == 0)
         put("waits", "so");
     while ((code = MPI_Test(&request, &flag, MPI_STATUS_IGNORE)) == MPI_SUCCESS && !flag)

@@ -1,5 +1,4 @@
-/* Jobs that come and go again and again leave nothing behind in the one that stays: no memory, descriptors, threads or mappings; nor in its launcher, nor
- * files.
+/* Jobs that come and go again and again leave nothing behind in the one that stays: no memory, descriptors, threads or mappings; nor in its launcher.
  * `cycles spawn N`: children are spawned; `cycles visit N`: strangers come to a port, each a process of its own; `cycles meet N`: the same
  * stranger comes each time. */
 #define _GNU_SOURCE
@@ -27,13 +26,13 @@ static long lines_of(const char *path)
     return lines;
 }
 
-static long entries_of(const char *path, const char *with)
+static long entries_of(const char *path)
 {
     DIR *folder = opendir(path);
     CHECK(folder != NULL, "%s can't be read", path);
     long entries = 0;
-    for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
-        entries += strstr(entry->d_name, with) != NULL;
+    while (readdir(folder) != NULL)
+        entries++;
     closedir(folder);
     return entries;
 }
@@ -48,8 +47,8 @@ static Kept kept(void)
     return (Kept){
         .allocated = (long)(info.uordblks + info.hblkhd),
         .resident = resident * sysconf(_SC_PAGESIZE),
-        .descriptors = entries_of("/proc/self/fd", ""),
-        .threads = entries_of("/proc/self/task", ""),
+        .descriptors = entries_of("/proc/self/fd"),
+        .threads = entries_of("/proc/self/task"),
         .mappings = lines_of("/proc/self/maps"),
     };
 }
@@ -68,32 +67,30 @@ static void grows(const char *what, long first, long last, long most)
     CHECK(last - first <= most, "%s have become more, from %ld to %ld", what, first, last);
 }
 
-/* What the launcher keeps (the parent of this process), and how many files there are. */
+/* What the launcher keeps (the parent of this process). */
 typedef struct {
-    long descriptors, threads, files;
+    long descriptors, threads;
 } Around;
 
 static Around around(void)
 {
     char descriptors[100], threads[100];
-    const char *files = getenv("TMPDIR");
     snprintf(descriptors, sizeof descriptors, "/proc/%d/fd", (int)getppid());
     snprintf(threads, sizeof threads, "/proc/%d/task", (int)getppid());
-    return (Around){
-        .descriptors = entries_of(descriptors, ""),
-        .threads = entries_of(threads, ""),
-        .files = entries_of(files == NULL ? "/tmp" : files, files == NULL ? "weft" : ""),
-    };
+    return (Around){.descriptors = entries_of(descriptors), .threads = entries_of(threads)};
 }
 
-/* A launcher ends a little later than its job, and the one that stays hears of it then. */
+/* The launcher of the last children ends a little later than these, and the one that stays hears of it then. */
 static void settles(Around first)
 {
-    Around now;
-    do {
+    for (int waited_ms = 0;; waited_ms++) {
+        Around now = around();
+        if (now.descriptors <= first.descriptors && now.threads <= first.threads)
+            return;
+        CHECK(waited_ms < 30000, "the launcher had %ld descriptors and %ld threads, and has %ld and %ld", first.descriptors,
+              first.threads, now.descriptors, now.threads);
         usleep(1000);
-        now = around();
-    } while (now.descriptors > first.descriptors || now.threads > first.threads || now.files > first.files);
+    }
 }
 
 /* One message each way of each kind, and a communicator of both jobs. */

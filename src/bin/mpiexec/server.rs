@@ -18,11 +18,11 @@ use crate::spawn::lines::{Lines, Request};
 /// Longest name of a key-value space, as `get_maxes` returns it (bytes).
 const KVSNAME_MAX: usize = 256;
 /// Longest key (bytes).
-const KEYLEN_MAX: usize = 64;
+pub const KEYLEN_MAX: usize = 64;
 /// Longest value (bytes): the room that clients of other MPIs have.
 const VALLEN_MAX: usize = 1024;
 /// Longest value for Weft's own client (bytes).
-const WEFT_VALLEN_MAX: usize = 8 * 1024;
+pub const WEFT_VALLEN_MAX: usize = 8 * 1024;
 
 /// The effect of a line.
 #[derive(Clone, PartialEq, Eq, Debug)]

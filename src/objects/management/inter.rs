@@ -200,7 +200,9 @@ impl Communicator {
             let peers = Group::of_session(self.group().session(), other.peers);
             let group = self.group().clone();
             let new = Communicator::between(self.instance(), other.context, group, peers).expect("a member");
-            link_jobs(&new, &before, None).await?;
+            // Whoever finds it later counts it again, which changes nothing. Until then who dies would not be told.
+            new.connects();
+            link_jobs(&new, &before, None).await;
             return Ok(new);
         }
         let bytes = head.len as usize * if head.class == 0 { ProcessName::BYTES } else { 1 };

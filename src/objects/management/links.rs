@@ -21,27 +21,23 @@ use crate::system::port::Courier;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Links the jobs of both groups of a new intercommunicator. `before`: the jobs with which this process was connected before; those have a
-/// link. `linked`: a job of each group that need none.
+/// link. `linked`: the jobs of the two roots, where these have one already.
 ///
-/// Where a socket can't be made, these jobs have no link, and learn of each other's end by their lanes.
-pub(super) async fn link_jobs(
-    new: &Arc<Communicator>,
-    before: &[JobId],
-    linked: Option<(JobId, JobId)>,
-) -> Result<()> {
+/// Where a socket can't be made, or one of the two processes dies, these jobs have no link, and learn of each other's end by their lanes. The
+/// other pairs make theirs all the same.
+pub(super) async fn link_jobs(new: &Arc<Communicator>, before: &[JobId], linked: Option<(JobId, JobId)>) {
     let instance = new.instance();
     let me = instance.job().name().job;
     if first_of_jobs(instance, new.group()).get(&me) != Some(&new.rank()) {
-        return Ok(());
+        return;
     }
     // In ascending order on both sides: so there is always a pair that both its processes have come to.
     for (job, other) in first_of_jobs(instance, new.peers()) {
         if job != me && linked != Some((me, job)) {
             let operation = new.operation(new.context().bridge(), 0);
-            link(&operation, other, job, before.contains(&job)).await?;
+            let _ = link(&operation, other, job, before.contains(&job)).await;
         }
     }
-    Ok(())
 }
 
 /// The first process of each job in a group, by its rank there.

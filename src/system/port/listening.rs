@@ -172,8 +172,7 @@ impl Port {
     }
 
     /// Whether one has been told that it is accepted, and has not confirmed.
-    #[cfg(test)]
-    pub(super) fn is_accepting(&self) -> bool {
+    pub fn is_accepting(&self) -> bool {
         self.accepted.is_some()
     }
 

@@ -23,6 +23,12 @@ pub trait Accepts: Send {
     /// The next process that has come, if there is one.
     fn accept(&mut self) -> Result<Option<Box<dyn Courier>>>;
 
+    /// Whether one has been told that it is accepted, and has not confirmed: it would wait for ever if nobody went on with that. It lasts for
+    /// seconds at most.
+    fn is_accepting(&self) -> bool {
+        false
+    }
+
     /// Becomes readable when [`Accepts::accept`] may have something to do. `None`: nobody sleeps.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 }
@@ -78,6 +84,10 @@ impl Accepts for Port {
 
     fn accept(&mut self) -> Result<Option<Box<dyn Courier>>> {
         Ok(self.accept()?.map(boxed))
+    }
+
+    fn is_accepting(&self) -> bool {
+        self.is_accepting()
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

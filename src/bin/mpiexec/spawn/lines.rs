@@ -2,9 +2,14 @@
 
 use std::collections::HashMap;
 
-use weft::tools::pmi1::words;
+use weft::tools::pmi1::{wire, words};
 use weft::tools::{Spawn, SpawnCommand};
 use weft::{Error, Result, err};
+
+use crate::server::{KEYLEN_MAX, WEFT_VALLEN_MAX};
+
+/// How many keys may be put for new processes. MPICH puts one.
+const PREPUT_MAX: usize = 100;
 
 /// A whole request.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -74,7 +79,24 @@ impl Lines {
                 .collect(),
         });
         for (key, value) in block.pairs("preput_num", "preput_key_", "preput_val_")? {
+            // They are answered in lines like those that are put later.
+            if !wire::is_word(&key)
+                || !wire::is_word(&value)
+                || key.len() > KEYLEN_MAX
+                || value.len() > WEFT_VALLEN_MAX
+            {
+                return Err(err!(
+                    Other,
+                    "the PMI command 'spawn' has the key '{key:.40}' with a value that no key can have"
+                ));
+            }
             if !self.preput.iter().any(|(known, _)| *known == key) {
+                if self.preput.len() == PREPUT_MAX {
+                    return Err(err!(
+                        Other,
+                        "the PMI command 'spawn' has more than {PREPUT_MAX} keys for the new processes"
+                    ));
+                }
                 self.preput.push((key, value));
             }
         }

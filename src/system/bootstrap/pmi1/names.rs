@@ -3,7 +3,7 @@
 
 use super::wire::{self, Message};
 use super::{FOREIGN_LINE_BYTES_MAX, Pmi1};
-use crate::base::error::Result;
+use crate::base::error::{Class, Error, Result};
 use crate::err;
 
 /// The longest name of a service (bytes).
@@ -54,7 +54,11 @@ impl Pmi1 {
     }
 
     pub(super) fn look_up_service(&mut self, service: &str) -> Result<Option<String>> {
-        let answer = self.ask_about("lookup_name", service, None, "lookup_result")?;
+        let asked = self.ask_about("lookup_name", service, None, "lookup_result");
+        let answer = asked.map_err(|error| match error.class {
+            Class::Service => Error::new(Class::Name, error.message),
+            _ => error,
+        })?;
         if !is_done(&answer)? {
             // Others do not say why not.
             return match self.weft && answer.find("msg") != Some(NOT_PUBLISHED) {

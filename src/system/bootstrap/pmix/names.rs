@@ -39,7 +39,11 @@ impl Pmix {
             key: [0; sys::KEY_BYTES],
             value: values::nothing(),
         };
-        for (to, from) in found.key.iter_mut().zip(self.key_of(service)?.bytes()) {
+        for (to, from) in found
+            .key
+            .iter_mut()
+            .zip(self.key_of(service).map_err(of_class(Class::Name))?.bytes())
+        {
             *to = from as c_char;
         }
         // SAFETY: one thing to look for, with room for its value, and no attributes.
