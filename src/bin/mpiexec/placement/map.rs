@@ -36,10 +36,10 @@ pub struct Mapped {
 }
 
 /// Places the programs one after another: `counts` has the ranks of each, `parts` the hosts that it may use, `taken` how many ranks of other
-/// jobs each host has.
+/// jobs count on each host.
 pub fn ranks(
     hosts: &[Known],
-    taken: &[u32],
+    taken: &[Vec<u32>],
     parts: &[Vec<usize>],
     counts: &[u32],
     rule: &Rule,
@@ -49,7 +49,7 @@ pub fn ranks(
         used: vec![0; hosts.len()],
         slots: vec![0; hosts.len()],
     };
-    for (part, &count) in parts.iter().zip(counts) {
+    for ((part, &count), taken) in parts.iter().zip(counts).zip(taken) {
         // Programs with the same hosts share them.
         let together = parts.iter().zip(counts).filter(|(other, _)| *other == part);
         let ranks: u64 = together.map(|(_, &count)| u64::from(count)).sum();
@@ -170,7 +170,7 @@ mod tests {
             let parts = vec![(0..hosts.len()).collect::<Vec<_>>(); counts.len()];
             let rule = Rule { share, by_node, wraps };
             let all: u32 = counts.iter().sum();
-            match ranks(&hosts, &taken, &parts, &counts, &rule) {
+            match ranks(&hosts, &vec![taken.clone(); counts.len()], &parts, &counts, &rule) {
                 Ok(mapped) => {
                     prop_assert_eq!(mapped.of_rank.len(), all as usize);
                     for (number, host) in hosts.iter().enumerate() {

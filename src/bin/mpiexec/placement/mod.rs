@@ -6,7 +6,7 @@ mod names;
 
 use std::ffi::OsString;
 
-use crate::cli::{Plan, Universe};
+use crate::cli::{App, Plan, Universe};
 use crate::host_file;
 use crate::host_list::{self, Entry, RANKS_MAX};
 use crate::launch::HOSTS_MAX;
@@ -122,7 +122,12 @@ fn place_with(
         });
         here.fold(0, |all: u32, taken| all.saturating_add(taken.ranks))
     };
-    let taken: Vec<u32> = pool.hosts.iter().map(taken).collect();
+    // A spawn that names hosts gets these, whatever else is there.
+    let taken = |app: &App| match app.hosts.is_empty() {
+        true => pool.hosts.iter().map(taken).collect(),
+        false => vec![0; pool.hosts.len()],
+    };
+    let taken: Vec<Vec<u32>> = plan.apps.iter().map(taken).collect();
     let mapped = map::ranks(&pool.hosts, &taken, &parts, &counts, &rule).map_err(Failure::usage)?;
     let ranks = mapped.of_rank.len() as u32;
     let slots = |known: &Known| known.entry.slots.unwrap_or(1);

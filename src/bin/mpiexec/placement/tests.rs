@@ -74,6 +74,9 @@ fn spawned_ranks_take_free_slots_first() {
     is(&[("a", 1)], "-hosts a,b -n 1 ./p", "b/1=0 16");
     is(&[("node1", 1)], "-hosts localhost,b -n 1 ./p", "b/1=0 16");
     is(&[("a", 1)], "-hosts a,b -ppn 1 -n 1 ./p", "b/1=0 16");
+    // A spawn that names hosts gets these.
+    is(&[("a", 2)], "-host b,a -n 2 ./p", "b/1=0 a/1=1 16");
+    is(&[("a", 2)], "-hosts a:2,b:2 -n 2 -host a ./p", "a/2=0,1 4");
     let failure = placed_beside(&[("a", 2)], "-hosts a:2 --nooversubscribe -n 1 ./p", &[]).unwrap_err();
     assert!(failure.contains("1 of 1 ranks have no slot on a"), "{failure}");
 }
