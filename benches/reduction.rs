@@ -2,7 +2,8 @@
 //!
 //! `cargo bench --bench reduction -- --table` instead prints the least times, in nanoseconds for each KiB of an array: of these, and of every operation and type at
 //! each level of instructions that the machine has, for 16 KiB (in the first cache) and 16 MiB, with nanoseconds of a call with one element. `-- --once` applies
-//! `MPI_SUM` to one double ten times and nothing else, for callgrind.
+//! `MPI_SUM` to one double ten times and nothing else, for callgrind. `-- --updates` prints the least nanoseconds of an update of one element, and of each of 1024, as
+//! accumulates make them: atomically, atomically with the former value as result, and where nobody else may update.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::time::Instant;
 
 use criterion::{Criterion, Throughput};
 use weft::data::datatype::{Datatype, Element};
-use weft::data::op::{Level, Op};
+use weft::data::op::{Guard, Level, Op, Sharing};
 
 fn datatype(name: &str) -> &'static Arc<Datatype> {
     let mut all = Datatype::all_predefined();
@@ -148,6 +149,57 @@ fn table() {
     }
 }
 
+/// A lock that nobody else takes.
+struct Nobody;
+
+impl Guard for Nobody {
+    fn lock(&self) {}
+
+    fn unlock(&self) {}
+}
+
+/// Prints what an update of an element takes.
+fn updates() {
+    const ELEMENTS: u64 = 1024;
+    println!("| operation | type | atomic | each | fetched | each | alone | each |");
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
+    for name in [
+        "MPI_INT32_T",
+        "MPI_INT64_T",
+        "MPI_FLOAT",
+        "MPI_DOUBLE",
+        "MPI_C_DOUBLE_COMPLEX",
+        "MPI_DOUBLE_INT",
+    ] {
+        let datatype = datatype(name);
+        let (operands, mut target, mut before) =
+            (operand(1 << 15, 7), operand(1 << 15, 11), operand(1 << 15, 3));
+        let first = target.as_ptr().align_offset(64);
+        for (_, op) in Op::all_predefined() {
+            if op.check_accumulate(datatype).is_err() {
+                continue;
+            }
+            print!("| {} | {name} |", op.name());
+            for (fetches, sharing) in [
+                (false, Sharing::Shared(&Nobody)),
+                (true, Sharing::Shared(&Nobody)),
+                (false, Sharing::Alone),
+            ] {
+                for count in [1, ELEMENTS] {
+                    let time = least(8 * count as usize, || {
+                        let (from, to) = (black_box(&operands).as_ptr(), target[first..].as_mut_ptr());
+                        let room = fetches.then_some(before.as_mut_ptr());
+                        // SAFETY: all hold 1024 elements, of 16 bytes at most; nobody else uses them.
+                        unsafe { op.update(datatype, from, to, count, room, sharing) };
+                    });
+                    print!(" {:.2} |", time / count as f64);
+                }
+            }
+            println!();
+        }
+    }
+}
+
 fn main() {
     let arguments: Vec<_> = std::env::args().collect();
     let double = datatype("MPI_DOUBLE");
@@ -158,6 +210,9 @@ fn main() {
     };
     if arguments.iter().any(|argument| argument == "--table") {
         return table();
+    }
+    if arguments.iter().any(|argument| argument == "--updates") {
+        return updates();
     }
     if arguments.iter().any(|argument| argument == "--once") {
         let (input, mut inout) = (operand(8, 7), operand(8, 11));

@@ -33,6 +33,10 @@ mod terms;
 #[path = "../../src/system/rcu/protocol.rs"]
 mod protocol;
 
+#[path = "../../src/objects/window/ticket.rs"]
+mod tickets;
+
 mod lock;
 mod rcu;
 mod shm;
+mod ticket;

@@ -19,6 +19,7 @@ mod environment;
 mod external;
 mod file;
 mod info;
+mod one_sided;
 mod point_to_point;
 pub mod process;
 mod topology;
@@ -28,16 +29,7 @@ mod window;
 
 use common::{calls, constants, objects, types};
 
-/// A procedure that is not built yet raises an error through the error handler of its window.
-#[cold]
-fn unsupported_win_call(procedure: &'static str, handle: types::MPI_Win) -> c_int {
-    calls::win(handle, procedure, || {
-        objects::window(handle)?;
-        Err(unsupported_error())
-    })
-}
-
-/// The same through the error handler of a file.
+/// A procedure that is not built yet raises an error through the error handler of its file.
 #[cold]
 fn unsupported_file_call(procedure: &'static str, handle: types::MPI_File) -> c_int {
     calls::file(handle, procedure, || {

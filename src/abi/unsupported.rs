@@ -14,7 +14,7 @@
 
 use std::ffi::c_int;
 
-use crate::abi::common::types::{MPI_File, MPI_Win};
+use crate::abi::common::types::MPI_File;
 
 /// The procedures of one chapter of MPI 5.0 that are not built yet.
 #[derive(Clone, Copy, Debug)]
@@ -52,9 +52,6 @@ macro_rules! unsupported {
             unsupported! { @stub $name [$($($skipped)*)?] $(($object))? }
         };)+)+
     };
-    (@stub $name:ident $skipped:tt (win)) => {
-        unsupported! { @export $name $skipped (win: MPI_Win) crate::abi::unsupported_win_call(stringify!($name), win) }
-    };
     (@stub $name:ident $skipped:tt (file)) => {
         unsupported! { @export $name $skipped (fh: MPI_File) crate::abi::unsupported_file_call(stringify!($name), fh) }
     };
@@ -83,41 +80,6 @@ macro_rules! unsupported {
 }
 
 unsupported! {
-    12 "One-sided communications" {
-        MPI_Accumulate[_ _ _ _ _ _ _ _](win),
-        MPI_Accumulate_c[_ _ _ _ _ _ _ _](win),
-        MPI_Compare_and_swap[_ _ _ _ _ _](win),
-        MPI_Fetch_and_op[_ _ _ _ _ _](win),
-        MPI_Get[_ _ _ _ _ _ _](win),
-        MPI_Get_accumulate[_ _ _ _ _ _ _ _ _ _ _](win),
-        MPI_Get_accumulate_c[_ _ _ _ _ _ _ _ _ _ _](win),
-        MPI_Get_c[_ _ _ _ _ _ _](win),
-        MPI_Put[_ _ _ _ _ _ _](win),
-        MPI_Put_c[_ _ _ _ _ _ _](win),
-        MPI_Raccumulate[_ _ _ _ _ _ _ _](win),
-        MPI_Raccumulate_c[_ _ _ _ _ _ _ _](win),
-        MPI_Rget[_ _ _ _ _ _ _](win),
-        MPI_Rget_accumulate[_ _ _ _ _ _ _ _ _ _ _](win),
-        MPI_Rget_accumulate_c[_ _ _ _ _ _ _ _ _ _ _](win),
-        MPI_Rget_c[_ _ _ _ _ _ _](win),
-        MPI_Rput[_ _ _ _ _ _ _](win),
-        MPI_Rput_c[_ _ _ _ _ _ _](win),
-        MPI_Win_complete(win),
-        MPI_Win_fence[_](win),
-        MPI_Win_flush[_](win),
-        MPI_Win_flush_all(win),
-        MPI_Win_flush_local[_](win),
-        MPI_Win_flush_local_all(win),
-        MPI_Win_lock[_ _ _](win),
-        MPI_Win_lock_all[_](win),
-        MPI_Win_post[_ _](win),
-        MPI_Win_start[_ _](win),
-        MPI_Win_sync(win),
-        MPI_Win_test(win),
-        MPI_Win_unlock[_](win),
-        MPI_Win_unlock_all(win),
-        MPI_Win_wait(win),
-    }
     14 "I/O" {
         MPI_File_get_byte_offset(file),
         MPI_File_get_position(file),

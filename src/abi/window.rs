@@ -140,7 +140,8 @@ mpi! {
         // SAFETY: null or a handle of the user's.
         let handle = unsafe { read(win, "win") }?;
         let freed = window(handle)?;
-        free(&freed, handle).map_err(|error| {
+        let allowed = freed.may_free();
+        allowed.and_then(|()| free(&freed, handle)).map_err(|error| {
             let handler = freed.errhandler().lock().clone();
             calls::raise_with(&handler, handle, "MPI_Win_free", error)
         })?;
@@ -262,6 +263,7 @@ fn free(window: &Arc<Window>, handle: MPI_Win) -> Result<()> {
     let instance = communicator.instance();
     instance.block_on_turns(Communicator::disconnect_all(instance, vec![communicator.clone()]))?;
     objects::forget_connection(communicator);
+    window.retire(false);
     match WINDOWS.remove(handle) {
         Some(_) => Ok(()),
         None => Err::<_, Error>(err!(

@@ -64,6 +64,17 @@ impl<'a> RawBytes<'a> {
         }
     }
 
+    /// Those behind the first `len`; none if there are no more.
+    #[inline(always)]
+    pub fn skip(self, len: usize) -> RawBytes<'a> {
+        let len = len.min(self.len);
+        RawBytes {
+            address: self.address.wrapping_add(len),
+            len: self.len - len,
+            of: PhantomData,
+        }
+    }
+
     /// A copy of the first `N`, and the rest.
     pub fn split_first<const N: usize>(self) -> Option<([u8; N], RawBytes<'a>)> {
         if self.len < N {

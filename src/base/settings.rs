@@ -19,6 +19,11 @@ pub enum ValueKind {
         /// The words.
         of: &'static [&'static str],
     },
+    /// One of these words.
+    Word {
+        /// The words.
+        of: &'static [&'static str],
+    },
     /// 0 or 1, `no` or `yes`, `off` or `on`, `false` or `true`.
     Switch,
 }
@@ -90,6 +95,8 @@ settings! {
     collectives: Option<String> = "WEFT_COLLECTIVES", ValueKind::Text, "";
     /// whether large messages over shared memory, and blocks of collective operations, may be read from the memory of the process that has them (process_vm_readv), and results written into it
     cma: bool = "WEFT_CMA", ValueKind::Switch, "1";
+    /// how a window's memory on the same machine is accessed: auto (directly where that works, otherwise by messages), messages (by nothing else, not even a process's own memory), attach (that of other processes is not mapped, but read and written by process_vm_readv and process_vm_writev), direct (as auto)
+    windows: Access = "WEFT_WINDOWS", ValueKind::Word { of: &["auto", "messages", "attach", "direct"] }, "auto";
     /// how long messages are written into shared memory: cached (ordinary store instructions), streaming (they bypass the caches); by default whichever proves faster
     stores: Vec<&'static str> = "WEFT_STORES", ValueKind::List { of: &["cached", "streaming"] }, "";
     /// libfabric provider to use, such as `tcp;ofi_rxm`; if it is not set, FI_PROVIDER counts
@@ -190,6 +197,20 @@ pub struct Report {
     pub all: bool,
 }
 
+/// How a window's memory is accessed: what `WEFT_WINDOWS` says.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Access {
+    /// As is best.
+    #[default]
+    Auto,
+    /// By messages alone.
+    Messages,
+    /// As [`Access::Auto`], but no memory is shared that need not be.
+    Attach,
+    /// Directly; in a simulation, too, where otherwise messages are used.
+    Direct,
+}
+
 /// A type that a setting can have.
 trait Value: Sized {
     fn from_text(text: &str, kind: ValueKind) -> std::result::Result<Self, String>;
@@ -226,6 +247,21 @@ impl Value for Report {
             transports: words.contains(&"transports"),
             all: words.contains(&"all"),
         })
+    }
+}
+
+impl Value for Access {
+    fn from_text(text: &str, kind: ValueKind) -> std::result::Result<Self, String> {
+        match text.trim() {
+            "auto" => Ok(Access::Auto),
+            "messages" => Ok(Access::Messages),
+            "attach" => Ok(Access::Attach),
+            "direct" => Ok(Access::Direct),
+            _ => match kind {
+                ValueKind::Word { of } => Err(format!("one of the words {}", of.join(", "))),
+                _ => Err("a word".into()),
+            },
+        }
     }
 }
 
@@ -343,6 +379,33 @@ mod tests {
     /// What a number between these bounds is read as; `None`: refused.
     fn setting(text: &str, min: u64, max: u64) -> Option<u64> {
         u64::from_text(text, ValueKind::Number { min, max }).ok()
+    }
+
+    #[test]
+    fn one_word_is_chosen() {
+        let read = |text: &str| Settings::read(|name| (name == "WEFT_WINDOWS").then(|| text.to_string()));
+        assert_eq!(read("auto").unwrap().windows, Access::default());
+        // Each word of the table is understood, and as another one.
+        let setting = TABLE.iter().find(|setting| setting.name == "WEFT_WINDOWS");
+        let Some(ValueKind::Word { of }) = setting.map(|setting| setting.kind) else {
+            panic!("it accepts a word");
+        };
+        let mut known = of
+            .iter()
+            .map(|word| read(word).unwrap().windows)
+            .collect::<Vec<_>>();
+        known.dedup();
+        assert_eq!(
+            known,
+            [Access::Auto, Access::Messages, Access::Attach, Access::Direct]
+        );
+        for wrong in ["", "automatic", "attach,direct", "1"] {
+            let error = read(wrong).unwrap_err().message;
+            assert!(
+                error.contains("WEFT_WINDOWS") && error.contains("messages, attach"),
+                "{error}"
+            );
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The user's memory as the engine sees it: a run of bytes, or elements of a datatype that is packed and unpacked
 //! piece by piece.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::bytes::{self, RawBytes, RawRoom};
@@ -153,6 +154,28 @@ impl Memory {
         }
     }
 
+    /// From its lowest address to after its highest, or further; empty without data.
+    pub fn span(&self) -> Range<i128> {
+        match self {
+            Memory::Contiguous(run) => {
+                let at = run.address as i128;
+                at..at + run.len as i128
+            }
+            Memory::Typed {
+                address,
+                count,
+                datatype,
+                ..
+            }
+            | Memory::Part {
+                address,
+                count,
+                datatype,
+                ..
+            } => datatype.span(*count, *address as u64).unwrap_or(0..0),
+        }
+    }
+
     /// How long the runs are on average that hold its data, or less than that.
     pub fn mean_run(&self) -> u64 {
         match self {
@@ -301,6 +324,18 @@ mod tests {
         let mut bytes = vec![0u8; 1000];
         let typed = Memory::new(bytes.as_mut_ptr(), 4, &holey);
         assert_eq!((typed.mean_run(), typed.part(12, 30).mean_run()), (12, 12));
+        let at = bytes.as_ptr() as i128;
+        assert_eq!(
+            typed.span(),
+            at..at + 3 * i128::from(holey.extent()) + i128::from(holey.true_extent())
+        );
+        assert_eq!(
+            (
+                Memory::of(&bytes[1..]).span(),
+                Memory::new(bytes.as_mut_ptr(), 0, &holey).span()
+            ),
+            (at + 1..at + 1000, at..at)
+        );
         assert_eq!(Memory::of(&bytes).mean_run(), 1000);
     }
 

@@ -228,6 +228,7 @@ impl EngineState {
         peer.held.clear();
         self.end_arrivals_from(id);
         self.fail_requests_of(id, &error);
+        self.tell_servers(id);
         if id.rank_in(self.size).is_none() {
             self.lose_foreign(id);
         }

@@ -1,23 +1,30 @@
-//! What is done with a message, by its kind: the engine's own kinds in a table, and those that other layers add.
+//! What is done with a message, by its kind: the engine's own kinds in a table, and messages for layers above, by their context.
 
+use std::pin::Pin;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::matching::Envelope;
 use super::peer::ConnectionState;
 use super::request::{Outcome, RequestId};
-use super::wire::{
-    FLAG_BACKPRESSURE, FLAG_CANCELLED, FLAG_PIPELINED, FLAG_SYNC, HEADER_BYTES, Header, MessageKind,
-};
-use super::{Engine, EngineState};
+use super::wire::{FLAG_CANCELLED, FLAG_PIPELINED, FLAG_SYNC, HEADER_BYTES, Header, MessageKind};
+use super::{EAGER_UNDER_BACKPRESSURE, Engine, EngineState};
 use crate::base::bytes::RawBytes;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::err;
 use crate::identity::{Context, PeerIndex};
 
-pub use super::transmit::Words;
+use super::transmit::Words;
+
+/// An operation of several steps that a message begins.
+pub type Job = Pin<Box<dyn Future<Output = Result<Outcome>> + Send>>;
 
 /// Handles a message of a peer whose turn it is. `false`: it makes no sense.
 type Handler = fn(&mut EngineState, &Header<PeerIndex>, RawBytes) -> bool;
 
 /// The engine's own kinds, by number.
-const OWN: [Handler; 13] = [
+const OWN: [Handler; 14] = [
     |_, _, _| false,
     // Eager
     EngineState::on_user_message,
@@ -48,96 +55,178 @@ const OWN: [Handler; 13] = [
     EngineState::on_hello,
     // Bye
     |state, header, payload| payload.is_empty() && state.on_bye(header.src),
+    // Service
+    EngineState::on_service,
 ];
-const _: () = assert!(OWN.len() == MessageKind::BYE.number() as usize + 1);
+const _: () = assert!(OWN.len() == MessageKind::SERVICE.number() as usize + 1);
 
-/// What a layer above does with messages of a kind of its own. `false`: the message makes no sense, and the connection to
-/// its sender is closed.
-pub type Added = Box<dyn FnMut(&mut Incoming<'_>) -> bool + Send>;
+/// What a layer above makes of the messages of a context, which are of the kind [`MessageKind::SERVICE`].
+pub trait Serve: Send + Sync {
+    /// Handles a message; the engine is locked. `false`: the message makes no sense, and the connection to its sender is closed.
+    fn message(&self, incoming: &mut Incoming<'_>) -> bool;
 
-/// The kinds that other layers have added.
-#[derive(Default)]
-pub(super) struct AddedKinds(Vec<(MessageKind, Added)>);
+    /// A process is lost; the engine is locked.
+    fn lost(&self, outlet: &mut Outlet<'_>, peer: PeerIndex);
+}
+
+/// Who serves which context, by its bits. `None`: somebody did, and the messages of processes that don't know are ignored.
+pub(super) type Services = FxHashMap<u64, Option<Arc<dyn Serve>>>;
 
 /// A message for a layer above.
 pub struct Incoming<'a> {
-    state: &'a mut EngineState,
+    outlet: Outlet<'a>,
     header: &'a Header<PeerIndex>,
     payload: RawBytes<'a>,
 }
 
-impl Incoming<'_> {
+/// What a server can do while the engine is locked.
+pub struct Outlet<'a>(&'a mut EngineState);
+
+impl<'a> Incoming<'a> {
     /// Who sent it.
     pub fn from(&self) -> PeerIndex {
         self.header.src
     }
 
-    /// The contents of its header.
-    pub fn words(&self) -> Words {
-        Words {
-            kind: self.header.kind,
-            flags: self.header.flags & !FLAG_BACKPRESSURE,
-            tag: self.header.tag,
-            context: self.header.context,
-            arg: self.header.arg,
-        }
+    /// The number in its header.
+    pub fn arg(&self) -> u64 {
+        self.header.arg
     }
 
     /// What follows the header.
-    pub fn payload(&self) -> RawBytes<'_> {
+    pub fn payload(&self) -> RawBytes<'a> {
         self.payload
     }
 
-    /// Answers with a message of a kind that its sender knows. It is sent in the same call of progress.
-    ///
-    /// # Errors
-    /// As for [`Engine::post`].
-    pub fn reply(&mut self, words: Words, payload: &[u8]) -> Result<()> {
-        self.state.post_added(self.header.src, words, payload)
+    /// To answer.
+    pub fn outlet(&mut self) -> &mut Outlet<'a> {
+        &mut self.outlet
+    }
+}
+
+impl Outlet<'_> {
+    /// Sends a message as a process's ordinary send of these bytes does, if it is short enough to be sent eagerly. It is sent in the same
+    /// call of progress. `false`: it is too long, and nothing was done.
+    pub fn send(&mut self, to: PeerIndex, envelope: Envelope, payload: &[u8]) -> bool {
+        let state = &mut *self.0;
+        let peer = state.peer(to);
+        // Of a peer that is not connected yet nothing is known.
+        let eager = match peer.link {
+            ConnectionState::Up => peer.eager,
+            _ => EAGER_UNDER_BACKPRESSURE,
+        };
+        if payload.len() > eager {
+            return false;
+        }
+        let words = Words {
+            kind: MessageKind::EAGER,
+            flags: 0,
+            tag: envelope.tag,
+            context: envelope.context.bits(),
+            arg: envelope.source.into(),
+        };
+        state.reply_with(to, words, payload);
+        true
     }
 
-    /// Ends a request of [`Engine::bare_request`].
-    pub fn complete(&mut self, request: RequestId, outcome: Outcome) {
-        self.state.complete_bare(request, outcome);
+    /// Runs an operation of several steps, beside all others.
+    pub fn begin(&mut self, job: Job) {
+        self.0.ready.begin(job);
+    }
+
+    /// Notes that something may have changed that a caller waits for.
+    pub fn happened(&mut self) {
+        self.0.happened();
     }
 }
 
 impl Engine {
-    /// Passes messages of a kind to `handler` from now on. The kind is one of [`MessageKind::added`].
-    pub fn handle(&mut self, kind: MessageKind, handler: Added) {
-        debug_assert!(kind.is_added());
-        self.state.added.0.retain(|(known, _)| *known != kind);
-        self.state.added.0.push((kind, handler));
+    /// Passes the messages of a context to a server from now on.
+    pub fn serve(&mut self, context: Context, server: Arc<dyn Serve>) {
+        self.state.services.insert(context.bits(), Some(server));
     }
 
-    /// Sends a message of a kind that a layer above has added. The payload is copied.
+    /// Ends that, and returns the server, which the caller drops when the engine is unlocked. Later messages make no sense, or are
+    /// `ignored`.
+    #[must_use = "it may need the engine when it is dropped"]
+    pub fn end_service(&mut self, context: Context, ignored: bool) -> Option<Arc<dyn Serve>> {
+        let server = self.state.services.remove(&context.bits())?;
+        if ignored {
+            self.state.services.insert(context.bits(), None);
+        }
+        server
+    }
+
+    /// Ends all that, when nothing moves any more.
+    #[cfg(feature = "sim")]
+    pub fn end_services(&mut self) -> Vec<Arc<dyn Serve>> {
+        let services = std::mem::take(&mut self.state.services);
+        services.into_values().flatten().collect()
+    }
+
+    /// For a server that has kept messages.
+    pub fn outlet(&mut self) -> Outlet<'_> {
+        Outlet(&mut self.state)
+    }
+
+    /// Whether a request is of a context that is served.
+    pub fn is_of_service(&self, request: RequestId) -> bool {
+        let request = self.state.requests.get(request);
+        request.is_some_and(|request| self.state.services.contains_key(&request.context.bits()))
+    }
+
+    /// The most bytes that [`Engine::post`] sends to any peer.
+    pub fn post_max(&self) -> usize {
+        self.state.post_max()
+    }
+
+    /// Sends a message for whoever serves a context. The payload is copied.
     ///
     /// # Errors
     /// `MPI_ERR_INTERN` where the payload is longer than one message of any lane; the peer's error where it is lost.
-    pub fn post(&mut self, to: PeerIndex, words: Words, payload: &[u8]) -> Result<()> {
-        self.state.post_added(to, words, payload)?;
+    pub fn post(&mut self, to: PeerIndex, context: Context, arg: u64, payload: &[u8]) -> Result<()> {
+        let most = self.state.post_max();
+        if payload.len() > most {
+            return Err(err!(
+                Intern,
+                "a message of {} bytes is longer than one that every lane carries ({most})",
+                payload.len()
+            ));
+        }
+        if let ConnectionState::Lost(error) = &self.state.peer(to).link {
+            return Err(error.clone());
+        }
+        let words = Words {
+            kind: MessageKind::SERVICE,
+            flags: 0,
+            tag: 0,
+            context: context.bits(),
+            arg,
+        };
+        self.state.reply_with(to, words, payload);
         self.flush_unless_refused(to);
         Ok(())
+    }
+
+    /// Notes that something may have changed that a caller waits for.
+    pub fn note_event(&mut self) {
+        self.state.happened();
+    }
+
+    /// Why a process can't be reached any more, if that is known.
+    pub fn loss_of(&self, peer: PeerIndex) -> Option<&Error> {
+        match &self.state.peers.get(peer)?.link {
+            ConnectionState::Lost(error) => Some(error),
+            _ => None,
+        }
     }
 }
 
 impl EngineState {
-    fn post_added(&mut self, to: PeerIndex, words: Words, payload: &[u8]) -> Result<()> {
-        debug_assert!(words.kind.is_added() && words.flags & FLAG_BACKPRESSURE == 0);
-        // The peer's lane may not be known yet.
+    /// The peer's lane may not be known yet.
+    fn post_max(&self) -> usize {
         let most = self.limits.iter().map(|limits| limits.message).min().unwrap_or(0);
-        if HEADER_BYTES + payload.len() > most {
-            return Err(err!(
-                Intern,
-                "a message of {} bytes is longer than one that every lane carries ({most})",
-                HEADER_BYTES + payload.len()
-            ));
-        }
-        if let ConnectionState::Lost(error) = &self.peer(to).link {
-            return Err(error.clone());
-        }
-        self.reply_with(to, words, payload);
-        Ok(())
+        most.saturating_sub(HEADER_BYTES)
     }
 
     /// A message from a peer whose turn it is. `false`: it makes no sense.
@@ -148,23 +237,29 @@ impl EngineState {
         }
         match OWN.get(usize::from(header.kind.number())) {
             Some(handler) => handler(self, header, payload),
-            None => self.on_added(header, payload),
+            None => false,
         }
     }
 
-    #[cold]
-    fn on_added(&mut self, header: &Header<PeerIndex>, payload: RawBytes) -> bool {
-        // Taken out, so that a handler can use the state.
-        let mut added = std::mem::take(&mut self.added);
-        let handler = added.0.iter_mut().find(|(kind, _)| *kind == header.kind);
-        let makes_sense = handler.is_some_and(|(_, handler)| {
-            handler(&mut Incoming {
-                state: self,
+    /// Tells all servers of a lost process.
+    pub(super) fn tell_servers(&mut self, peer: PeerIndex) {
+        let servers: Vec<Arc<dyn Serve>> = self.services.values().flatten().cloned().collect();
+        for server in servers {
+            server.lost(&mut Outlet(self), peer);
+        }
+    }
+
+    fn on_service(&mut self, header: &Header<PeerIndex>, payload: RawBytes) -> bool {
+        let Some(server) = self.services.get(&header.context) else {
+            return false;
+        };
+        // The table keeps it as long as the engine is locked.
+        server.clone().is_none_or(|server| {
+            server.message(&mut Incoming {
+                outlet: Outlet(self),
                 header,
                 payload,
             })
-        });
-        self.added = added;
-        makes_sense
+        })
     }
 }

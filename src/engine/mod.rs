@@ -30,10 +30,6 @@ mod completion;
 mod connection;
 mod context;
 pub mod describe;
-#[cfg_attr(
-    not(feature = "sim"),
-    allow(dead_code, reason = "no layer has added kinds of messages yet, only tests")
-)]
 pub mod dispatch;
 pub mod foreign;
 #[cfg(test)]
@@ -68,7 +64,7 @@ use sleepers::Sleepers;
 pub use progress::Armed;
 pub use receive::{Message, Probed, Received};
 pub use send::{Send, Tried};
-pub use watched::{Sleeper, WatchId, Watched};
+pub use watched::{ANYTHING, Sleeper, WatchId, Watched};
 
 /// Engine state of one process.
 pub struct Engine {
@@ -101,7 +97,7 @@ struct EngineState {
     peers: Peers,
     /// The tokens in messages of other jobs.
     numberings: Numberings,
-    added: dispatch::AddedKinds,
+    services: dispatch::Services,
     posted: Posted<RequestId>,
     /// The receive whose caller polls for it: it counts as posted after all in `posted`.
     attended: receive::Attended,
@@ -229,7 +225,7 @@ impl Engine {
                 directory: Arc::new(Directory::new(parts.me, parts.size)),
                 peers: Peers::default(),
                 numberings: Numberings::default(),
-                added: dispatch::AddedKinds::default(),
+                services: dispatch::Services::default(),
                 posted: Posted::default(),
                 attended: receive::Attended::Nobody,
                 unexpected: Unexpected::default(),

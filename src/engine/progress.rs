@@ -147,8 +147,8 @@ impl Engine {
         if !self.state.deregistered.is_empty() {
             self.deregister();
         }
-        // Handing a message to its lane may have ended its request.
-        any || self.state.events != before
+        // Handing a message to its lane may have ended its request, or it goes to this process itself.
+        any || self.state.events != before || self.state.has_sent_itself()
     }
 
     /// After a lane has refused a message to a peer: tells the user, with the peer's address, if that has gone on for

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use super::dispatch::Job;
 use super::matching::Pattern;
 use super::request::{RequestId, TaskId};
 use super::{Engine, EngineState, Received};
@@ -48,11 +49,14 @@ pub struct Sleeper {
     pub at: usize,
     /// See `at`.
     pub bit: u64,
-    /// Where it says who is to wake it, and who.
+    /// Where it says for what it sleeps, and for what: a number that those who raise the word know as well.
     pub whom_at: usize,
     /// See `whom_at`.
     pub whom: u32,
 }
+
+/// What [`Sleeper::whom`] is for a process that sleeps for several things: whatever happens wakes it.
+pub const ANYTHING: u32 = u32::MAX;
 
 impl Sleeper {
     fn bits(self, map: &Map) -> &AtomicU64 {
@@ -89,7 +93,9 @@ const LOOKS_MAX: u32 = 1 << 12;
 #[derive(Default)]
 pub(super) struct Ready {
     tasks: Vec<TaskId>,
-    /// Number of these, and of tasks' words that have not been reached as far as is known: 0 where there is nothing to look at.
+    /// Operations that messages have begun: tasks to be.
+    begun: Vec<Job>,
+    /// Number of both, and of tasks' words that have not been reached as far as is known: 0 where there is nothing to look at.
     due: usize,
 }
 
@@ -99,6 +105,17 @@ impl Ready {
     pub fn push(&mut self, task: TaskId) {
         self.tasks.push(task);
         self.due += 1;
+    }
+
+    /// One that is to be a task.
+    pub fn begin(&mut self, job: Job) {
+        self.begun.push(job);
+        self.due += 1;
+    }
+
+    /// How many there are for certain.
+    fn len(&self) -> usize {
+        self.tasks.len() + self.begun.len()
     }
 }
 
@@ -164,7 +181,13 @@ impl Engine {
     pub fn unwatch(&mut self, id: WatchId) {
         let watch = self.state.watched.remove(id.0);
         let Watched { map, sleeper, .. } = &watch.watched;
-        if watch.shown {
+        // Another thread may sleep for something else in the same memory.
+        let is_shared = |other: &Watched| Arc::ptr_eq(&other.map, map) && other.sleeper.at == sleeper.at;
+        let goes_on = {
+            let mut others = self.state.watched.iter();
+            others.any(|(_, other)| other.shown && is_shared(&other.watched))
+        };
+        if watch.shown && !goes_on {
             sleeper.bits(map).fetch_and(!sleeper.bit, Ordering::Relaxed);
         }
         if watch.task.is_some() && !watch.reached {
@@ -216,12 +239,21 @@ impl Engine {
         }
     }
 
+    /// The next operation that a message has begun, to be run as a task.
+    pub fn take_begun(&mut self) -> Option<Job> {
+        let ready = &mut self.state.ready;
+        // In their order.
+        let job = (!ready.begun.is_empty()).then(|| ready.begun.remove(0))?;
+        ready.due -= 1;
+        Some(job)
+    }
+
     /// Looks at the words of tasks.
     #[inline(never)]
     fn finds_ready_tasks(&mut self) -> bool {
         let EngineState { ready, watched, .. } = &mut self.state;
         let mut goes_on = None;
-        if ready.due != ready.tasks.len() {
+        if ready.due != ready.len() {
             for (number, watch) in watched.iter_mut() {
                 let Some(task) = watch.task.filter(|_| !watch.reached) else {
                     continue;
@@ -241,7 +273,7 @@ impl Engine {
         if let Some(number) = goes_on {
             self.post_watch(number);
         }
-        !self.state.ready.tasks.is_empty()
+        self.state.ready.len() != 0
     }
 
     /// Reports the words that have been reached, to other threads too. `true`: there were some, or a wait has been found to go on.
@@ -278,10 +310,22 @@ impl Engine {
 
     /// Before a sleep: shows those who raise words that this process sleeps. The fence of the lane that has the doorbell has to follow.
     pub(super) fn show_sleep(&mut self) {
-        for (_, watch) in self.state.watched.iter_mut() {
+        for (_, watch) in self.state.watched.iter() {
             let Watched { map, sleeper, .. } = &watch.watched;
-            sleeper.whom(map).store(sleeper.whom, Ordering::Relaxed);
+            let is_other = |other: &Watched| {
+                let same_place = Arc::ptr_eq(&other.map, map) && other.sleeper.whom_at == sleeper.whom_at;
+                same_place && other.sleeper.whom != sleeper.whom
+            };
+            let others = self
+                .state
+                .watched
+                .iter()
+                .any(|(_, watch)| is_other(&watch.watched));
+            let whom = if others { ANYTHING } else { sleeper.whom };
+            sleeper.whom(map).store(whom, Ordering::Relaxed);
             sleeper.bits(map).fetch_or(sleeper.bit, Ordering::Relaxed);
+        }
+        for (_, watch) in self.state.watched.iter_mut() {
             watch.shown = true;
         }
     }

@@ -40,18 +40,8 @@ impl MessageKind {
     /// The last message to a process of another job, unless the two meet again.
     pub const BYE: MessageKind = MessageKind(12);
 
-    /// A kind of a layer above the engine: the lowest of these numbers is 64.
-    #[cfg_attr(not(feature = "sim"), allow(dead_code, reason = "as for `dispatch`"))]
-    pub const fn added(number: u8) -> MessageKind {
-        assert!(number < 192);
-        MessageKind(64 + number)
-    }
-
-    /// Whether it is one of [`MessageKind::added`].
-    #[cfg_attr(not(feature = "sim"), allow(dead_code, reason = "as for `dispatch`"))]
-    pub const fn is_added(self) -> bool {
-        self.0 >= 64
-    }
+    /// For whoever serves the context ([`super::dispatch::Serve`]); `arg` is the server's.
+    pub const SERVICE: MessageKind = MessageKind(13);
 
     /// Its number in a header.
     pub const fn number(self) -> u8 {

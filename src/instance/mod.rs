@@ -472,7 +472,13 @@ impl Instance {
         let mut engine = self.engine();
         let any = self.step_engine(&mut engine, false) | engine.look_at_words();
         drop(engine);
-        self.run_ready_tasks() || any
+        let ran = self.run_ready_tasks();
+        if ran {
+            // What they have queued leaves now: the program need not call MPI again soon.
+            let mut engine = self.engine();
+            self.step_engine(&mut engine, false);
+        }
+        ran || any
     }
 
     /// Looks for something and, where it is not there, makes what progress can be made now and looks once more. It runs

@@ -12,12 +12,13 @@ use super::Instance;
 use crate::base::error::{Error, Result};
 use crate::base::slab::Slab;
 use crate::engine::Engine;
+use crate::engine::dispatch::Job;
 use crate::engine::request::{Outcome, RequestId, TaskId};
 use crate::identity;
 use crate::system::lock::Mutex;
 
 /// What a task runs: it ends with the outcome of its request.
-pub type Operation = Pin<Box<dyn Future<Output = Result<Outcome>> + Send>>;
+pub type Operation = Job;
 
 /// An operation that is started again and again, and keeps what it needs for that itself.
 pub trait Again: Send + Sync {
@@ -177,7 +178,8 @@ impl Instance {
         // SAFETY: the caller says that nothing moves any more.
         unsafe { self.engine().end_all(&gone) };
         let tasks = std::mem::take(&mut *self.tasks.slab.lock());
-        drop(tasks);
+        let servers = self.engine().end_services();
+        drop((tasks, servers));
     }
 
     /// Polls the tasks whose requests have ended. `true`: there were some. Now and then it hears what the launcher has to say.
@@ -188,9 +190,16 @@ impl Instance {
         // Polling may lead back here.
         let mut ready = std::mem::take(&mut *self.tasks.spare.lock());
         self.engine().take_ready(&mut ready);
-        let any = !ready.is_empty();
+        let mut any = !ready.is_empty();
         for task in ready.drain(..) {
             self.poll_task(task);
+        }
+        loop {
+            let begun = self.engine().take_begun();
+            let Some(job) = begun else { break };
+            let request = self.spawn(job);
+            self.engine().release(request);
+            any = true;
         }
         *self.tasks.spare.lock() = ready;
         any

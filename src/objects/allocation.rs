@@ -36,6 +36,12 @@ pub fn alignment(value: &str) -> Option<usize> {
     (bytes.is_power_of_two() && bytes <= ALIGNMENT_MAX).then_some(bytes.max(ALIGNMENT))
 }
 
+/// The alignment of memory for which these hints were given. One that is not possible is ignored.
+pub fn alignment_of(asked: Option<&Info>) -> usize {
+    let asked = asked.and_then(|info| info.get(ALIGNMENT_KEY));
+    asked.and_then(|value| alignment(&value)).unwrap_or(ALIGNMENT)
+}
+
 /// Some bytes, freed when this is dropped.
 #[derive(Debug)]
 pub struct Allocation {
@@ -56,8 +62,7 @@ impl Allocation {
     /// # Errors
     /// `MPI_ERR_NO_MEM`.
     pub fn new(bytes: usize, asked: Option<&Info>) -> Result<Allocation> {
-        let asked = asked.and_then(|info| info.get(ALIGNMENT_KEY));
-        let alignment = asked.and_then(|value| alignment(&value)).unwrap_or(ALIGNMENT);
+        let alignment = alignment_of(asked);
         let address = match bytes >= MAPPED_FROM && alignment <= PAGE {
             true => map(bytes),
             false => from_heap(bytes, alignment),

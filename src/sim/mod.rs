@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use crate::base::settings::Settings;
+use crate::base::settings::{Access, Settings};
 use crate::engine::describe;
 use crate::engine::{Engine, Parts};
 use crate::identity::{JobId, PeerIndex, ProcessName};
@@ -76,6 +76,8 @@ pub struct Options {
     pub two_level: bool,
     /// The setting `cma`: whether collective operations in shared memory may read the memory of others.
     pub cma: bool,
+    /// The setting `windows`: [`Access::Direct`] lets windows share memory as those of real processes of a machine do.
+    pub windows: Access,
     /// Lines before Weft's own of the table of collective algorithms.
     pub collectives: String,
     /// The setting `unexpected_max`; `None`: by the seed.
@@ -125,6 +127,7 @@ impl Options {
             unexpected_max: None,
             two_level: true,
             cma: seed % 4 != 1,
+            windows: Access::Auto,
             collectives: String::new(),
             layout: random_layout(rng),
         }
@@ -249,6 +252,7 @@ impl Simulation {
         let mut settings = Settings::read(|_| None).expect("the defaults are valid");
         settings.two_level = options.two_level;
         settings.cma = options.cma;
+        settings.windows = options.windows;
         // Nothing waits in a simulation.
         let policy = Policy {
             spin: Duration::ZERO,

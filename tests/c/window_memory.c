@@ -171,6 +171,55 @@ static void shared_with(MPI_Info info, int separate, int empty)
     free_window(&win);
 }
 
+/* The memory of MPI_Win_allocate is shared by ranks of a host, if it is shared at all: then all of these see the same. */
+static void of_a_host(void)
+{
+    MPI_Win win;
+    MPI_Comm host;
+    MPI_Info info;
+    MPI_Aint size, mine = me % 3 * 1000;
+    int disp_unit, here, seen = 0;
+    char *base, *theirs;
+    OK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host));
+    OK(MPI_Comm_size(host, &here));
+    OK(MPI_Win_allocate(mine, me + 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win));
+    CHECK(base != NULL && (uintptr_t)base % 64 == 0, "memory at %p", (void *)base);
+    fill(base, mine, me);
+    together(MPI_COMM_WORLD);
+    for (int rank = 0; rank < ranks; rank++) {
+        OK(MPI_Win_shared_query(win, rank, &size, &disp_unit, &theirs));
+        CHECK(rank != me || (theirs == base && size == mine), "a rank's own memory");
+        if (theirs == NULL) {
+            SAME(size, 0, "size of memory that can't be seen");
+            continue;
+        }
+        seen++;
+        SAME(size, rank % 3 * 1000, "size of rank %d", rank);
+        SAME(disp_unit, rank + 1, "displacement unit of rank %d", rank);
+        FILLED(theirs, size, rank, "memory of a rank of the host");
+    }
+    CHECK(seen == 1 || seen == here, "%d of %d ranks are seen", seen, here);
+    const char *access = getenv("WEFT_WINDOWS"), *nodes = getenv("WEFT_FAKE_NODES");
+    if (access == NULL && nodes == NULL && here == ranks)
+        SAME(seen, here, "ranks that are seen");
+    OK(MPI_Win_shared_query(win, MPI_PROC_NULL, &size, &disp_unit, &theirs));
+    if (seen == ranks && ranks > 1) {
+        SAME(size, 1000, "size of the first memory");
+        SAME(disp_unit, 2, "displacement unit of the first memory");
+    }
+    together(MPI_COMM_WORLD);
+    free_window(&win);
+    /* What is aligned more than a page each rank has for itself. */
+    OK(MPI_Info_create(&info));
+    OK(MPI_Info_set(info, "mpi_minimum_memory_alignment", "65536"));
+    OK(MPI_Win_allocate(100, 1, info, MPI_COMM_WORLD, &base, &win));
+    CHECK((uintptr_t)base % 65536 == 0, "memory at %p", (void *)base);
+    memset(base, 1, 100);
+    free_window(&win);
+    OK(MPI_Info_free(&info));
+    OK(MPI_Comm_free(&host));
+}
+
 static void shared(void)
 {
     MPI_Info info;
@@ -187,7 +236,8 @@ static void shared(void)
     OK(MPI_Win_shared_query_c(win, me, &size, &disp_unit, &base));
     CHECK(size == 0 && disp_unit == (MPI_Aint)1 << 40, "an empty shared window");
     free_window(&win);
-    /* Of other windows a rank gets at its own memory. */
+    of_a_host();
+    /* Of windows of the user's memory a rank gets at its own. */
     win = new_window();
     for (int rank = 0; rank < ranks; rank++) {
         OK(MPI_Win_shared_query_c(win, rank, &size, &disp_unit, &base));

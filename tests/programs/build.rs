@@ -84,6 +84,7 @@ fn compile_c(compiler: &OsStr, name: &str, output: &Path, options: &[String]) ->
         source(name),
         root().join("tests/c/check.h"),
         root().join("tests/c/windows.h"),
+        root().join("tests/c/rma.h"),
         root().join("include/mpi.h"),
     ];
     let newest = sources.iter().filter_map(|path| modified(path)).max();

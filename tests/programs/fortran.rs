@@ -187,6 +187,7 @@ const PROGRAMS: &[Program] = &[
     program("datatypes", &[1, 3]),
     program("sessions", FEW),
     program("spawning", &[1, 3]),
+    program("onesided", FEW),
     callbacks("attributes", FEW),
     callbacks("errhandlers", FEW),
     callbacks("operations", FEW),

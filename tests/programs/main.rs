@@ -21,6 +21,7 @@ mod limits;
 mod locality;
 mod matrix;
 mod misuse;
+mod onesided;
 mod profiler;
 mod semantics;
 mod sessions;
@@ -37,6 +38,7 @@ fn main() {
     let mut trials: Vec<Trial> = Vec::new();
     trials.extend(matrix::trials());
     trials.extend(misuse::trials());
+    trials.extend(onesided::trials());
     trials.extend(limits::trials());
     trials.extend(deaths::trials());
     trials.extend(diagnosis::trials());

@@ -10,6 +10,7 @@ mod jobs;
 mod late_sessions;
 mod lifecycle;
 mod matching;
+mod one_sided;
 mod partitioned;
 mod point_to_point;
 mod reordering;

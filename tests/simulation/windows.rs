@@ -1,12 +1,17 @@
-//! Windows are made for all processes or for none, and shared memory is shared.
+//! Windows are made for all processes or for none, shared memory is shared, and all know what the others expose.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
+use weft::base::settings::Access;
 use weft::err;
 use weft::identity::Context;
+use weft::objects::allocation::Allocation;
 use weft::objects::collective;
-use weft::objects::window::{Attached, Exposed, Part, SharedPart, Window};
+use weft::objects::window::members::Member;
+use weft::objects::window::{Attached, Exposed, Part, SharedPart, Users, Way, Window};
 use weft::sim::{Options, Simulation, check};
+use weft::system::locality::Layout;
 use weft::{Class, Result};
 
 /// Somebody's arguments may be wrong; then that process says why, the others say where, and the next window is made.
@@ -112,4 +117,222 @@ fn shared_memory_is_shared() {
         });
         assert!(results.iter().all(Option::is_some));
     });
+}
+
+/// A part with memory of the user's, of another size and unit on each rank or on few, or of the window's own.
+fn part_of(own: bool, memory: &mut [u8], disp_unit: i64) -> Part {
+    let size = memory.len();
+    Part {
+        exposed: match own {
+            true => Exposed::Own(Allocation::new(size, None).expect("memory"), size),
+            // SAFETY: the caller keeps it as long as the window.
+            false => Exposed::Users(unsafe { Users::new(memory.as_mut_ptr(), size) }),
+        },
+        disp_unit,
+        asked: None,
+    }
+}
+
+/// By messages alone, unless it is asked for more; a process sees its own memory.
+#[test]
+fn all_know_what_the_others_expose() {
+    check("all_know_what_the_others_expose", 60, |seed| {
+        let size = 1 + seed as u32 % 6;
+        let (own, uniform) = (seed % 2 == 0, seed % 5 == 0);
+        let about = |rank: u32| match uniform {
+            true => (16, 8),
+            false => (u64::from(rank % 4) * 24, i64::from(rank % 3) + 1),
+        };
+        let windows = match seed % 7 {
+            0 => Access::Messages,
+            _ => Access::Auto,
+        };
+        let options = Options {
+            windows,
+            ..Options::random(seed)
+        };
+        let results = Simulation::new(seed, size, options).run(|rank| async move {
+            let me = rank.me().number();
+            let (bytes, unit) = about(me);
+            let mut memory = vec![0u8; bytes as usize];
+            let part = part_of(own, &mut memory, unit);
+            let window = Window::create(rank.world().clone(), Ok(part))
+                .await
+                .expect("all live");
+            let members = window.members();
+            assert_eq!((members.size(), members.mine()), (size, me));
+            for other in 0..size {
+                let Member { size, disp_unit, .. } = members.member(other);
+                assert_eq!((size, disp_unit), about(other));
+                if other != me || windows == Access::Messages {
+                    assert_eq!(members.way(other), Way::Messages);
+                } else {
+                    assert_eq!(members.way(other), Way::Mapped(window.exposed().base()));
+                }
+                assert!(members.control(other).is_none());
+            }
+            assert_eq!(members.first(), (0..size).find(|&rank| about(rank).0 > 0));
+            assert!(!members.all_here());
+            collective::barrier(&rank.world().collective())
+                .await
+                .expect("all live");
+            let base = window.exposed().base().addr() as u64;
+            assert_eq!(members.member(me).base, base);
+            base
+        });
+        assert!(results.iter().all(Option::is_some));
+    });
+}
+
+/// As the processes of a machine do it: those of a host see each other's memory, or can read and write it.
+#[test]
+fn processes_of_a_host_share_memory() {
+    check("processes_of_a_host_share_memory", 60, |seed| {
+        let size = 2 + seed as u32 % 6;
+        let own = seed % 2 == 0;
+        let options = Options {
+            windows: if seed % 3 == 2 {
+                Access::Attach
+            } else {
+                Access::Direct
+            },
+            cma: seed % 5 != 4,
+            ..Options::random(seed)
+        };
+        let (windows, cma) = (options.windows, options.cma);
+        let bytes = |rank: u32| rank as usize % 3 * 5000;
+        let results = Simulation::new(seed, size, options).run(|rank| async move {
+            let me = rank.me().number();
+            let world = rank.world();
+            let mut memory = vec![0u8; bytes(me)];
+            let part = part_of(own, &mut memory, 1);
+            let window = Window::create(world.clone(), Ok(part)).await.expect("all live");
+            let (members, base) = (window.members(), window.exposed().base());
+            // SAFETY: its own part, which nobody else uses before the barrier.
+            unsafe { base.write_bytes(me as u8 + 1, bytes(me)) };
+            collective::barrier(&world.collective()).await.expect("all live");
+            let instance = rank.instance();
+            let node = |other: u32| instance.node_of(world.group().member(other));
+            let here = (0..size).filter(|&other| node(other) == node(me)).count() as u32;
+            let maps = own && windows == Access::Direct && here > 1;
+            for other in 0..size {
+                let is_here = node(other) == node(me) && here > 1;
+                // Where there is no second level, it is known only that all are on one host.
+                let is_here = is_here && (here == size || world_has_hosts(instance, size));
+                assert_eq!(members.control(other).is_some(), is_here, "{other}");
+                let reach = window.query(Some(other)).expect("a rank");
+                match members.way(other) {
+                    Way::Mapped(address) => {
+                        assert!(other == me || maps && is_here);
+                        assert_eq!((reach.address, reach.size), (address, bytes(other)));
+                        for at in 0..bytes(other) {
+                            // SAFETY: within the window's memory, which nobody writes any more.
+                            assert_eq!(unsafe { address.add(at).read() }, other as u8 + 1);
+                        }
+                    }
+                    Way::Attach { pid, address } => {
+                        assert!(is_here && !maps && cma && other != me);
+                        assert_eq!((pid, address), (std::process::id(), members.member(other).base));
+                        assert!(reach.address.is_null());
+                    }
+                    Way::Messages => assert!(other != me && (!is_here || !maps && !cma), "{other}"),
+                }
+            }
+            collective::barrier(&world.collective()).await.expect("all live");
+            (members.all_here(), here)
+        });
+        for result in results {
+            let (all_here, here) = result.expect("it lived");
+            assert_eq!(all_here, here == size);
+        }
+    });
+}
+
+/// Whether the processes of the world distinguish hosts.
+fn world_has_hosts(instance: &weft::instance::Instance, size: u32) -> bool {
+    let distinguished = weft::instance::hosts::distinguished(instance.job(), instance.settings());
+    distinguished && instance.job().size == size
+}
+
+/// Each lock has one holder, or several that share it, and all get their turn.
+#[test]
+fn locks_in_shared_memory_exclude() {
+    check("locks_in_shared_memory_exclude", 60, |seed| {
+        let size = 2 + seed as u32 % 5;
+        let options = Options {
+            windows: Access::Direct,
+            layout: Layout::parse(&format!("(vector,(0,1,{size}))")).expect("a layout"),
+            ..Options::random(seed)
+        };
+        // Of each lock: how many share it; −1: one has it alone.
+        let users: Vec<AtomicI64> = (0..size).map(|_| AtomicI64::new(0)).collect();
+        let users = &users;
+        let results = Simulation::new(seed, size, options).run(|rank| async move {
+            let me = rank.me().number();
+            let mut rng = fastrand::Rng::with_seed(seed << 8 | u64::from(me));
+            let part = Ok(shared_part(8));
+            let window = Window::allocate_shared(rank.world().clone(), part)
+                .await
+                .expect("memory");
+            let members = window.members();
+            assert!(members.all_here());
+            for _ in 0..8 {
+                let (whose, exclusive) = (rng.u32(..size), rng.bool());
+                members.lock(whose, exclusive, 0).await.expect("all live");
+                let count = &users[whose as usize];
+                let before = count.load(Ordering::Relaxed);
+                assert!(before == 0 || before > 0 && !exclusive, "{before} are inside");
+                count.fetch_add(if exclusive { -1 } else { 1 }, Ordering::Relaxed);
+                for _ in 0..rng.u32(..4) {
+                    rank.turn().await;
+                }
+                count.fetch_sub(if exclusive { -1 } else { 1 }, Ordering::Relaxed);
+                members.unlock(whose, exclusive);
+            }
+            collective::barrier(&rank.world().collective())
+                .await
+                .expect("all live");
+        });
+        assert!(results.iter().all(Option::is_some));
+        assert!(users.iter().all(|users| users.load(Ordering::Relaxed) == 0));
+    });
+}
+
+/// Who waits for a lock learns that the process that has it is lost.
+#[test]
+fn a_lost_holder_ends_the_wait() {
+    check("a_lost_holder_ends_the_wait", 40, |seed| {
+        let options = Options {
+            windows: Access::Direct,
+            layout: Layout::parse("(vector,(0,1,3))").expect("a layout"),
+            ..Options::random(seed)
+        };
+        let (ready, held) = (&AtomicI64::new(0), &AtomicI64::new(0));
+        let (exclusive, whose) = (seed % 2 == 0, 1 + seed as u32 / 2 % 2);
+        let results = Simulation::new(seed, 3, options).run(|rank| async move {
+            let part = Ok(shared_part(8));
+            let window = Window::allocate_shared(rank.world().clone(), part)
+                .await
+                .expect("memory");
+            if rank.me().number() == 0 {
+                rank.until(|| ready.load(Ordering::Relaxed) == 2).await;
+                window.members().lock(whose, true, 0).await.expect("it is free");
+                held.store(1, Ordering::Relaxed);
+                rank.pause(skew(seed)).await;
+                rank.die().await;
+            }
+            ready.fetch_add(1, Ordering::Relaxed);
+            rank.until(|| held.load(Ordering::Relaxed) != 0).await;
+            window.members().lock(whose, exclusive, 0).await
+        });
+        for (rank, result) in results.into_iter().enumerate() {
+            assert_eq!(result.is_some(), rank != 0);
+            assert!(result.is_none_or(|locked| locked.is_err()));
+        }
+    });
+}
+
+/// A time in virtual nanoseconds.
+fn skew(seed: u64) -> u64 {
+    1 + seed * 7919 % 100_000
 }

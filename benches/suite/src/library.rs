@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use crate::job::{self, Failure, Job};
+use crate::measure::Measure;
 use crate::options::Options;
 use crate::programs;
 
@@ -92,7 +93,11 @@ impl Vendor {
         // libfabric 2.x, which the others bring, has no `net`: it has become `tcp`. Weft itself knows.
         let theirs = if over == "net" { "tcp" } else { over }.to_string();
         Some(match self {
-            Vendor::Weft => vec![("WEFT_PROVIDER", over.to_string())],
+            // Windows of one host would be shared memory all the same, as those of Open MPI below.
+            Vendor::Weft => vec![
+                ("WEFT_PROVIDER", over.to_string()),
+                ("WEFT_WINDOWS", "messages".into()),
+            ],
             // Without these MPICH would use UCX, and its own shared memory.
             Vendor::Mpich => vec![
                 ("MPIR_CVAR_CH4_NETMOD", "ofi".into()),
@@ -110,6 +115,7 @@ impl Vendor {
                 vec![
                     ("OMPI_MCA_pml", "ob1".into()),
                     ("OMPI_MCA_btl", "tcp,self".into()),
+                    ("OMPI_MCA_osc", "rdma".into()),
                 ]
             }
             Vendor::OpenMpi | Vendor::Other => return None,
@@ -223,6 +229,12 @@ impl Library {
                 printed,
             ))),
         }
+    }
+
+    /// Why a measure would not be made over what `--over` says, although the library talks over that.
+    pub fn strays(&self, measure: &Measure, over: &str) -> Option<&'static str> {
+        let stays = over == "own" || self.kind != Vendor::OpenMpi || !measure.allocates_window();
+        (!stays).then_some("what its `MPI_Win_allocate` gives to ranks of one host is shared memory, and it has no setting against that")
     }
 
     /// The job that runs a program over what `--over` says, if the library can.
@@ -434,7 +446,10 @@ mod tests {
                     .join(" "),
             )
         };
-        assert_eq!(settings(Vendor::Weft, "net").unwrap(), "WEFT_PROVIDER=net");
+        assert_eq!(
+            settings(Vendor::Weft, "net").unwrap(),
+            "WEFT_PROVIDER=net WEFT_WINDOWS=messages"
+        );
         assert!(
             settings(Vendor::Mpich, "net")
                 .unwrap()

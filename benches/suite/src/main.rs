@@ -53,7 +53,7 @@ fn run(options: &Options) -> Result<bool, String> {
     let page = options
         .page
         .as_deref()
-        .map(|page| table::Page::open(page, output))
+        .map(|page| table::Page::open(page, options.part.as_deref(), output))
         .transpose()?;
 
     let results = match &options.from {

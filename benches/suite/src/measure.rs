@@ -1,8 +1,12 @@
 //! What can be measured: each measure's program, its points, its unit, and how it is drawn.
 
+mod one_sided;
+
 use std::fmt::Write;
 
 use crate::options::Options;
+
+pub use one_sided::OPERATIONS;
 
 /// What a point of a measure counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,6 +17,8 @@ pub enum Point {
     Ranks,
     /// A place in [`LAYOUTS`].
     Layout,
+    /// A place in [`OPERATIONS`].
+    Operation,
     /// Messages or receives in a queue.
     Queue,
     /// Threads of each of two ranks.
@@ -42,7 +48,10 @@ impl Point {
                 _ => format!("{point} B"),
             },
             Point::Ranks => format!("{point} ranks"),
-            Point::Layout => LAYOUTS.get(point as usize).map_or("?", |(_, words)| words).into(),
+            Point::Layout | Point::Operation => {
+                let kind = self.kinds().get(point as usize);
+                kind.map_or("?", |(_, words)| words).into()
+            }
             Point::Queue => format!("n = {}", thousands(point)),
             Point::Pairs if point == 1 => "1 pair".into(),
             Point::Pairs => format!("{point} pairs"),
@@ -51,14 +60,31 @@ impl Point {
         }
     }
 
+    /// What its points are places of, if they are: each one's word in programs, and what it is.
+    pub fn kinds(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Point::Layout => &LAYOUTS,
+            Point::Operation => &OPERATIONS,
+            _ => &[],
+        }
+    }
+
     /// The point that a program's word stands for.
     fn parse(self, word: &str) -> Option<u64> {
-        match self {
-            Point::Layout => LAYOUTS
+        match self.kinds() {
+            [] => word.parse().ok(),
+            kinds => kinds
                 .iter()
                 .position(|(kind, _)| *kind == word)
                 .map(|at| at as u64),
-            _ => word.parse().ok(),
+        }
+    }
+
+    /// The word for a point in a program's arguments.
+    fn word(self, point: u64) -> String {
+        match self.kinds().get(point as usize) {
+            Some((kind, _)) => kind.to_string(),
+            None => point.to_string(),
         }
     }
 }
@@ -84,6 +110,9 @@ enum Scope {
     First,
     /// All that `--over` says.
     All,
+    /// All that `--over` says, but only if the measure is named on the command line: it takes long, and is about a part of MPI
+    /// that has a table of its own.
+    Named,
 }
 
 /// How a program's number becomes the measure's.
@@ -120,7 +149,7 @@ pub struct Measure {
     pub key: &'static [u64],
     program: &'static str,
     arguments: &'static [&'static str],
-    /// The points, where neither the options nor [`LAYOUTS`] say them.
+    /// The points, where the options do not say them.
     points: &'static [u64],
     ranks: Ranks,
     scope: Scope,
@@ -138,6 +167,8 @@ enum Ranks {
     All,
     /// Two, and all of `--ranks`; over a provider at most [`FEW`], as what is measured there is the network. Results tell them apart.
     Each,
+    /// Two, and all of `--ranks`, over providers too. Results tell them apart.
+    Extremes,
 }
 
 /// How many ranks at most run a collective over a provider.
@@ -228,7 +259,7 @@ pub static ALL: &[Measure] = &[
         key: &[],
         program: "layouts",
         arguments: &["send"],
-        points: &[],
+        points: &[0, 1, 2, 3, 4, 5, 6],
         ranks: Ranks::Two,
         scope: Scope::First,
         rounds: 3,
@@ -245,7 +276,7 @@ pub static ALL: &[Measure] = &[
         key: &[],
         program: "layouts",
         arguments: &["pack"],
-        points: &[],
+        points: &[0, 1, 2, 3, 4, 5, 6],
         ranks: Ranks::One,
         scope: Scope::First,
         rounds: 3,
@@ -455,6 +486,16 @@ pub static ALL: &[Measure] = &[
         rounds: 3,
         value: Value::Printed,
     },
+    one_sided::FLUSHED,
+    one_sided::FLUSHED_CREATED,
+    one_sided::STREAM,
+    one_sided::STREAM_CREATED,
+    one_sided::RATE,
+    one_sided::RATE_CREATED,
+    one_sided::EPOCHS,
+    one_sided::EPOCHS_CREATED,
+    one_sided::COMPUTING,
+    one_sided::COMPUTING_CREATED,
     Measure {
         name: "startup",
         section: "Starting and waiting",
@@ -538,7 +579,16 @@ impl Run {
 impl Measure {
     /// Whether it is made over the first that `--over` says, or any other one; `named`: the command line asks for it by name.
     pub fn is_over(&self, first: bool, named: bool) -> bool {
-        first || named || self.scope == Scope::All
+        match self.scope {
+            Scope::First => first || named,
+            Scope::All => true,
+            Scope::Named => named,
+        }
+    }
+
+    /// Whether it is about windows whose memory the library allocates.
+    pub fn allocates_window(&self) -> bool {
+        self.program == one_sided::PROGRAM && self.arguments.contains(&one_sided::ALLOCATE)
     }
 
     /// How many rounds it takes.
@@ -548,7 +598,7 @@ impl Measure {
 
     /// Whether its rows are for several numbers of ranks.
     pub fn has_ranks(&self) -> bool {
-        self.ranks == Ranks::Each && self.point != Point::Ranks
+        matches!(self.ranks, Ranks::Each | Ranks::Extremes) && self.point != Point::Ranks
     }
 
     /// The runs of one round over what `--over` says.
@@ -569,20 +619,20 @@ impl Measure {
             Ranks::One => 1,
             Ranks::Two => 2,
             Ranks::Each if over != "own" => options.ranks.min(FEW),
-            Ranks::All | Ranks::Each => options.ranks,
+            Ranks::All | Ranks::Each | Ranks::Extremes => options.ranks,
         };
         match self.point {
-            Point::Bytes | Point::Queue | Point::Pairs => {
+            Point::Bytes | Point::Queue | Point::Pairs | Point::Layout | Point::Operation => {
                 let points = match self.point {
                     Point::Bytes if !options.sizes.is_empty() => &options.sizes,
                     _ => self.points,
                 };
                 let more: Vec<_> = [milliseconds]
                     .into_iter()
-                    .chain(points.iter().map(ToString::to_string))
+                    .chain(points.iter().map(|&point| self.point.word(point)))
                     .collect();
                 let fewest = match self.ranks {
-                    Ranks::Each if ranks > 2 => Some(2),
+                    Ranks::Each | Ranks::Extremes if ranks > 2 => Some(2),
                     _ => None,
                 };
                 let all = fewest.into_iter().chain([ranks]);
@@ -603,11 +653,6 @@ impl Measure {
                     .chain([ranks])
                     .map(|ranks| run(ranks, more(ranks), vec![u64::from(ranks)]))
                     .collect()
-            }
-            Point::Layout => {
-                let kinds = LAYOUTS.iter().map(|(kind, _)| kind.to_string());
-                let more = [milliseconds].into_iter().chain(kinds).collect();
-                vec![run(ranks, more, (0..LAYOUTS.len() as u64).collect())]
             }
             Point::Milliseconds => {
                 let idle = options.idle_milliseconds;
@@ -709,6 +754,8 @@ mod tests {
         assert_eq!(ranks("8", "own"), [2, 8]);
         assert_eq!(ranks("8", "net"), [2, 4]);
         assert_eq!((ranks("3", "net"), ranks("2", "own")), (vec![2, 3], vec![2]));
+        let epochs = find("epochs").unwrap().runs(&options(&["--ranks", "6"]), "net");
+        assert_eq!(epochs.iter().map(|run| run.ranks).collect::<Vec<_>>(), [2, 6]);
     }
 
     #[test]
@@ -736,6 +783,8 @@ mod tests {
         assert_eq!(run("pack").arguments[..3], ["pack", "200", "column"]);
         assert_eq!(run("layouts").arguments[..3], ["send", "200", "column"]);
         assert_eq!(run("threads").arguments, ["own", "200", "1", "2", "4"]);
+        let one_sided = run("computing-created").arguments;
+        assert_eq!(one_sided[..4], ["create", "computing", "200", "put-8"]);
         let posted = run("posted");
         assert_eq!(posted.arguments.last().unwrap(), "100000");
         assert_eq!((posted.ranks, posted.points.len()), (2, 6));
@@ -746,6 +795,7 @@ mod tests {
         let over = |name: &str, first, named| find(name).unwrap().is_over(first, named);
         assert!(over("latency", false, false) && over("startup", false, false));
         assert!(over("idle", true, false) && !over("idle", false, false) && over("idle", false, true));
+        assert!(!over("epochs", true, false) && over("epochs", false, true));
     }
 
     #[test]
@@ -860,6 +910,7 @@ mod tests {
         assert_eq!(Point::Bytes.label(4 << 20), "4 MiB");
         assert_eq!(Point::Ranks.label(8), "8 ranks");
         assert_eq!(Point::Layout.label(3), "face across z");
+        assert_eq!(Point::Operation.label(9), "accumulate of 1 MiB");
         assert_eq!(Point::Queue.label(1), "n = 1");
         assert_eq!(Point::Queue.label(100_000), "n = 100,000");
         assert_eq!(Point::Pairs.label(1), "1 pair");

@@ -81,6 +81,10 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub page: Option<PathBuf>,
 
+    /// Which part of the page: the lines are then `<!-- weft-bench NAME -->` and `<!-- end of weft-bench NAME -->`
+    #[arg(long, value_name = "NAME", requires = "page")]
+    pub part: Option<String>,
+
     /// Measure the algorithms of collective operations of --ranks ranks, and write those that are fastest to FILE, for WEFT_COLLECTIVES
     ///
     /// Over the first --over; own shared memory has no choice of algorithms.

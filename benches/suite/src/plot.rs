@@ -13,7 +13,7 @@ use plotters::drawing::DrawingAreaErrorKind;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::measure::{LAYOUTS, Measure, Point, thousands};
+use crate::measure::{Measure, Point, thousands};
 use crate::results::{Results, Row};
 use crate::table::number;
 
@@ -278,7 +278,10 @@ fn short(point: Point, value: u64) -> String {
     match point {
         Point::Bytes if value.is_multiple_of(1 << 20) => format!("{}M", value >> 20),
         Point::Bytes if value.is_multiple_of(1 << 10) => format!("{}K", value >> 10),
-        Point::Layout => LAYOUTS.get(value as usize).map_or("?", |(kind, _)| kind).into(),
+        Point::Layout | Point::Operation => {
+            let kind = point.kinds().get(value as usize);
+            kind.map_or("?", |(kind, _)| kind).into()
+        }
         Point::Queue => thousands(value),
         _ => value.to_string(),
     }
@@ -298,7 +301,7 @@ fn caption(panel: &Panel) -> String {
 fn lines(area: &Area, measure: &Measure, panel: &Panel) -> Result<(), Failed> {
     let scale = Scale::of(measure, panel);
     // Kinds stand side by side, and nothing is between them for a line to mean.
-    let kinds = measure.point == Point::Layout;
+    let kinds = !measure.point.kinds().is_empty();
     let x = |row: &Row| {
         if kinds {
             row.point as f64
@@ -337,7 +340,7 @@ fn lines(area: &Area, measure: &Measure, panel: &Panel) -> Result<(), Failed> {
         .x_desc(match measure.point {
             Point::Bytes => "message size, bytes",
             Point::Ranks => "ranks",
-            Point::Layout => "",
+            Point::Layout | Point::Operation => "",
             Point::Queue => "n",
             Point::Pairs => "pairs of threads",
             Point::Milliseconds => "milliseconds",

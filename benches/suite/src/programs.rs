@@ -19,6 +19,7 @@ const SOURCES: &[(&str, &str)] = sources![
     "programs/latency.c",
     "programs/layouts.c",
     "programs/matching.c",
+    "programs/one_sided.c",
     "programs/probe.c",
     "programs/startup.c",
     "programs/stream.c",

@@ -132,12 +132,27 @@ fn plan(options: &Options, libraries: &[Library], notes: &mut Vec<String>) -> Re
     for measure in measure::ALL.iter().filter(|measure| wanted(measure)) {
         for (place, (over, able)) in able.iter().enumerate() {
             if measure.is_over(place == 0, named(measure)) {
+                let mut able = able.clone();
+                able.retain(|one| {
+                    let library = &libraries[one.index];
+                    let why = library.strays(measure, over);
+                    notes.extend(why.map(|why| {
+                        format!(
+                            "{} is not measured in {} over `{over}`: {why}.",
+                            library.name, measure.name
+                        )
+                    }));
+                    why.is_none()
+                });
+                if able.is_empty() {
+                    continue;
+                }
                 fields.push(Field {
                     measure,
                     over: over.to_string(),
                     runs: measure.runs(options, over),
                     rounds: measure.rounds(options),
-                    able: able.clone(),
+                    able,
                 });
             }
         }

@@ -8,9 +8,6 @@ use crate::goal;
 use crate::plot::Plot;
 use crate::results::{Cell, Results, Row};
 
-const BEGIN: &str = "<!-- weft-bench -->";
-const END: &str = "<!-- end of weft-bench -->";
-
 /// A document of everything that was measured, beside which the plots lie.
 pub fn full(results: &Results) -> String {
     let mut text = format!("# weft-bench, {}\n\n{}", results.date, circumstances(results));
@@ -224,13 +221,16 @@ pub fn number(value: f64) -> String {
 /// A Markdown file with a part that is ours.
 pub struct Page {
     path: PathBuf,
+    /// The lines that our part is between.
+    begin: String,
+    end: String,
     /// The way from the page to the plots.
     pub folder: PathBuf,
 }
 
 impl Page {
-    /// Finds out whether results can go into the page, and where from there the plots will be.
-    pub fn open(path: &Path, output: &Path) -> Result<Page, String> {
+    /// Finds out whether results can go into the page, into the part of that name, and where from there the plots will be.
+    pub fn open(path: &Path, part: Option<&str>, output: &Path) -> Result<Page, String> {
         let real = |path: &Path| {
             path.canonicalize()
                 .map_err(|error| format!("cannot find {}: {error}", path.display()))
@@ -240,8 +240,11 @@ impl Page {
             .parent()
             .and_then(|above| output.strip_prefix(above).ok())
             .ok_or_else(|| format!("{} is not in the folder of {}", output.display(), path.display()))?;
+        let name = part.map_or(String::new(), |part| format!(" {part}"));
         let page = Page {
             path: path.into(),
+            begin: format!("<!-- weft-bench{name} -->"),
+            end: format!("<!-- end of weft-bench{name} -->"),
             folder: folder.into(),
         };
         page.split()?;
@@ -251,21 +254,23 @@ impl Page {
     /// Puts the text where ours was.
     pub fn replace(&self, text: &str) -> Result<(), String> {
         let (before, after) = self.split()?;
-        let whole = format!("{before}{BEGIN}\n{text}{END}{after}");
+        let Page { begin, end, .. } = self;
+        let whole = format!("{before}{begin}\n{text}{end}{after}");
         fs::write(&self.path, whole).map_err(|error| format!("cannot write {}: {error}", self.path.display()))
     }
 
     /// What is before and after our part.
     fn split(&self) -> Result<(String, String), String> {
         let path = self.path.display();
+        let Page { begin, end, .. } = self;
         let text = fs::read_to_string(&self.path).map_err(|error| format!("cannot read {path}: {error}"))?;
         let parts = text
-            .split_once(BEGIN)
-            .and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+            .split_once(begin)
+            .and_then(|(before, rest)| Some((before, rest.split_once(end)?.1)));
         match parts {
             Some((before, after)) => Ok((before.into(), after.into())),
             None => Err(format!(
-                "{path} lacks the lines {BEGIN} and {END}, in this order, which results go between"
+                "{path} lacks the lines {begin} and {end}, in this order, which results go between"
             )),
         }
     }
@@ -275,6 +280,9 @@ impl Page {
 mod tests {
     use super::*;
     use crate::results::tests::example;
+
+    const BEGIN: &str = "<!-- weft-bench -->";
+    const END: &str = "<!-- end of weft-bench -->";
 
     #[test]
     fn numbers_have_three_digits() {
@@ -348,7 +356,7 @@ mod tests {
             file: "latency.svg".into(),
         }];
         for _ in 0..2 {
-            let page = Page::open(&page, &output).unwrap();
+            let page = Page::open(&page, None, &output).unwrap();
             page.replace(&for_page(&results, &plots, &page.folder)).unwrap();
         }
         let text = fs::read_to_string(&page).unwrap();
@@ -374,10 +382,29 @@ mod tests {
     }
 
     #[test]
+    fn a_page_has_parts_with_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("page.md");
+        fs::write(
+            &path,
+            format!("{BEGIN}\nall\n{END}\n<!-- weft-bench one -->\nold\n<!-- end of weft-bench one -->\n"),
+        )
+        .unwrap();
+        let page = Page::open(&path, Some("one"), folder.path()).unwrap();
+        page.replace("new\n").unwrap();
+        assert_eq!(
+            fs::read_to_string(&path).unwrap(),
+            format!("{BEGIN}\nall\n{END}\n<!-- weft-bench one -->\nnew\n<!-- end of weft-bench one -->\n")
+        );
+        let error = Page::open(&path, Some("two"), folder.path()).err().unwrap();
+        assert!(error.contains("weft-bench two"), "{error}");
+    }
+
+    #[test]
     fn a_page_that_will_not_do_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let page = folder.path().join("page.md");
-        let refused = |output: &Path| Page::open(&page, output).err().unwrap();
+        let refused = |output: &Path| Page::open(&page, None, output).err().unwrap();
         assert!(refused(folder.path()).contains("cannot find"));
         fs::write(&page, format!("{END} {BEGIN}")).unwrap();
         assert!(refused(folder.path()).contains("lacks the lines"));

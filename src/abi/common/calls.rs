@@ -15,6 +15,7 @@ use crate::abi::process;
 use crate::base::error::{Error, Result};
 use crate::objects::communicator::Communicator;
 use crate::objects::errhandler::{Errhandler, UserHandler};
+use crate::objects::window::Window;
 use crate::system::lock::this_thread;
 
 thread_local! {
@@ -73,6 +74,10 @@ pub fn comm(handle: MPI_Comm, name: &'static str, body: impl FnOnce() -> Result<
 #[inline(always)]
 pub fn local(name: &'static str, body: impl FnOnce() -> Result<()>) -> c_int {
     run(name, body, |name, error| {
+        // A request's error belongs to what the request was made by.
+        if let Some(window) = objects::window_of_context(error.context) {
+            return raise_at_window(&window, name, error);
+        }
         let communicator = objects::communicator_of_context(error.context);
         raise(communicator.as_deref(), name, error)
     })
@@ -97,13 +102,17 @@ pub fn session(handle: MPI_Session, name: &'static str, body: impl FnOnce() -> R
 /// Runs a procedure whose errors go to a window's handler.
 pub fn win(handle: MPI_Win, name: &'static str, body: impl FnOnce() -> Result<()>) -> c_int {
     run(name, body, |name, error| match objects::window(handle) {
-        Ok(window) => {
-            let handler = window.errhandler().lock().clone();
-            let place = format!(" on {}", objects::name_of_window(&window));
-            raise_to(&handler, handle, &place, name, error)
-        }
+        Ok(window) => raise_at_window(&window, name, error),
         Err(_) => raise(None, name, error),
     })
+}
+
+#[cold]
+fn raise_at_window(window: &Window, name: &'static str, error: Error) -> c_int {
+    let handler = window.errhandler().lock().clone();
+    let handle = window.handle().load(Ordering::Relaxed);
+    let place = format!(" on {}", objects::name_of_window(window));
+    raise_to(&handler, handle, &place, name, error)
 }
 
 /// The error handler of `MPI_FILE_NULL`, which new files get, and errors where there is no file (section 14.7).

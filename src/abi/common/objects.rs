@@ -242,6 +242,10 @@ pub fn names_of_communicators() -> OwnNames {
                 name_of_communicator(&communicator),
             )
         })
+        .chain(WINDOWS.find_all(|_| true).into_iter().map(|window| {
+            let context = window.communicator().context();
+            (context.communicator(), name_of_window(&window))
+        }))
         .collect();
     Box::new(move |context, tag| names.called(context, tag))
 }
@@ -259,6 +263,7 @@ pub fn forget_session(number: u64) {
     for window in &windows {
         // Section 11.2.2: windows that the program has made are not freed for it, and it may still use their memory.
         window.exposed().leave();
+        window.retire(true);
     }
     drop((requests, messages, communicators, groups, windows, files));
 }
@@ -318,6 +323,16 @@ pub fn window(handle: MPI_Win) -> Result<Arc<Window>> {
             "MPI_WIN_NULL",
         )),
     }
+}
+
+/// The window of a context id, likewise for errors of its requests.
+#[cold]
+pub fn window_of_context(context: Context) -> Option<Arc<Window>> {
+    if context.is_none() {
+        return None;
+    }
+    let id = context.communicator();
+    WINDOWS.find(|window| window.communicator().context() == id)
 }
 
 /// The name of a window for messages.

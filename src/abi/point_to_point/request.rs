@@ -274,6 +274,7 @@ mpi! {
         let mut engine = instance.engine();
         match lookup(&engine, handle)? {
             Some(id) => {
+                is_not_one_sided(&engine, id, "freed")?;
                 if engine.is_complete(id) == Some(false) {
                     need_not_end(handle, "freed")?;
                 }
@@ -325,6 +326,7 @@ mpi! {
             MPI_REQUEST_NULL => err!(Request, "the request is MPI_REQUEST_NULL"),
             _ => err!(Request, "the request {handle:#x} is inactive: there is nothing to cancel"),
         })?;
+        is_not_one_sided(&engine, id, "cancelled")?;
         need_not_end(handle, "cancelled")?;
         engine.cancel(id);
         Ok(())
@@ -338,6 +340,17 @@ mpi! {
         unsafe { give(flag, status.cancelled().into(), "flag") }
     }
 
+}
+
+/// The request of an operation on a window is neither freed nor cancelled (section 12.3.5).
+fn is_not_one_sided(engine: &Engine, id: RequestId, done: &str) -> Result<()> {
+    match engine.is_of_service(id) {
+        true => Err(err!(
+            Request,
+            "the request is that of a one-sided operation, which can't be {done}: it has to be waited for"
+        )),
+        false => Ok(()),
+    }
 }
 
 /// An active request that has to end is neither freed nor cancelled.

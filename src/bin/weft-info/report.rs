@@ -253,6 +253,7 @@ fn setting(row: &weft::tools::settings::Setting, found: Option<String>) -> Setti
         accepts: match row.kind {
             ValueKind::Text => "text".into(),
             ValueKind::List { of } => of.join(","),
+            ValueKind::Word { of } => of.join(" or "),
             ValueKind::Switch => "0 or 1".into(),
             ValueKind::Number { min, max } => format!("{min} to {max}"),
         },

@@ -4,6 +4,7 @@
 //! here. A type whose size or bounds do not fit in 64 bits is refused with `MPI_ERR_VALUE_TOO_LARGE`.
 
 use super::bounds::{Bounds, Hull};
+use super::component::Component;
 use super::envelope::{Argument, Combiner, Origin};
 use super::layout::{Builder, Layout};
 use super::signature::Signature;
@@ -101,6 +102,10 @@ impl Datatype {
             bounds,
             layout,
             signature,
+            component: match size {
+                0 => Component::None,
+                _ => Component::of(&origin.datatypes),
+            },
             origin: Arc::new(origin),
             element: None,
             predefined: false,
@@ -365,13 +370,12 @@ impl Datatype {
             }
         }
         let signature = Signature::series(signatures);
-        Ok(Arc::new(Self::assemble(
-            size,
-            hull.finish()?,
-            builder.finish(),
-            signature,
-            origin,
-        )))
+        let with_elements = blocklengths.iter().zip(datatypes).filter(|block| *block.0 > 0);
+        let component = Component::of(with_elements.map(|block| block.1));
+        Ok(Arc::new(Datatype {
+            component,
+            ..Self::assemble(size, hull.finish()?, builder.finish(), signature, origin)
+        }))
     }
 
     /// `MPI_Type_create_resized`.
@@ -408,6 +412,7 @@ impl Datatype {
             origin,
             layout: old.layout.clone(),
             signature: old.signature.clone(),
+            component: old.all_components(),
             element: None,
             predefined: false,
             committed: AtomicBool::new(old.is_committed()),

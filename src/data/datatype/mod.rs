@@ -15,8 +15,9 @@
 //! This module holds no state but the table of predefined types, and never communicates.
 //!
 //! - `construct`, `array`: the constructors; `parametrised`: types found by size or precision
-//! - `basic`, `predefined`: what all others are made of
+//! - `basic`, `predefined`: what all others are made of; `component`: of which one a type is made
 //! - `external`: the `external32` form
+//! - `runs`: where elements are, for messages and accumulates
 //!
 //! What does not belong here: handles and arguments (`abi::datatype`), the buffer that a call is given (`data::memory`), and arithmetic on
 //! elements (`data::op`).
@@ -24,6 +25,7 @@
 mod array;
 mod basic;
 mod bounds;
+mod component;
 mod construct;
 mod copy;
 mod envelope;
@@ -31,6 +33,7 @@ mod external;
 mod layout;
 mod parametrised;
 mod predefined;
+mod runs;
 mod signature;
 mod walk;
 
@@ -41,10 +44,12 @@ pub use envelope::Envelope;
 pub use envelope::{Combiner, Contents};
 
 pub use parametrised::TypeClass;
+pub use runs::{Runs, Unit};
 
 use crate::base::attribute::Attributes;
 use crate::base::bytes::{RawBytes, RawRoom};
 use bounds::Bounds;
+use component::Component;
 use copy::Copier;
 use envelope::Origin;
 use layout::Layout;
@@ -71,6 +76,8 @@ pub struct Datatype {
     layout: Arc<Layout>,
     signature: Arc<Signature>,
     origin: Arc<Origin>,
+    /// For a derived type.
+    component: Component,
     element: Option<Element>,
     predefined: bool,
     committed: AtomicBool,
@@ -141,7 +148,7 @@ impl Datatype {
         self.element
     }
 
-    /// The basic element that the type is made of, if it is made of one only: what accumulates on derived types work on.
+    /// The basic element that the type is made of, if it is made of one only.
     #[cfg_attr(not(feature = "sim"), allow(dead_code, reason = "for tests"))]
     pub fn uniform(&self) -> Option<Basic> {
         match *self.signature {

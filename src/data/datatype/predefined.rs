@@ -38,7 +38,6 @@ mod handle {
     pub const INT32: usize = 592;
     #[cfg(feature = "sim")]
     pub const INT64: usize = 600;
-    #[cfg(feature = "sim")]
     pub const UINT64: usize = 601;
 }
 
@@ -316,6 +315,12 @@ impl Datatype {
         }
     }
 
+    /// Every predefined datatype that has a name.
+    pub(super) fn named_predefined() -> impl Iterator<Item = &'static Arc<Datatype>> {
+        let handles = handle::DATATYPE_NULL..handle::DATATYPE_NULL + ENTRIES;
+        handles.filter_map(Datatype::predefined)
+    }
+
     /// Every named predefined datatype, with its handle constant.
     #[cfg(feature = "sim")]
     pub fn all_predefined() -> impl Iterator<Item = (usize, &'static Arc<Datatype>)> {
@@ -341,7 +346,6 @@ impl Datatype {
     }
 
     /// `MPI_UINT64_T`.
-    #[cfg(feature = "sim")]
     pub fn uint64() -> &'static Arc<Datatype> {
         known(handle::UINT64)
     }

@@ -66,7 +66,7 @@ fn same(one: Element, other: Element) -> bool {
 }
 
 /// The bytes from one element of an array to the next.
-fn size(element: Element) -> usize {
+pub(super) fn size(element: Element) -> usize {
     match element {
         Element::Basic(basic) => basic.size() as usize,
         Element::Pair(value, index, _) => 2 * value.size().max(index.size()) as usize,
@@ -74,7 +74,7 @@ fn size(element: Element) -> usize {
 }
 
 /// Random bytes for `count` elements; half of the floating-point numbers are special or close to each other.
-fn random(element: Element, count: usize, random: &mut fastrand::Rng) -> Vec<u8> {
+pub(super) fn random(element: Element, count: usize, random: &mut fastrand::Rng) -> Vec<u8> {
     use Representation::*;
     let number = |representation: Representation, random: &mut fastrand::Rng| -> Vec<u8> {
         let pick = random.usize(0..32);
@@ -312,7 +312,7 @@ fn one_by_one(kind: PredefinedKind, element: Element, a: &[u8], b: &[u8]) -> Vec
 }
 
 /// Whether a result is right: any NaN is as good as another where it was computed.
-fn equal(kind: PredefinedKind, element: Element, got: &[u8], wanted: &[u8]) -> bool {
+pub(super) fn equal(kind: PredefinedKind, element: Element, got: &[u8], wanted: &[u8]) -> bool {
     use Representation::*;
     let nans = |bytes: &[u8]| -> Vec<bool> {
         match element {

@@ -3,7 +3,8 @@
 //!
 //! A predefined operation on a predefined type is a kernel, a plain function over arrays: `kernels` has those on
 //! numbers, `logical` those on Fortran's truth values, `location` those on pairs, `half`, `longdouble` and `binary128` the arithmetic that Rust lacks. `loops` has the loops, which are compiled
-//! several times, and `level` says for which processor. Buffers need no alignment.
+//! several times, and `level` says for which processor. Buffers need no alignment. `update` is for elements that others may update at the
+//! same time.
 //!
 //! What does not belong here: in which order the elements of several processes are combined (`objects::collective`), handles and arguments
 //! (`abi::collective`), and which types there are (`data::datatype`).
@@ -18,6 +19,8 @@ mod logical;
 mod longdouble;
 mod loops;
 mod predefined;
+mod update;
+mod word;
 
 /// C's `long double`, as [`Representation::LongDouble`](crate::data::datatype::Representation) has it.
 #[cfg(not(target_arch = "x86_64"))]
@@ -26,7 +29,9 @@ use binary128::Binary128 as LongDouble;
 use longdouble::LongDouble;
 
 use crate::base::error::Result;
-use crate::data::datatype::{Datatype, Element};
+use crate::data::datatype::Datatype;
+#[cfg(feature = "sim")]
+use crate::data::datatype::Element;
 use crate::err;
 pub use level::Level;
 use parking_lot::RwLock;
@@ -35,6 +40,7 @@ use std::borrow::Cow;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+pub use update::{Guard, Sharing, check_compare_and_swap, compare_and_swap};
 
 /// A user's reduction function, in the form that `MPI_Op_create` or `MPI_Op_create_c` was given. The last argument
 /// points to an `MPI_Datatype`, which is as wide as a pointer.
@@ -119,7 +125,6 @@ impl Op {
     }
 
     /// The ABI handle; 0 until the bindings set it.
-    #[cfg(feature = "sim")]
     pub fn handle(&self) -> usize {
         self.handle.load(Ordering::Relaxed)
     }
@@ -241,34 +246,12 @@ impl Op {
         }
     }
 
-    /// The kernel's work on `count` elements that lie one after the other, for accumulates on the parts of a derived
-    /// type. Returns whether the operation is defined on `element`.
+    /// The kernel's work on `count` elements that lie one after the other, with the instructions of a level, for measurements. Returns whether
+    /// the operation is defined on `element`.
     ///
     /// # Safety
-    /// As [`apply`](Self::apply), for an array of `element`.
-    #[cfg_attr(
-        not(feature = "sim"),
-        allow(dead_code, reason = "for accumulates, which are not built yet, and tests")
-    )]
-    pub unsafe fn apply_element(
-        &self,
-        input: *const u8,
-        inout: *mut u8,
-        count: u64,
-        element: Element,
-    ) -> bool {
-        // SAFETY: as the caller says; this machine has that level.
-        unsafe { self.apply_at(Level::here(), input, inout, count, element) }
-    }
-
-    /// [`apply_element`](Self::apply_element) with the instructions of a level, for measurements.
-    ///
-    /// # Safety
-    /// As [`apply_element`](Self::apply_element); [`Level::is_here`] is true of the level.
-    #[cfg_attr(
-        not(feature = "sim"),
-        allow(dead_code, reason = "for accumulates, which are not built yet, and tests")
-    )]
+    /// As [`apply`](Self::apply), for an array of `element`; [`Level::is_here`] is true of the level.
+    #[cfg(feature = "sim")]
     pub unsafe fn apply_at(
         &self,
         level: Level,

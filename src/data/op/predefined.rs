@@ -141,10 +141,18 @@ impl PredefinedKind {
     }
 }
 
+/// `MPI_SUM`
+const SUM: usize = 33;
+
 impl Op {
     /// The predefined operation of the handle constant `abi_value`: `MPI_SUM` for 33.
     pub fn predefined(abi_value: usize) -> Option<&'static Arc<Op>> {
         PREDEFINED.get(abi_value.wrapping_sub(OP_NULL))?.as_ref()
+    }
+
+    /// `MPI_SUM`
+    pub fn sum() -> &'static Arc<Op> {
+        Op::predefined(SUM).expect("MPI_SUM is predefined")
     }
 
     /// Every predefined operation, with its handle constant.

@@ -1,7 +1,7 @@
 //! What waits for a lane, and messages of the layers above.
 
 use super::*;
-use crate::engine::dispatch::{Incoming, Words};
+use crate::engine::dispatch::{Incoming, Outlet, Serve};
 
 fn send(scene: &mut Scene) -> RequestId {
     let send = Send {
@@ -44,84 +44,67 @@ fn a_lane_that_is_full_is_asked_once_for_each_message() {
     assert_eq!(scene.heard().len(), 3);
 }
 
-/// Messages of a kind that another layer has added reach it, in their turn, and it can answer.
-#[test]
-fn other_layers_have_kinds_of_their_own() {
-    const ASKS: MessageKind = MessageKind::added(0);
-    const ANSWERS: MessageKind = MessageKind::added(1);
-    let mut scene = Scene::new(|_| ());
-    let handler = |incoming: &mut Incoming| {
-        let words = incoming.words();
+struct Reverses(Option<Envelope>);
+
+impl Serve for Reverses {
+    fn message(&self, incoming: &mut Incoming<'_>) -> bool {
         let mut payload = incoming.payload().to_vec();
         payload.reverse();
-        let answer = Words {
-            kind: ANSWERS,
-            flags: words.flags + 1,
-            arg: words.arg + 1,
-            ..words
-        };
-        let replied = incoming.reply(answer, &payload);
-        assert!(replied.is_ok() && incoming.reply(answer, &[0; 1 << 20]).is_err());
-        (words.tag, incoming.from()) == (7, PEER)
+        if let Some(envelope) = self.0 {
+            let from = incoming.from();
+            assert!(incoming.outlet().send(from, envelope, &payload));
+            assert!(!incoming.outlet().send(from, envelope, &[0; 1 << 20]), "too long");
+        }
+        (incoming.arg(), incoming.from()) == (7, PEER)
+    }
+
+    fn lost(&self, _: &mut Outlet<'_>, peer: PeerIndex) {
+        assert_eq!(peer, PEER);
+    }
+}
+
+/// Messages of a context that is served reach its server, in their turn, and it can answer.
+#[test]
+fn other_layers_serve_contexts() {
+    let mut scene = Scene::new(|_| ());
+    let context = Context::of_bits(40);
+    let envelope = Envelope {
+        context,
+        source: 0,
+        tag: 9,
     };
-    scene.engine.handle(ASKS, Box::new(handler));
-    scene.says(ASKS, 2, (7, 40, 1), b"abc");
+    scene.engine.serve(context, Arc::new(Reverses(Some(envelope))));
+    scene.says(MessageKind::SERVICE, 0, (0, 40, 7), b"abc");
     let heard = scene.heard();
     let [(header, payload)] = &heard[..] else {
         panic!("one answer: {}", heard.len());
     };
-    assert_eq!((header.kind, header.flags, header.tag), (ANSWERS, 3, 7));
-    assert_eq!((header.context, header.arg, &payload[..]), (40, 2, &b"cba"[..]));
-    let asks = Words {
-        kind: ASKS,
-        flags: 0,
-        tag: 0,
-        context: 3,
-        arg: 4,
-    };
-    assert!(scene.engine.post(PEER, asks, b"x").is_ok());
-    assert!(scene.engine.post(PEER, asks, &[0; 1 << 20]).is_err());
+    assert_eq!((header.kind, header.tag), (MessageKind::EAGER, 9));
+    assert_eq!((header.context, &payload[..]), (40, &b"cba"[..]));
+    assert!(scene.engine.post(PEER, context, 1, b"x").is_ok());
+    assert!(scene.engine.post(PEER, context, 1, &[0; 1 << 20]).is_err());
     assert_eq!(scene.heard().len(), 1);
-    // Its handler says that this makes no sense: the connection to the sender is closed.
-    scene.says(ASKS, 0, (8, 40, 1), b"");
-    scene.says(ASKS, 0, (7, 40, 1), b"abc");
-    assert_eq!(scene.heard().len(), 0);
-    assert!(scene.engine.post(PEER, asks, b"x").is_err(), "it is lost");
+    // Its server says that this makes no sense: the connection to the sender is closed.
+    scene.says(MessageKind::SERVICE, 0, (0, 40, 8), b"");
+    scene.says(MessageKind::SERVICE, 0, (0, 40, 7), b"abc");
+    scene.heard();
+    assert!(scene.engine.post(PEER, context, 1, b"x").is_err(), "it is lost");
 }
 
-/// A handler can end a request that waits for its message, and no other.
+/// A message of a context that is served no longer is ignored, where that was asked for; one that nobody serves makes no sense.
 #[test]
-fn a_handler_ends_bare_requests() {
-    const ENDS: MessageKind = MessageKind::added(0);
+fn a_context_that_nobody_serves_makes_no_sense() {
     let mut scene = Scene::new(|_| ());
-    let bare = scene.engine.bare_request();
-    let mut buffer = [0; 10];
-    let receive = scene.post(5, Memory::of_mut(&mut buffer));
-    let handler = move |incoming: &mut Incoming| {
-        incoming.complete(bare, Outcome::EMPTY);
-        incoming.complete(receive, Outcome::EMPTY);
-        true
-    };
-    scene.engine.handle(ENDS, Box::new(handler));
-    scene.says(ENDS, 0, (0, 0, 0), b"");
-    assert_eq!(scene.engine.is_complete(bare), Some(true));
-    assert_eq!(
-        scene.engine.is_complete(receive),
-        Some(false),
-        "its memory is in use"
-    );
-    scene.engine.abandon(receive);
-}
-
-#[test]
-fn a_kind_that_nobody_knows_makes_no_sense() {
-    for kind in [MessageKind::added(5), MessageKind::added(191)] {
-        let mut scene = Scene::new(|_| ());
-        scene.says(kind, 0, (0, 0, 0), b"");
+    let context = Context::of_bits(40);
+    scene.engine.serve(context, Arc::new(Reverses(None)));
+    assert!(scene.engine.end_service(context, true).is_some());
+    let lost = |scene: &Scene| {
         let told = scene.engine.describe(&crate::engine::describe::bare);
-        assert!(
-            told.contains("unreachable") && told.contains("makes no sense"),
-            "{told}"
-        );
-    }
+        told.contains("unreachable") && told.contains("makes no sense")
+    };
+    scene.says(MessageKind::SERVICE, 0, (0, 40, 8), b"");
+    assert!(!lost(&scene));
+    assert!(scene.engine.end_service(context, false).is_none());
+    scene.says(MessageKind::SERVICE, 0, (0, 40, 8), b"");
+    assert!(lost(&scene));
 }

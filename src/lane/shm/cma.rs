@@ -136,20 +136,38 @@ unsafe fn copy_run(call: Attach, pid: u32, address: u64, own: Piece) -> io::Resu
 /// # Safety
 /// `into` is valid for writes. (`from` need not be valid: that is an error.)
 pub unsafe fn read(pid: u32, from: &[Piece], into: &[Piece], at: &mut Cursor) -> io::Result<()> {
-    let mut left = total(from);
+    // SAFETY: the caller says that `into` is valid for writes.
+    unsafe { copy(libc::process_vm_readv, pid, from, into, at) }
+}
+
+/// Writes to all of `to`, memory of process `pid`, from the pieces `from`, which have at least as much.
+///
+/// # Safety
+/// `from` is valid for reads. Process `pid` expects what is written there. (`to` need not be valid: that is an error.)
+pub unsafe fn write(pid: u32, to: &[Piece], from: &[Piece]) -> io::Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe { copy(libc::process_vm_writev, pid, to, from, &mut Cursor::default()) }
+}
+
+/// Copies as many bytes as `theirs` has between that and `own`.
+///
+/// # Safety
+/// As for [`read`] and [`write`].
+unsafe fn copy(call: Attach, pid: u32, theirs: &[Piece], own: &[Piece], at: &mut Cursor) -> io::Result<()> {
+    let mut left = total(theirs);
     let mut taken = Cursor::default();
     while left > 0 {
         let (mut local, mut remote) = ([Piece::EMPTY; BATCH], [Piece::EMPTY; BATCH]);
-        let (remotes, bytes) = taken.next(from, left.min(PART), &mut remote);
-        let (locals, bytes) = at.next(into, bytes, &mut local);
+        let (remotes, bytes) = taken.next(theirs, left.min(PART), &mut remote);
+        let (locals, bytes) = at.next(own, bytes, &mut local);
         if bytes == 0 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let (local, remote) = (iovecs(&local[..locals]), iovecs(&remote[..remotes]));
-        // SAFETY: the caller says that `into` is valid for writes.
-        let count = unsafe { attach(libc::process_vm_readv, pid, &local, &remote) }?;
-        at.advance(into, count);
-        taken.advance(from, count);
+        // SAFETY: the caller's promise.
+        let count = unsafe { attach(call, pid, &local, &remote) }?;
+        at.advance(own, count);
+        taken.advance(theirs, count);
         left -= count;
     }
     Ok(())

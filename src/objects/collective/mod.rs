@@ -67,6 +67,6 @@ pub use neighbour::{
 pub use overlap::{Blocked, Refused, apart, apart_operands, elements_overlap, refuse};
 pub use persistent::{persistent, persistent_in_area};
 pub use reduce::reduce;
-pub use reduce_scatter::{reduce_scatter, reduce_scatter_block};
+pub use reduce_scatter::{reduce_scatter, reduce_scatter_block, sum_of_each};
 pub use scan::{exscan, scan};
 pub use scatter::{scatter, scatterv};

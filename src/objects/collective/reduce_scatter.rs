@@ -14,6 +14,8 @@ use super::run::{Network, Run, UnderWay};
 use super::scratch::{Scratch, copy};
 use super::shared;
 use crate::base::error::Result;
+use crate::data::datatype::Datatype;
+use crate::data::op::Op;
 use crate::instance::selection::{Algorithm, Operation};
 use crate::objects::communicator::Collective;
 
@@ -28,6 +30,32 @@ pub async fn reduce_scatter_block(operation: &Collective, operands: Operands) ->
     let count = operands.result;
     let start = move |rank: u32| count.saturating_mul(rank.into());
     reduce_blocks(operation, operands, start).await
+}
+
+/// The sum of the numbers that all processes have for this one: each has one for every rank.
+///
+/// # Errors
+/// A process is lost.
+///
+/// # Panics
+/// If there is not one for every rank.
+pub async fn sum_of_each(operation: &Collective, mine: Vec<u64>) -> Result<u64> {
+    assert_eq!(mine.len(), operation.size() as usize, "one for every rank");
+    let mut sum = Box::new(0u64);
+    // SAFETY: both are on the heap and this function's own until the operation has ended or is dropped, which ends it.
+    let operands = unsafe {
+        Operands::new(
+            Some(mine.as_ptr().cast()),
+            Some((&raw mut *sum).cast()),
+            mine.len() as u64,
+            1,
+            Datatype::uint64().clone(),
+            Op::sum().clone(),
+        )
+    };
+    reduce_scatter_block(operation, operands).await?;
+    drop(mine);
+    Ok(*sum)
 }
 
 /// As [`reduce_scatter_block`], with `counts[r]` elements for rank `r`.

@@ -4,7 +4,7 @@
 //! - [`Communicator`]
 //! - [`Collective`]: the messages of one collective operation
 //! - [`Hosts`]: which of its processes share a host
-//! - [`area`]: memory that they share for collective operations
+//! - [`area`]: memory that they share for collective operations; [`sharers`]: how processes that share memory wait and wake each other
 //! - `buffered`: sends in buffered mode
 //! - `names`: their names for people, in reports
 //! - `numbers`: tags of partitioned sends
@@ -18,6 +18,7 @@ mod hosts;
 pub mod names;
 mod numbers;
 mod operation;
+pub mod sharers;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -1,6 +1,7 @@
 //! The memory that is attached to a window of [`Flavor::Dynamic`](super::Flavor::Dynamic) (MPI 5.0 section 12.2.4).
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use parking_lot::Mutex;
 
@@ -46,6 +47,21 @@ impl Attached {
                 "base is {base:#x}, which is not the start of memory that is attached to the window"
             )),
         }
+    }
+
+    /// Whether all bytes of a range of addresses are attached; regions may touch.
+    pub fn holds(&self, addresses: &Range<i128>) -> bool {
+        let (Ok(mut at), Ok(end)) = (usize::try_from(addresses.start), usize::try_from(addresses.end)) else {
+            return false;
+        };
+        let regions = self.regions.lock();
+        while at < end {
+            match regions.range(..=at).next_back() {
+                Some((&start, &len)) if at - start < len => at = start + len,
+                _ => return false,
+            }
+        }
+        true
     }
 }
 

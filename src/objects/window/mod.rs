@@ -2,8 +2,13 @@
 //!
 //! - [`Window`]: what all windows have; making them
 //! - `attached`: the memory of a dynamic window
-//! - `shared`: memory that the processes of one machine have in common
+//! - [`members`]: what each process exposes, and the way to its memory
+//! - [`segments`]: memory that the processes of one host share
+//! - `lock`: locks in such memory; [`ticket`]: what they are made of
 //! - `hints`: what the user promises about a window's use
+//! - `access`: the operations; `runs`: where their elements are; `direct`, `quick`: by this process itself; `origin`, `outbox`: by messages;
+//!   `message`: these; `target`, `queue`: what a target does with them
+//! - `epoch`: which calls are allowed when; `active`, `passive`: the calls of synchronisation
 //!
 //! A window has the processes of the communicator that it was made of and a context of its own, in which nothing else is sent:
 //! that of a communicator that the user never sees. So operations on a window are messages among its members like those
@@ -12,25 +17,51 @@
 //! What does not belong here: handles and arguments (`abi::window`), memory that the user allocates without a window (`allocation`), and
 //! memory files as such (`system::shared_memory`).
 
+mod access;
+mod active;
 mod attached;
+mod direct;
+mod epoch;
 mod hints;
-mod shared;
+mod lock;
+pub mod members;
+mod message;
+mod origin;
+mod outbox;
+mod passive;
+mod queue;
+mod quick;
+mod runs;
+pub mod segments;
+mod target;
+pub mod ticket;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicIsize, AtomicUsize};
+use std::sync::atomic::{AtomicI32, AtomicIsize, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 
 use crate::base::attribute::Attributes;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
+use crate::data::op::{Guard, Sharing};
+use crate::engine::dispatch::{Job, Serve};
+use crate::engine::request::RequestId;
 use crate::err;
-use crate::objects::allocation::Allocation;
+use crate::objects::allocation::{self, Allocation};
 use crate::objects::communicator::Communicator;
 use crate::objects::errhandler::Errhandler;
 use crate::objects::info::Info;
+use crate::system::lock::Mutex as OwnedMutex;
+use epoch::Epochs;
+use outbox::Outbox;
+use target::Served;
 
+pub use access::Target;
 pub use attached::Attached;
-use shared::{Segment, Shared};
+pub use members::Members;
+#[cfg(feature = "sim")]
+pub use members::Way;
+use segments::{Segment, Segments, Wish};
 
 /// How a window was made, with the numbers of the standard ABI (section 20.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,10 +90,12 @@ pub enum Exposed {
     Users(Users),
     /// The window's own, and its size in bytes.
     Own(Allocation, usize),
+    /// The window's own (`MPI_Win_allocate`), shared by its processes on this host.
+    OnHost(Arc<Segments>),
     /// What the user has attached.
     Attached(Attached),
     /// The window's own, shared by its processes.
-    Shared(Shared),
+    Shared(Arc<Segments>),
 }
 
 /// Memory of the user's that a window exposes.
@@ -93,7 +126,7 @@ impl Exposed {
     pub fn flavor(&self) -> Flavor {
         match self {
             Exposed::Users(..) => Flavor::Create,
-            Exposed::Own(..) => Flavor::Allocate,
+            Exposed::Own(..) | Exposed::OnHost(_) => Flavor::Allocate,
             Exposed::Attached(_) => Flavor::Dynamic,
             Exposed::Shared(_) => Flavor::Shared,
         }
@@ -105,7 +138,10 @@ impl Exposed {
             Exposed::Users(memory) => memory.address,
             Exposed::Own(memory, _) => memory.address().cast(),
             Exposed::Attached(_) => std::ptr::null_mut(),
-            Exposed::Shared(shared) => shared.address(shared.own()),
+            Exposed::OnHost(shared) | Exposed::Shared(shared) => {
+                let address = |own| shared.address(own);
+                shared.own().map_or(std::ptr::null_mut(), address)
+            }
         }
     }
 
@@ -115,7 +151,7 @@ impl Exposed {
             Exposed::Users(memory) => memory.size,
             Exposed::Own(_, size) => *size,
             Exposed::Attached(_) => 0,
-            Exposed::Shared(shared) => shared.own().size,
+            Exposed::OnHost(shared) | Exposed::Shared(shared) => shared.own().map_or(0, |own| own.size),
         }
     }
 
@@ -123,7 +159,7 @@ impl Exposed {
     pub fn leave(&self) {
         match self {
             Exposed::Own(memory, _) => memory.leave(),
-            Exposed::Shared(shared) => shared.leave(),
+            Exposed::OnHost(shared) | Exposed::Shared(shared) => shared.leave(),
             Exposed::Users(..) | Exposed::Attached(_) => {}
         }
     }
@@ -181,6 +217,12 @@ pub struct Window {
     /// The communicator that the user never sees.
     communicator: Arc<Communicator>,
     exposed: Exposed,
+    /// Set when it is made, after which others may access it.
+    members: OnceLock<Members>,
+    me: Weak<Window>,
+    origin: OwnedMutex<Origin>,
+    served: OwnedMutex<Served>,
+    limits: OnceLock<origin::Limits>,
     disp_unit: i64,
     facts: Facts,
     hints: Info,
@@ -191,6 +233,56 @@ pub struct Window {
     handle: AtomicUsize,
 }
 
+/// What this process has under way as an origin, and in which epochs. This is locked before the engine, never while the engine is locked.
+#[derive(Default)]
+struct Origin {
+    epochs: Epochs,
+    outbox: Outbox,
+    /// The receives of the messages that end an exposure epoch.
+    exposed: Vec<RequestId>,
+    /// Tasks to be started when this is unlocked again.
+    begun: Vec<Job>,
+    /// Requests to be given up then, with memory that they have.
+    given_up: Vec<(RequestId, Option<passive::Told>)>,
+    /// How many calls of synchronisation had nothing to wait for.
+    turns: u32,
+    /// The first error of an operation that a task has sent and no request tells of.
+    failed: Option<Error>,
+}
+
+/// The lock word of a process's control lines.
+struct Word<'a>(&'a AtomicU32);
+
+impl Guard for Word<'_> {
+    fn lock(&self) {
+        let mut tries = 0u32;
+        while self
+            .0
+            .compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
+            tries += 1;
+            // Who has it may need this core.
+            match tries % 64 {
+                0 => std::thread::yield_now(),
+                _ => std::hint::spin_loop(),
+            }
+        }
+    }
+
+    fn unlock(&self) {
+        self.0.store(0, Ordering::Release);
+    }
+}
+
+impl Origin {
+    /// Counts such a call.
+    fn next_turn(&mut self) -> u32 {
+        self.turns = self.turns.wrapping_add(1);
+        self.turns
+    }
+}
+
 impl Window {
     /// Makes a window of all processes of an intracommunicator, each of which passes its part, or the reason why it has none:
     /// then no process gets a window, and none waits for one that has none.
@@ -198,15 +290,37 @@ impl Window {
     /// # Errors
     /// The error in this process's part; where another process's failed, `MPI_ERR_OTHER` with its rank.
     pub async fn create(parent: Arc<Communicator>, part: Result<Part>) -> Result<Arc<Window>> {
-        let communicator = parent.hidden(part.is_ok()).await;
-        let part = part?;
-        Ok(Arc::new(Window::of(communicator?, part)))
+        let communicator = parent.clone().hidden(part.is_ok()).await;
+        let mut part = part?;
+        let communicator = communicator?;
+        let wish = match part.exposed {
+            Exposed::Own(_, size) => Some(Wish {
+                size: size as u64,
+                disp_unit: part.disp_unit,
+                alignment: allocation::alignment_of(part.asked.as_deref()) as u64,
+                separate: true,
+            }),
+            _ => None,
+        };
+        // By the parent's messages: that the window belongs to a session is known only when it exists.
+        let shared = Segments::for_host(&parent, &communicator, wish).await;
+        // After a failure the other hosts still wait for what this process says.
+        let (shared, failure) = match shared {
+            Ok(shared) => (shared.map(Arc::new), None),
+            Err(error) => (None, Some(error)),
+        };
+        if let Some(shared) = shared.as_ref().filter(|shared| shared.own().is_some()) {
+            part.exposed = Exposed::OnHost(shared.clone());
+        }
+        let window = Window::of(communicator, part);
+        let members = Members::gather(&parent, &window.exposed, window.disp_unit, shared).await;
+        window.begin(members, failure)
     }
 
     /// As [`Window::create`], with memory that all processes share.
     ///
     /// # Errors
-    /// As there, and those of [`Shared::allocate`].
+    /// As there, and those of [`Segments::for_all`].
     pub async fn allocate_shared(parent: Arc<Communicator>, part: Result<SharedPart>) -> Result<Arc<Window>> {
         let communicator = parent.clone().hidden(part.is_ok()).await;
         let SharedPart {
@@ -215,21 +329,34 @@ impl Window {
             asked,
         } = part?;
         let communicator = communicator?;
-        let separate = hints::may_be_separate(asked.as_deref());
-        // By the parent's messages: that it belongs to a session is known only when the window exists.
-        let shared = Shared::allocate(&parent, size, disp_unit, separate).await?;
+        let wish = Wish {
+            size: size as u64,
+            disp_unit,
+            alignment: 1,
+            separate: hints::may_be_separate(asked.as_deref()),
+        };
+        // By the parent's messages: see above.
+        let shared = Arc::new(Segments::for_all(&parent, &communicator, wish).await?);
         let part = Part {
-            exposed: Exposed::Shared(shared),
+            exposed: Exposed::Shared(shared.clone()),
             disp_unit,
             asked,
         };
-        Ok(Arc::new(Window::of(communicator, part)))
+        let window = Window::of(communicator, part);
+        let members = Members::gather(&parent, &window.exposed, disp_unit, Some(shared)).await;
+        window.begin(members, None)
     }
 
-    fn of(communicator: Arc<Communicator>, part: Part) -> Window {
+    /// A window that is served: messages of the others may come from when they know what this process exposes.
+    fn of(communicator: Arc<Communicator>, part: Part) -> Arc<Window> {
         let flavor = part.exposed.flavor();
-        Window {
+        let window = Arc::new_cyclic(|me| Window {
             communicator,
+            members: OnceLock::new(),
+            me: me.clone(),
+            origin: OwnedMutex::default(),
+            served: OwnedMutex::default(),
+            limits: OnceLock::new(),
             disp_unit: part.disp_unit,
             facts: Facts {
                 size: AtomicIsize::new(part.exposed.size() as isize),
@@ -244,6 +371,70 @@ impl Window {
             errhandler: Mutex::new(Errhandler::AreFatal),
             attributes: Attributes::default(),
             handle: AtomicUsize::new(0),
+        });
+        let server: Arc<dyn Serve> = window.clone();
+        let communicator = &window.communicator;
+        communicator
+            .instance()
+            .engine()
+            .serve(communicator.context(), server);
+        window
+    }
+
+    /// The end of making it.
+    fn begin(self: Arc<Self>, members: Result<Members>, failure: Option<Error>) -> Result<Arc<Window>> {
+        match (members, failure) {
+            (Ok(members), None) => {
+                self.members.get_or_init(|| members);
+                Ok(self)
+            }
+            (Err(error), _) | (_, Some(error)) => {
+                self.retire(true);
+                Err(error)
+            }
+        }
+    }
+
+    /// Serves no messages any more, which keeps the window. `ignored`: others may not know, and their messages are ignored.
+    pub fn retire(&self, ignored: bool) {
+        let communicator = &self.communicator;
+        let server = communicator
+            .instance()
+            .engine()
+            .end_service(communicator.context(), ignored);
+        // Now that the engine is unlocked.
+        drop(server);
+    }
+
+    /// What this process has under way.
+    #[inline]
+    fn origin(&self) -> &OwnedMutex<Origin> {
+        &self.origin
+    }
+
+    /// What this process knows as a target.
+    #[inline]
+    fn served(&self) -> &OwnedMutex<Served> {
+        &self.served
+    }
+
+    /// Whether the window may be freed.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_SYNC`: an epoch is open.
+    pub fn may_free(&self) -> Result<()> {
+        self.origin.lock().epochs.may_free()
+    }
+
+    /// How elements of a rank's memory are updated that this process sees: others may do so too, or the caller has [`Window::served`] locked.
+    fn with_sharing<T>(&self, rank: u32, update: impl FnOnce(Sharing<'_>) -> T) -> T {
+        let control = match &self.exposed {
+            Exposed::OnHost(segments) | Exposed::Shared(segments) => segments.control(rank),
+            Exposed::Users(..) | Exposed::Own(..) | Exposed::Attached(_) => None,
+        };
+        match control {
+            Some(control) => update(Sharing::Shared(&Word(control.lock()))),
+            None => update(Sharing::Alone),
         }
     }
 
@@ -260,6 +451,12 @@ impl Window {
     /// The memory of this process.
     pub fn exposed(&self) -> &Exposed {
         &self.exposed
+    }
+
+    /// What all processes expose, and the ways to it.
+    #[inline]
+    pub fn members(&self) -> &Members {
+        self.members.get().expect("the window has been made")
     }
 
     /// What is attached to it.
@@ -287,34 +484,40 @@ impl Window {
             size: 0,
             disp_unit: self.disp_unit,
         };
-        match &self.exposed {
+        let reach = |shared: &Segments, segment: Option<&Segment>| {
+            segment.map_or(none, |segment| Reach {
+                address: shared.address(segment),
+                size: segment.size,
+                disp_unit: segment.disp_unit,
+            })
+        };
+        Ok(match &self.exposed {
             Exposed::Shared(shared) => {
-                let reach = |segment: &Segment| Reach {
-                    address: shared.address(segment),
-                    size: segment.size,
-                    disp_unit: segment.disp_unit,
-                };
-                Ok(match rank {
-                    Some(rank) => reach(shared.segment(rank)),
-                    None => shared.first().map_or(none, reach),
-                })
+                reach(shared, rank.map_or(shared.first(), |rank| shared.segment(rank)))
             }
-            Exposed::Attached(_) => Err(err!(
-                RmaFlavor,
-                "the window is one of MPI_Win_create_dynamic, whose memory has neither a beginning nor a size"
-            )),
-            // This process knows only its own memory. Rank 0 is the first one that has memory, if it has any.
+            // Of the processes of this host.
+            Exposed::OnHost(shared) => {
+                let rank = rank.or(self.members().first());
+                reach(shared, rank.and_then(|rank| shared.segment(rank)))
+            }
+            Exposed::Attached(_) => {
+                return Err(err!(
+                    RmaFlavor,
+                    "the window is one of MPI_Win_create_dynamic, whose memory has neither a beginning nor a size"
+                ));
+            }
+            // This process sees only its own memory.
             Exposed::Users(..) | Exposed::Own(..) => {
-                Ok(match rank.unwrap_or(0) == self.communicator.rank() {
+                match rank.or(self.members().first()) == Some(self.communicator.rank()) {
                     true => Reach {
                         address: self.exposed.base(),
                         size: self.exposed.size(),
                         ..none
                     },
                     false => none,
-                })
+                }
             }
-        }
+        })
     }
 
     /// What the predefined attributes point to.

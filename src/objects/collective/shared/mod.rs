@@ -29,7 +29,7 @@ use crate::objects::communicator::area::{
     ALL_LONG, Area, Bytes, LONG, MEMBERS_MAX, Published, ROUNDS_MAX, Room, Round, SHORT, Use,
 };
 use crate::objects::communicator::{Collective, Communicator};
-use crate::system::shared_memory::{self, Finding};
+use crate::system::shared_memory::{self, Finding, Map};
 
 pub(super) use moving::{
     allgather, alltoall, arrive, barrier, blocks_to_all, broadcast, gather, offer, scatter, scatter_short,
@@ -129,8 +129,8 @@ fn settle(operation: &Collective) -> Result<Option<&Arc<Area>>> {
     Ok(communicator.area().get().and_then(Option::as_ref))
 }
 
-/// The ranks that share this process's host, if there are others and it is known of all.
-fn members(communicator: &Communicator) -> Option<Vec<u32>> {
+/// The ranks that share this process's host, in order, if there are others and it is known of all.
+pub fn members(communicator: &Communicator) -> Option<Vec<u32>> {
     let instance = communicator.instance();
     if communicator.is_inter() {
         return None;
@@ -161,23 +161,116 @@ pub async fn set_up(operation: &Collective) -> Result<Option<Arc<Area>>> {
         return Ok(None);
     };
     let mut run = on_this_host(operation);
-    let made = (run.rank == 0).then(|| make(run.size)).flatten();
-    let finding = made
-        .as_ref()
-        .map_or(Finding::NONE, |(_, finding)| finding.encode());
-    let finding = Scratch::of(&finding)?;
-    bcast::broadcast(&mut run, 0, finding.all()).await?;
-    let area = join(communicator, &run, &finding.to_vec(), &ranks, operation.context());
-    // No process opens it after that: the file may be closed.
-    let all = agree(&mut run, area.is_some().into()).await? == 1;
-    let mut area = area.filter(|_| all);
-    if let Some(area) = &mut area {
-        let readable = area.try_reads();
-        let all_read = agree(&mut run, readable.is_some().into()).await? == 1;
-        area.meet(readable.filter(|_| all_read));
-    }
+    let sizes = Sizes {
+        bytes: Area::bytes(run.size),
+        at_first: Area::bytes_at_first(run.size),
+    };
+    let (mine, context) = (run.rank, operation.context());
+    let join = |found| join(communicator, mine, found, &ranks, context);
+    let area = file_among(&mut run, |_| Some(sizes), Vec::new(), join).await?;
+    let area = match area {
+        Some(mut area) => {
+            let readable = area.try_reads();
+            let all_read = agree(&mut run, readable.is_some().into()).await? == 1;
+            area.meet(readable.filter(|_| all_read));
+            Some(area)
+        }
+        None => None,
+    };
     run.finish()?;
     Ok(area.map(Arc::new))
+}
+
+/// The bytes of a memory file, and how many of them, the first ones, are allocated when it is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sizes {
+    /// All.
+    pub bytes: usize,
+    /// The first ones.
+    pub at_first: usize,
+}
+
+/// A memory file as the processes of a host find it.
+pub struct Found {
+    finding: Finding,
+    /// Its bytes, as its maker says.
+    pub bytes: usize,
+    /// What each process has said, one after the other.
+    pub said: Vec<u8>,
+}
+
+impl Found {
+    /// Maps it; `None`: that is not possible, or it has other sizes than those.
+    pub fn map(&self, sizes: Sizes) -> Option<Map> {
+        (sizes.bytes == self.bytes)
+            .then(|| self.finding.join(self.bytes).ok())
+            .flatten()
+    }
+}
+
+/// Memory for the processes of an operation's communicator on this host ([`members`]); `None`: one of them can't have it. Each says something
+/// to all others, of the same length. The first process makes the file, of the sizes that `sizes` returns; all get at it by `join`.
+///
+/// # Errors
+/// One of them is lost.
+pub async fn file_of_host<T>(
+    operation: &Collective,
+    said: Vec<u8>,
+    sizes: impl FnOnce(&[u8]) -> Option<Sizes>,
+    join: impl FnOnce(Found) -> Option<T>,
+) -> Result<Option<T>> {
+    let mut run = on_this_host(operation);
+    let joined = file_among(&mut run, sizes, said, join).await?;
+    run.finish().map(|()| joined)
+}
+
+async fn file_among<T>(
+    run: &mut Run<'_>,
+    sizes: impl FnOnce(&[u8]) -> Option<Sizes>,
+    said: Vec<u8>,
+    join: impl FnOnce(Found) -> Option<T>,
+) -> Result<Option<T>> {
+    let len = said.len();
+    let mut all = Vec::new();
+    if len != 0 && run.rank == 0 {
+        all = said;
+        for from in 1..run.size {
+            let theirs = Scratch::bytes(len)?;
+            let receiving = run.receive(from, theirs.all());
+            run.end(receiving).await;
+            all.extend(theirs.to_vec());
+        }
+    } else if len != 0 {
+        let said = Scratch::of(&said)?;
+        let sending = run.send(0, said.all());
+        run.end(sending).await;
+    }
+    // The file is open until all have agreed.
+    let made = (run.rank == 0).then(|| sizes(&all).and_then(make)).flatten();
+    let (finding, bytes) = match &made {
+        Some((_, finding, bytes)) => (finding.encode(), *bytes),
+        None => (Finding::NONE, 0),
+    };
+    let (finding_end, bytes_end) = (Finding::BYTES, Finding::BYTES + 8);
+    let mut told = finding.to_vec();
+    told.extend((bytes as u64).to_le_bytes());
+    all.resize(len * run.size as usize, 0);
+    told.extend(all);
+    let told = Scratch::of(&told)?;
+    bcast::broadcast(run, 0, told.all()).await?;
+    let told = told.to_vec();
+    let number = told[finding_end..bytes_end].first_chunk().expect("eight bytes");
+    let bytes = usize::try_from(u64::from_le_bytes(*number)).unwrap_or(0);
+    let finding = Finding::decode(told.first_chunk().expect("it begins with that"));
+    let found = finding.map(|finding| Found {
+        finding,
+        bytes,
+        said: told[bytes_end..].to_vec(),
+    });
+    let joined = found.and_then(join);
+    // No process opens it after that: the file may be closed.
+    let all = agree(run, joined.is_some().into()).await? == 1;
+    Ok(joined.filter(|_| all))
 }
 
 /// A run by messages among the processes that share this one's host.
@@ -188,34 +281,41 @@ fn on_this_host(operation: &Collective) -> Run<'_> {
     }
 }
 
-fn make(size: u32) -> Option<(std::fs::File, Finding)> {
-    let (file, finding) = Finding::make(Area::bytes(size)).ok()?;
-    shared_memory::allocate(&file, PAGE, Area::bytes_at_first(size)).ok()?;
-    Some((file, finding))
+fn make(sizes: Sizes) -> Option<(std::fs::File, Finding, usize)> {
+    if (PAGE + sizes.bytes) as u64 > shared_memory::longest() {
+        return None;
+    }
+    let (file, finding) = Finding::make(sizes.bytes).ok()?;
+    shared_memory::allocate(&file, PAGE, sizes.at_first).ok()?;
+    Some((file, finding, sizes.bytes))
 }
 
 fn join(
     communicator: &Communicator,
-    run: &Run<'_>,
-    finding: &[u8],
+    mine: u32,
+    found: Found,
     ranks: &[u32],
     context: crate::identity::Context,
 ) -> Option<Area> {
     let instance: &Arc<Instance> = communicator.instance();
     let doorbell = instance.engine().doorbell()?;
-    let finding = Finding::decode(finding.first_chunk()?)?;
-    if !instance.settings().shared_collectives || !instance.share(Area::bytes_at_first(run.size)) {
+    let size = ranks.len() as u32;
+    let sizes = Sizes {
+        bytes: Area::bytes(size),
+        at_first: Area::bytes_at_first(size),
+    };
+    if !instance.settings().shared_collectives || !instance.share(sizes.at_first) {
         return None;
     }
-    let Ok(map) = finding.join(Area::bytes(run.size)) else {
-        instance.unshare(Area::bytes_at_first(run.size));
+    let Some(map) = found.map(sizes) else {
+        instance.unshare(sizes.at_first);
         return None;
     };
     let peers = ranks
         .iter()
         .map(|&rank| communicator.group().member(rank))
         .collect();
-    let area = Area::new(map, instance, run.rank, peers, ranks.into(), context, doorbell);
+    let area = Area::new(map, instance, mine, peers, ranks.into(), context, doorbell);
     let sample = instance.engine().sample();
     area.offer_sample(sample.filter(|_| instance.settings().cma));
     Some(area)

@@ -5,11 +5,9 @@
 //! published something that they do only after they have read. Where the operation says so, the others write what is lent.
 
 use std::io;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::Relaxed;
 
-use super::{
-    AT_DONE, AT_READER, AT_SAMPLE, AT_VALUE, AT_WRITTEN, AT_WRITTEN_AT, Area, Bytes, LINE, PAIR, Room, Round,
-};
+use super::{AT_DONE, Area, Bytes, LINE, PAIR, Room, Round};
 use crate::base::error::{Error, Result};
 use crate::data::kind::MemoryKind;
 use crate::data::pieces::{Cursor, Piece, total};
@@ -46,41 +44,15 @@ impl Lent {
 impl Area {
     /// Says how the others try whether they can read this process's memory, before they do.
     pub fn offer_sample(&self, sample: Option<Sample>) {
-        let at = self.member(self.mine);
-        let Some(Sample { pid, address, value }) = sample else {
-            return;
-        };
-        self.map.u64(at + AT_VALUE).store(value, Relaxed);
-        self.map.u64(at + AT_SAMPLE).store(address, Relaxed);
-        let written_at = self.map.u64(at + AT_WRITTEN).as_ptr().expose_provenance() as u64;
-        self.map.u64(at + AT_WRITTEN_AT).store(written_at, Relaxed);
-        self.map.u32(at + AT_READER).store(pid, Release);
+        self.sharers.offer_sample(sample);
     }
 
     /// The process ids of all processes, if this one can read and write the memory of all others. Called when all processes have mapped the
     /// area.
     pub fn try_reads(&self) -> Option<Box<[u32]>> {
-        let sample = |member| {
-            let at = self.member(member);
-            Sample {
-                pid: self.map.u32(at + AT_READER).load(Acquire),
-                address: self.map.u64(at + AT_SAMPLE).load(Relaxed),
-                value: self.map.u64(at + AT_VALUE).load(Relaxed),
-            }
-        };
-        let works = |member| {
-            let sample = sample(member);
-            let at = self.member(member);
-            let written_at = self.map.u64(at + AT_WRITTEN_AT).load(Relaxed);
-            let works = sample.pid != 0 && cma::works(sample) && {
-                // SAFETY: its word for this, which all write alike; it was read from the process that it is in.
-                unsafe { cma::write_run(sample.pid, written_at, Piece::of(&sample.value.to_ne_bytes())) }
-                    .is_ok()
-                    && self.map.u64(at + AT_WRITTEN).load(Acquire) == sample.value
-            };
-            works.then_some(sample.pid)
-        };
-        (0..self.size).map(works).collect()
+        (0..self.size())
+            .map(|member| self.sharers.attachable(member))
+            .collect()
     }
 
     /// Whether each process can read and write the memory of all others, as all have agreed: then bytes can be lent.
@@ -236,7 +208,7 @@ impl Area {
         err!(
             Other,
             "the memory of rank {} can't be read or written any more: {error}",
-            self.ranks[from.member as usize]
+            self.sharers.who().ranks[from.member as usize]
         )
     }
 }

@@ -17,22 +17,19 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::Mutex;
-
 use crate::base::error::{Error, Result};
 use crate::engine::mismatch::Step;
 use crate::err;
 use crate::identity::{Context, PeerIndex};
 use crate::instance::Instance;
 use crate::lane::Doorbell;
-use crate::lane::shm::BellPull;
+use crate::objects::communicator::sharers::{Awaited, Places, Sharers, Who};
 use crate::system::shared_memory::Map;
 
 mod bytes;
 mod edges;
 mod kept;
 mod lending;
-mod sleep;
 
 pub use bytes::{Bytes, PAIR};
 pub use edges::{Destination, Edges, Source};
@@ -62,18 +59,7 @@ pub const MEMBERS_MAX: u32 = 512;
 const AT_MEMBERS: usize = PAGE;
 // Offsets in the two lines of a member.
 const MEMBER: usize = 2 * LINE;
-const AT_PID: usize = 0;
-const AT_BELL: usize = 4;
-const AT_INODE: usize = 8;
-const AT_FENCES: usize = 16;
-const AT_WHOM: usize = 20;
-// By what others try whether they can read the process's memory.
-const AT_READER: usize = 24;
-const AT_SAMPLE: usize = 32;
-const AT_VALUE: usize = 40;
-// By what they try whether they can write it: a word, and where that is in the process's own memory.
-const AT_WRITTEN: usize = 48;
-const AT_WRITTEN_AT: usize = 56;
+// The first line is a record of `sharers`.
 const AT_DONE: usize = LINE;
 // Offsets in a flag's line.
 const AT_ROUND: usize = 0;
@@ -142,26 +128,15 @@ pub struct Published {
 
 /// See the module.
 pub struct Area {
-    map: Arc<Map>,
+    /// The memory and its processes, who wait for each other by their places.
+    sharers: Sharers,
     layout: Layout,
-    instance: Arc<Instance>,
-    size: u32,
-    /// This process's place among its processes.
-    mine: u32,
-    peers: Box<[PeerIndex]>,
-    /// The ranks of its processes in the communicator.
-    ranks: Box<[u32]>,
-    context: Context,
     /// Whether a process may read what all others have published, rather than go through a tree of them.
     flat: bool,
-    /// Whether whoever publishes executes a fence.
-    fences: bool,
     /// The process ids of its processes, if they can read and write each other's memory.
     readable: Box<[u32]>,
     /// By process: it is done with this round and those before it, as far as is known here.
     seen: Box<[AtomicU64]>,
-    /// The pipes of those that were once found asleep.
-    bells: Mutex<Vec<Option<BellPull>>>,
     /// The operation that is under way: its number, the tag that its messages would have, and its latest round.
     operation: AtomicU64,
     tag: AtomicU32,
@@ -241,21 +216,25 @@ impl Area {
         doorbell: Doorbell,
     ) -> Area {
         let size = peers.len() as u32;
-        let area = Area {
-            map: Arc::new(map),
-            layout: Layout::of(size),
-            instance: instance.clone(),
-            size,
-            mine,
+        assert!(size <= MEMBERS_MAX && map.has(0, Layout::of(size).end));
+        let places = Places {
+            bits: 0,
+            records: AT_MEMBERS,
+            stride: MEMBER,
+        };
+        let who = Who {
             peers,
             ranks,
+            mine,
             context,
+        };
+        Area {
+            sharers: Sharers::new(map, instance, places, who, Some(doorbell)),
+            layout: Layout::of(size),
             // Where processes share processors, no process's next step begins before all have had their turn.
             flat: size <= FLAT_MAX || instance.job().shared_processors().is_some(),
-            fences: doorbell.wants_fences,
             readable: Box::default(),
             seen: (0..size).map(|_| AtomicU64::new(0)).collect(),
-            bells: Mutex::new((0..size).map(|_| None).collect()),
             operation: AtomicU64::new(0),
             tag: AtomicU32::new(0),
             sub: AtomicU64::new(0),
@@ -268,23 +247,13 @@ impl Area {
             long: AtomicU32::new(UNKNOWN),
             own_long: AtomicU32::new(UNKNOWN),
             edges: OnceLock::new(),
-        };
-        assert!(size <= MEMBERS_MAX && mine < size && area.map.has(0, area.layout.end));
-        let at = area.member(mine);
-        area.map.u32(at + AT_PID).store(doorbell.pid, Relaxed);
-        area.map.u32(at + AT_BELL).store(doorbell.descriptor, Relaxed);
-        area.map.u64(at + AT_INODE).store(doorbell.inode, Relaxed);
-        area.map
-            .u32(at + AT_FENCES)
-            .store(doorbell.wants_fences.into(), Release);
-        area
+        }
     }
 
     /// Called when all processes have mapped it. `readable`: what [`Area::try_reads`] has returned, if it did so on all of them.
     pub fn meet(&mut self, readable: Option<Box<[u32]>>) {
         self.readable = readable.unwrap_or_default();
-        let wants = |member| self.map.u32(self.member(member) + AT_FENCES).load(Acquire) != 0;
-        self.fences |= (0..self.size).any(wants);
+        self.sharers.meet();
     }
 
     /// Whether an operation in which all processes wait for all is to be in one round, where each reads what all others have published:
@@ -297,7 +266,7 @@ impl Area {
     /// This process's place among its processes.
     #[inline]
     pub fn mine(&self) -> u32 {
-        self.mine
+        self.sharers.mine()
     }
 
     /// Where this process's neighbours are, once that is known.
@@ -308,7 +277,7 @@ impl Area {
 
     /// The place of a rank of the communicator among its processes, if it is one of them.
     pub fn place_of_rank(&self, rank: u32) -> Option<u32> {
-        self.ranks.binary_search(&rank).ok().map(|place| place as u32)
+        self.sharers.place_of_rank(rank)
     }
 
     /// The rank of one of its processes in the communicator.
@@ -316,13 +285,13 @@ impl Area {
     /// # Panics
     /// If there is no such process.
     pub fn rank_of(&self, member: u32) -> u32 {
-        self.ranks[member as usize]
+        self.sharers.who().ranks[member as usize]
     }
 
     /// Number of its processes.
     #[inline]
     pub fn size(&self) -> u32 {
-        self.size
+        self.sharers.size()
     }
 
     /// Begins an operation, whose messages would have this tag.
@@ -384,18 +353,23 @@ impl Area {
         self.layout.flags + (member as usize * PLACES + place) * LINE
     }
 
+    #[inline(always)]
+    fn map(&self) -> &Map {
+        self.sharers.map()
+    }
+
     #[inline]
     fn word(&self, at: usize) -> &AtomicU64 {
-        debug_assert!(at.is_multiple_of(8) && self.map.has(at, 8));
+        debug_assert!(at.is_multiple_of(8) && self.map().has(at, 8));
         // SAFETY: as in `Map::u64`; all offsets that are made here lie within the mapping, as `new` has checked its length.
-        unsafe { AtomicU64::from_ptr(self.map.base().as_ptr().add(at).cast()) }
+        unsafe { AtomicU64::from_ptr(self.map().base().as_ptr().add(at).cast()) }
     }
 
     #[inline]
     fn half(&self, at: usize) -> &AtomicU32 {
-        debug_assert!(at.is_multiple_of(4) && self.map.has(at, 4));
+        debug_assert!(at.is_multiple_of(4) && self.map().has(at, 4));
         // SAFETY: as in `word`.
-        unsafe { AtomicU32::from_ptr(self.map.base().as_ptr().add(at).cast()) }
+        unsafe { AtomicU32::from_ptr(self.map().base().as_ptr().add(at).cast()) }
     }
 
     fn room(&self, member: u32, place: usize, room: Room) -> usize {
@@ -409,16 +383,16 @@ impl Area {
 
     /// Bytes of the area.
     fn at(&self, at: usize, number: usize) -> Bytes {
-        debug_assert!(self.map.has(at, number));
+        debug_assert!(self.map().has(at, number));
         // SAFETY: within the mapping, as all places that are made here; the communicator keeps the area, and the operation keeps that. A
         // process writes to its own places only, and only when it has claimed them, and reads those of others between their publication
         // and its being done with the round. (A process that breaks this is a faulty one of the same user; it can only spoil the data.)
-        unsafe { Bytes::new(self.map.base().as_ptr().add(at), number) }
+        unsafe { Bytes::new(self.map().base().as_ptr().add(at), number) }
     }
 
     /// Where a process's long place of a round is.
     pub fn place_of(&self, member: u32, round: Round) -> Bytes {
-        assert!(member < self.size, "one of the processes");
+        assert!(member < self.size(), "one of the processes");
         self.at(self.room(member, round.place, Room::Long), LONG)
     }
 
@@ -433,6 +407,29 @@ impl Area {
             id: operation << SUB_BITS | sub,
             place: ((operation + sub) % PLACES as u64) as usize,
         }
+    }
+
+    /// Waits until a word that a process raises has this value.
+    #[inline(always)]
+    async fn wait(&self, member: u32, at: usize, least: u64) -> Result<()> {
+        // Acquire: pairs with the release in `publish` and in `done_with`.
+        if self.word(at).load(Acquire) >= least {
+            return Ok(());
+        }
+        let awaited = Awaited {
+            at,
+            least,
+            sleeps_for: member,
+            by: member,
+            tag: self.tag.load(Relaxed) as i32,
+        };
+        self.sharers.wait(awaited).await
+    }
+
+    /// Wakes the processes that sleep and wait for this one.
+    #[inline]
+    fn wake(&self) {
+        self.sharers.wake(self.mine());
     }
 
     /// Waits until this process may write to its place of a round. Even after an error it may: all others that
@@ -499,15 +496,15 @@ impl Area {
         };
         assert!(len <= most, "more bytes than a place has");
         match len <= INLINE && room == Room::Short {
-            true => self.at(self.flag(self.mine, round.place) + AT_DATA, len),
-            false => self.at(self.room(self.mine, round.place, room), len),
+            true => self.at(self.flag(self.mine(), round.place) + AT_DATA, len),
+            false => self.at(self.room(self.mine(), round.place, room), len),
         }
     }
 
     /// Publishes what this process has written to [`Area::own`]. `total`: see [`Published`].
     #[inline]
     pub fn publish(&self, round: Round, len: usize, room: Room, total: u64) {
-        let at = self.flag(self.mine, round.place);
+        let at = self.flag(self.mine(), round.place);
         self.half(at + AT_STEP).store(self.tag.load(Relaxed), Relaxed);
         if room != Room::Short {
             self.last_long.store(round.id, Relaxed);
@@ -570,25 +567,26 @@ impl Area {
         err!(
             Intern,
             "what rank {} wrote into shared memory makes no sense",
-            self.ranks[member as usize]
+            self.sharers.who().ranks[member as usize]
         )
     }
 
     #[cold]
     fn contradiction(&self, member: u32, theirs: u32) -> Error {
         let (mine, theirs) = (self.tag.load(Relaxed) as i32, theirs as i32);
-        let peer = self.peers[member as usize];
+        let peer = self.sharers.who().peers[member as usize];
         let steps = Step::of_tag(mine).zip(Step::of_tag(theirs));
         match steps {
             Some((mine, theirs)) if mine.operation != theirs.operation => {
-                let mut engine = self.instance.engine();
-                engine.contradict((self.context, mine), (self.context, theirs), peer)
+                let mut engine = self.sharers.instance().engine();
+                let context = self.sharers.who().context;
+                engine.contradict((context, mine), (context, theirs), peer)
             }
             // Then it has ended the operation in fewer rounds.
             _ => err!(
                 Other,
                 "rank {} is in a later collective operation: it may have passed another count to this one",
-                self.ranks[member as usize]
+                self.sharers.who().ranks[member as usize]
             ),
         }
     }
@@ -614,14 +612,14 @@ impl Area {
     #[inline]
     fn done_with(&self, id: u64) {
         // Release: what this process has read comes before; pairs with the acquire in `wait`.
-        self.word(self.member(self.mine) + AT_DONE).store(id, Release);
+        self.word(self.member(self.mine()) + AT_DONE).store(id, Release);
         self.wake();
     }
 
     /// The places of all processes but this one.
     pub fn others(&self) -> impl Iterator<Item = u32> + use<> {
-        let mine = self.mine;
-        (0..self.size).filter(move |&other| other != mine)
+        let mine = self.mine();
+        (0..self.size()).filter(move |&other| other != mine)
     }
 
     /// Whether the long places can be used, as far as is known.
@@ -640,8 +638,9 @@ impl Area {
     /// Whether this process has long places, which it allocates when it is first asked.
     pub fn allocate_long(&self) -> bool {
         if self.own_long.load(Relaxed) == UNKNOWN {
-            let at = self.room(self.mine, 0, Room::Long);
-            let has = self.instance.share(LONGS * LONG) && self.map.populate(at, LONGS * LONG).is_ok();
+            let at = self.room(self.mine(), 0, Room::Long);
+            let has =
+                self.sharers.instance().share(LONGS * LONG) && self.map().populate(at, LONGS * LONG).is_ok();
             self.own_long.store(if has { YES } else { NO }, Relaxed);
         }
         self.own_long.load(Relaxed) == YES
@@ -650,9 +649,9 @@ impl Area {
 
 impl Drop for Area {
     fn drop(&mut self) {
-        self.instance.unshare(Area::bytes_at_first(self.size));
+        self.sharers.instance().unshare(Area::bytes_at_first(self.size()));
         if self.own_long.load(Relaxed) == YES {
-            self.instance.unshare(LONGS * LONG);
+            self.sharers.instance().unshare(LONGS * LONG);
         }
     }
 }

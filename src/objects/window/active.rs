@@ -1,0 +1,256 @@
+//! Active target communication (MPI 5.0 sections 12.5.1 and 12.5.2): fences, and epochs among groups.
+//!
+//! A fence tells each process how many operations of others it has to expect (a reduce-scatter of what each has sent to whom), and waits
+//! for these. So operations need no acknowledgements. A process that has left a fence may send operations of the next phase while another
+//! one still waits for some of the last: these wait at the target, which knows them by their phase, of which there are never more than two.
+//! Where a process may also access another one's memory by itself, nobody leaves a fence before all have come so far.
+//!
+//! The epochs of groups are opened and ended by small messages in the window's context, which arrive after the operations that were sent
+//! before them.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+use std::task::Poll;
+
+use super::Window;
+use super::outbox::{COMPLETE, POST};
+use crate::base::error::Result;
+use crate::data::memory::Memory;
+use crate::engine::request::RequestId;
+use crate::err;
+use crate::objects::collective;
+use crate::objects::group::Group;
+
+/// Assertions of a fence that change what it does, with the numbers of the standard ABI (section 12.5.5).
+mod assertion {
+    /// `MPI_MODE_NOPRECEDE`
+    pub const NO_PRECEDE: i32 = 2048;
+    /// `MPI_MODE_NOSUCCEED`
+    pub const NO_SUCCEED: i32 = 16384;
+}
+
+impl Window {
+    /// `MPI_Win_fence`.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_SYNC`: an epoch is open that a fence does not end. What has become of the operations.
+    pub async fn fence(self: &Arc<Self>, assert: i32) -> Result<()> {
+        self.origin().lock().epochs.may_fence()?;
+        fence(Ordering::SeqCst);
+        let precedes = assert & assertion::NO_PRECEDE == 0;
+        let ranks = self.origin().lock().outbox.ranks();
+        let mut result = Ok(());
+        if precedes && !ranks.is_empty() {
+            result = self.settle(&ranks, self.may_fail_there()).await;
+        }
+        // A process that has failed still takes part, so that the others do not wait for it.
+        let fenced = match precedes && self.may_use_messages() {
+            true => self.all_arrived().await,
+            false => collective::barrier(&self.communicator().collective()).await,
+        };
+        fence(Ordering::SeqCst);
+        let succeeds = assert & assertion::NO_SUCCEED == 0;
+        self.origin().lock().epochs.fenced(succeeds);
+        result.and(fenced)
+    }
+
+    /// Waits for all operations of others in this phase, and begins the next.
+    async fn all_arrived(self: &Arc<Self>) -> Result<()> {
+        let communicator = self.communicator();
+        let sent = {
+            let mut origin = self.origin().lock();
+            let phase = origin.outbox.phase;
+            let sent: Vec<u64> = (0..communicator.size())
+                .map(|rank| {
+                    let to = origin.outbox.get_mut(rank);
+                    to.map_or(0, |to| std::mem::take(&mut to.sent[phase]))
+                })
+                .collect();
+            origin.outbox.phase = 1 - phase;
+            sent
+        };
+        let arrived = self.wait_for_arrivals(sent).await;
+        if arrived.is_err() {
+            // Others may be in either phase from now on.
+            let mut engine = communicator.instance().engine();
+            self.give_up_phases(&mut engine.outlet());
+        }
+        arrived?;
+        // Where all go by messages, one of the next phase waits until its target has come so far; other accesses don't.
+        match self.members().are_apart() {
+            true => Ok(()),
+            false => collective::barrier(&communicator.collective()).await,
+        }
+    }
+
+    /// Waits until as many operations have been done as all have sent to this process: `sent` are this one's to each.
+    async fn wait_for_arrivals(self: &Arc<Self>, sent: Vec<u64>) -> Result<()> {
+        let communicator = self.communicator();
+        let expected = collective::sum_of_each(&communicator.collective(), sent).await?;
+        let group = communicator.group();
+        poll_fn(|_| {
+            let mut engine = communicator.instance().engine();
+            if let Some(()) = self.next_phase(&mut engine.outlet(), expected) {
+                // What has come ahead may have to be answered, and the program need not call MPI again soon.
+                engine.progress(false);
+                return Poll::Ready(Ok(()));
+            }
+            match group.iter().find_map(|process| engine.loss_of(process)) {
+                Some(error) => Poll::Ready(Err(error.clone())),
+                None => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// Whether any operation of the window may go by messages.
+    fn may_use_messages(&self) -> bool {
+        !self.members().all_mapped()
+    }
+
+    /// `MPI_Win_post`: the processes of a group may access this one's memory.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_SYNC`: an epoch is open that does not allow it; `MPI_ERR_GROUP`: the group has others than the window's processes.
+    pub fn post(&self, group: &Group, unchecked: bool) -> Result<()> {
+        let ranks = self.ranks_of(group)?;
+        let mut origin = self.origin().lock();
+        origin.epochs.post()?;
+        fence(Ordering::SeqCst);
+        let mut result = Ok(());
+        for &rank in &ranks {
+            // SAFETY: it has no memory.
+            let receive = unsafe {
+                self.communicator()
+                    .receive(Some(rank), Some(COMPLETE), Memory::empty())
+            };
+            let posted = receive.and_then(|received| {
+                if let crate::engine::Received::Later(request) = received {
+                    origin.exposed.push(request);
+                }
+                match unchecked {
+                    true => Ok(()),
+                    false => self.tell(rank, POST),
+                }
+            });
+            result = result.and(posted);
+        }
+        result
+    }
+
+    /// `MPI_Win_start`: this process accesses the memory of the processes of a group. It waits for their `MPI_Win_post`.
+    ///
+    /// # Errors
+    /// As for [`Window::post`]; the error of a process that is lost.
+    pub async fn start_epoch(self: &Arc<Self>, group: &Group, unchecked: bool) -> Result<()> {
+        let ranks = self.ranks_of(group)?;
+        self.origin().lock().epochs.start(ranks.iter().copied())?;
+        let mut result = Ok(());
+        if !unchecked {
+            let mut posts: Vec<RequestId> = Vec::with_capacity(ranks.len());
+            for &rank in &ranks {
+                // SAFETY: it has no memory.
+                match unsafe {
+                    self.communicator()
+                        .receive(Some(rank), Some(POST), Memory::empty())
+                } {
+                    Ok(crate::engine::Received::Later(request)) => posts.push(request),
+                    Ok(crate::engine::Received::Now(_)) => {}
+                    Err(error) => result = result.and(Err(error)),
+                }
+            }
+            let posted = self.end_all(posts).await;
+            result = result.and(posted);
+        }
+        fence(Ordering::SeqCst);
+        if result.is_err() {
+            // The epoch has not begun; those who wait for its end have posted theirs.
+            let _ = self.origin().lock().epochs.complete();
+            for &rank in &ranks {
+                let _ = self.tell(rank, COMPLETE);
+            }
+        }
+        result
+    }
+
+    /// `MPI_Win_complete`: the operations of the epoch are complete here, and will be at their targets before they leave theirs.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_SYNC`: there is no epoch. What has become of the operations.
+    pub async fn complete(self: &Arc<Self>) -> Result<()> {
+        let ranks = self.origin().lock().epochs.complete()?;
+        fence(Ordering::SeqCst);
+        let mut result = self.settle(&ranks, self.may_fail_there()).await;
+        for rank in ranks {
+            let told = self.tell(rank, COMPLETE);
+            result = result.and(told);
+        }
+        result
+    }
+
+    /// `MPI_Win_wait`: all operations of the others in this exposure epoch are complete.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_SYNC`: there is no epoch; the error of a process that is lost.
+    pub async fn wait(self: &Arc<Self>) -> Result<()> {
+        let completes = {
+            let mut origin = self.origin().lock();
+            origin.epochs.may_wait("MPI_Win_wait")?;
+            std::mem::take(&mut origin.exposed)
+        };
+        let ended = self.end_all(completes).await;
+        // Those who have completed have what they got; a lane may still have the memory.
+        poll_fn(|_| match self.has_no_tasks() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+        .await;
+        self.origin().lock().epochs.waited();
+        fence(Ordering::SeqCst);
+        ended
+    }
+
+    /// `MPI_Win_test`: whether [`Window::wait`] would return at once; if so, it has been done.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn test(self: &Arc<Self>) -> Result<bool> {
+        self.origin().lock().epochs.may_wait("MPI_Win_test")?;
+        let instance = self.communicator().instance();
+        instance.step();
+        let mut origin = self.origin().lock();
+        let mut engine = instance.engine();
+        let has_ended = |&request: &RequestId| engine.is_complete(request) != Some(false);
+        if !origin.exposed.iter().all(has_ended) || !self.has_no_tasks() {
+            return Ok(false);
+        }
+        let outcomes = std::mem::take(&mut origin.exposed)
+            .into_iter()
+            .filter_map(|request| engine.take(request));
+        let failed = outcomes
+            .filter_map(|outcome| outcome.error)
+            .fold(None, |first, error| first.or(Some(error)));
+        drop(engine);
+        origin.epochs.waited();
+        fence(Ordering::SeqCst);
+        match failed {
+            Some(error) => Err(*error),
+            None => Ok(true),
+        }
+    }
+
+    /// The ranks of a group's processes in the window.
+    fn ranks_of(&self, group: &Group) -> Result<Vec<u32>> {
+        let members = self.communicator().group();
+        let rank = |(at, process)| {
+            members.rank_of(process).ok_or_else(|| {
+                err!(
+                    Group,
+                    "process {at} of the group does not belong to the window's group"
+                )
+            })
+        };
+        group.iter().enumerate().map(rank).collect()
+    }
+}

@@ -1,0 +1,452 @@
+//! Which epochs of a window are open at this process (MPI 5.0 section 12.5), and which calls they allow.
+//!
+//! A process has at most one access epoch, of one kind, and at most one exposure epoch by `MPI_Win_post` beside it. What a fence
+//! opens is both, but only if operations follow: so after a fence without operations any other epoch may begin.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::base::error::Result;
+use crate::err;
+
+/// A lock that this process holds, or has asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lock {
+    /// Whether nobody else may hold one at the same target.
+    pub exclusive: bool,
+    /// The user says that no other lock conflicts with it, so none is taken (`MPI_MODE_NOCHECK`).
+    pub unchecked: bool,
+}
+
+/// The access epoch of a process.
+#[derive(Default, Debug)]
+enum Access {
+    #[default]
+    None,
+    /// By fences.
+    Fence {
+        /// Operations were started in it.
+        used: bool,
+    },
+    /// To these ranks (`MPI_Win_start`).
+    Start(FxHashSet<u32>),
+    /// To one rank, which is locked.
+    Lock(u32, Lock),
+    /// To several, which are locked.
+    Locks(FxHashMap<u32, Lock>),
+    /// To all ranks, by shared locks (`MPI_Win_lock_all`).
+    LockAll {
+        /// See [`Lock::unchecked`].
+        unchecked: bool,
+    },
+}
+
+/// See the module.
+#[derive(Default, Debug)]
+pub struct Epochs {
+    access: Access,
+    /// Whether there is an exposure epoch of `MPI_Win_post`.
+    exposed: bool,
+}
+
+impl Access {
+    /// In words, for errors.
+    fn describe(&self) -> &'static str {
+        match self {
+            Access::None => "no access epoch is open",
+            Access::Fence { .. } => {
+                "operations have followed the latest fence, which opened an epoch that only another fence ends"
+            }
+            Access::Start(_) => "an access epoch of MPI_Win_start is open",
+            Access::Lock(..) | Access::Locks(_) => "locks of MPI_Win_lock are held",
+            Access::LockAll { .. } => "the locks of MPI_Win_lock_all are held",
+        }
+    }
+
+    /// Whether another kind of epoch may begin.
+    fn is_idle(&self) -> bool {
+        matches!(self, Access::None | Access::Fence { used: false })
+    }
+}
+
+impl Epochs {
+    /// An operation is started at a target.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_SYNC`: no epoch allows it.
+    #[inline]
+    pub fn access(&mut self, rank: u32) -> Result<()> {
+        match &mut self.access {
+            Access::LockAll { .. } => Ok(()),
+            Access::Lock(locked, _) if *locked == rank => Ok(()),
+            Access::Locks(locks) if locks.contains_key(&rank) => Ok(()),
+            Access::Fence { used } => {
+                *used = true;
+                Ok(())
+            }
+            Access::Start(ranks) if ranks.contains(&rank) => Ok(()),
+            _ => Err(self.no_access(rank)),
+        }
+    }
+
+    #[cold]
+    fn no_access(&self, rank: u32) -> crate::Error {
+        match &self.access {
+            Access::Start(_) => err!(RmaSync, "rank {rank} is not in the group of MPI_Win_start"),
+            Access::Lock(..) | Access::Locks(_) => {
+                err!(RmaSync, "rank {rank} is not locked; other ranks are")
+            }
+            _ => err!(
+                RmaSync,
+                "no access epoch is open: MPI_Win_fence, MPI_Win_start, MPI_Win_lock or MPI_Win_lock_all has to come before the operation"
+            ),
+        }
+    }
+
+    /// An operation with a request is started: these belong to passive target communication (section 12.3.5).
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_SYNC`: no lock is held there.
+    pub fn access_with_request(&mut self, rank: u32) -> Result<()> {
+        self.passive(Some(rank), "an operation with a request")
+    }
+
+    /// A call is made that only passive target communication has: for one rank, or for all.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_SYNC`: no lock is held there.
+    pub fn passive(&self, rank: Option<u32>, call: &str) -> Result<()> {
+        match (&self.access, rank) {
+            (Access::LockAll { .. }, _) | (Access::Lock(..) | Access::Locks(_), None) => Ok(()),
+            (Access::Lock(locked, _), Some(rank)) if *locked == rank => Ok(()),
+            (Access::Locks(locks), Some(rank)) if locks.contains_key(&rank) => Ok(()),
+            (access, Some(rank)) => Err(err!(
+                RmaSync,
+                "{call} needs a lock of rank {rank}, by MPI_Win_lock or MPI_Win_lock_all, but {}",
+                match access {
+                    Access::Lock(..) | Access::Locks(_) => "only others are locked",
+                    other => other.describe(),
+                }
+            )),
+            (access, None) => Err(err!(
+                RmaSync,
+                "{call} needs locks, by MPI_Win_lock or MPI_Win_lock_all, but {}",
+                access.describe()
+            )),
+        }
+    }
+
+    /// A fence is called. `succeeds`: an epoch may follow it.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_SYNC`: an epoch is open that a fence does not end.
+    pub fn may_fence(&self) -> Result<()> {
+        if self.exposed {
+            return Err(err!(
+                RmaSync,
+                "an exposure epoch of MPI_Win_post is open, which MPI_Win_wait or MPI_Win_test has to end before a fence"
+            ));
+        }
+        match &self.access {
+            Access::None | Access::Fence { .. } => Ok(()),
+            other => Err(err!(RmaSync, "a fence can't be called now: {}", other.describe())),
+        }
+    }
+
+    /// The fence has ended.
+    pub fn fenced(&mut self, succeeds: bool) {
+        self.access = match succeeds {
+            true => Access::Fence { used: false },
+            false => Access::None,
+        };
+    }
+
+    /// An access epoch to these ranks begins.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_SYNC`: another one is open.
+    pub fn start(&mut self, ranks: impl Iterator<Item = u32>) -> Result<()> {
+        self.check_idle("MPI_Win_start")?;
+        self.access = Access::Start(ranks.collect());
+        Ok(())
+    }
+
+    /// It ends; returns its ranks, in ascending order.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_SYNC`: there is none.
+    pub fn complete(&mut self) -> Result<Vec<u32>> {
+        match std::mem::take(&mut self.access) {
+            Access::Start(ranks) => {
+                let mut ranks: Vec<u32> = ranks.into_iter().collect();
+                ranks.sort_unstable();
+                Ok(ranks)
+            }
+            other => {
+                self.access = other;
+                Err(err!(
+                    RmaSync,
+                    "no access epoch of MPI_Win_start is open that MPI_Win_complete could end"
+                ))
+            }
+        }
+    }
+
+    /// An exposure epoch begins.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_SYNC`: one is open.
+    pub fn post(&mut self) -> Result<()> {
+        if self.exposed {
+            return Err(err!(
+                RmaSync,
+                "an exposure epoch of MPI_Win_post is open already: MPI_Win_wait or MPI_Win_test has to end it first"
+            ));
+        }
+        if matches!(self.access, Access::Fence { used: true }) {
+            return Err(err!(
+                RmaSync,
+                "MPI_Win_post can't be called now: {}",
+                self.access.describe()
+            ));
+        }
+        self.exposed = true;
+        Ok(())
+    }
+
+    /// Whether it is open.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_SYNC`: it is not.
+    pub fn may_wait(&self, call: &str) -> Result<()> {
+        match self.exposed {
+            true => Ok(()),
+            false => Err(err!(
+                RmaSync,
+                "no exposure epoch of MPI_Win_post is open that {call} could end"
+            )),
+        }
+    }
+
+    /// It has ended.
+    pub fn waited(&mut self) {
+        self.exposed = false;
+    }
+
+    /// A rank is locked.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_SYNC`: it is already, or another kind of access epoch is open.
+    pub fn lock(&mut self, rank: u32, lock: Lock) -> Result<()> {
+        if self.locked(rank).is_ok() {
+            return Err(err!(
+                RmaSync,
+                "this process has locked rank {rank} of the window already, and has to unlock it first"
+            ));
+        }
+        match &mut self.access {
+            Access::Locks(locks) => drop(locks.insert(rank, lock)),
+            Access::Lock(first, held) => {
+                self.access = Access::Locks(FxHashMap::from_iter([(*first, *held), (rank, lock)]));
+            }
+            _ => {
+                self.check_idle("MPI_Win_lock")?;
+                self.access = Access::Lock(rank, lock);
+            }
+        }
+        Ok(())
+    }
+
+    /// The lock of a rank.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_SYNC`: this process has none by `MPI_Win_lock`.
+    pub fn locked(&self, rank: u32) -> Result<Lock> {
+        let lock = match &self.access {
+            Access::Lock(locked, lock) if *locked == rank => Some(*lock),
+            Access::Locks(locks) => locks.get(&rank).copied(),
+            _ => None,
+        };
+        lock.ok_or_else(|| {
+            err!(
+                RmaSync,
+                "this process has not locked rank {rank} of the window by MPI_Win_lock, so it can't unlock it"
+            )
+        })
+    }
+
+    /// A rank is unlocked, which was locked.
+    pub fn unlock(&mut self, rank: u32) {
+        match &mut self.access {
+            Access::Lock(locked, _) if *locked == rank => self.access = Access::None,
+            Access::Locks(locks) => {
+                locks.remove(&rank);
+                if locks.is_empty() {
+                    self.access = Access::None;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// All ranks are locked.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_SYNC`: an access epoch is open.
+    pub fn lock_all(&mut self, unchecked: bool) -> Result<()> {
+        self.check_idle("MPI_Win_lock_all")?;
+        self.access = Access::LockAll { unchecked };
+        Ok(())
+    }
+
+    /// Whether all ranks are locked, and if so whether without locks being taken.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_SYNC`: they are not.
+    pub fn locked_all(&self) -> Result<bool> {
+        match self.access {
+            Access::LockAll { unchecked } => Ok(unchecked),
+            _ => Err(err!(
+                RmaSync,
+                "this process has not called MPI_Win_lock_all for the window, so it can't call MPI_Win_unlock_all"
+            )),
+        }
+    }
+
+    /// All ranks are unlocked, which were locked.
+    pub fn unlock_all(&mut self) {
+        self.access = Access::None;
+    }
+
+    /// The window may be freed.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_SYNC`: an epoch is open that a call has to end.
+    pub fn may_free(&self) -> Result<()> {
+        if self.exposed {
+            return Err(err!(
+                RmaSync,
+                "an exposure epoch of MPI_Win_post is open, which MPI_Win_wait or MPI_Win_test has to end before the window is freed"
+            ));
+        }
+        match &self.access {
+            Access::None | Access::Fence { .. } => Ok(()),
+            other => Err(err!(
+                RmaSync,
+                "the window can't be freed now: {}",
+                other.describe()
+            )),
+        }
+    }
+
+    fn check_idle(&self, call: &str) -> Result<()> {
+        match self.access.is_idle() {
+            true => Ok(()),
+            false => Err(err!(
+                RmaSync,
+                "{call} can't be called now: {}",
+                self.access.describe()
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Class;
+
+    const LOCK: Lock = Lock {
+        exclusive: true,
+        unchecked: false,
+    };
+
+    fn is_refused<T: std::fmt::Debug>(result: Result<T>) {
+        assert_eq!(result.expect_err("refused").class, Class::RmaSync);
+    }
+
+    #[test]
+    fn without_an_epoch_nothing_is_allowed() {
+        let mut epochs = Epochs::default();
+        is_refused(epochs.access(0));
+        is_refused(epochs.access_with_request(0));
+        is_refused(epochs.passive(None, "a flush"));
+        is_refused(epochs.complete());
+        is_refused(epochs.may_wait("MPI_Win_wait"));
+        is_refused(epochs.locked(0));
+        is_refused(epochs.locked_all());
+        assert!(epochs.may_free().is_ok());
+    }
+
+    #[test]
+    fn a_fence_opens_an_epoch_only_if_operations_follow() {
+        let mut epochs = Epochs::default();
+        epochs.may_fence().unwrap();
+        epochs.fenced(true);
+        epochs.lock(1, LOCK).unwrap();
+        is_refused(epochs.may_fence());
+        epochs.unlock(1);
+        is_refused(epochs.access(1));
+        epochs.fenced(true);
+        epochs.access(1).unwrap();
+        is_refused(epochs.lock(1, LOCK));
+        is_refused(epochs.lock_all(false));
+        is_refused(epochs.start([1].into_iter()));
+        is_refused(epochs.post());
+        is_refused(epochs.access_with_request(1));
+        epochs.may_fence().unwrap();
+        epochs.fenced(false);
+        is_refused(epochs.access(1));
+    }
+
+    #[test]
+    fn a_group_limits_access() {
+        let mut epochs = Epochs::default();
+        epochs.start([2, 1].into_iter()).unwrap();
+        epochs.access(1).unwrap();
+        is_refused(epochs.access(0));
+        is_refused(epochs.lock(0, LOCK));
+        is_refused(epochs.start([3].into_iter()));
+        is_refused(epochs.may_fence());
+        is_refused(epochs.may_free());
+        assert_eq!(epochs.complete().unwrap(), [1, 2]);
+        is_refused(epochs.complete());
+    }
+
+    #[test]
+    fn exposure_and_access_go_together() {
+        let mut epochs = Epochs::default();
+        epochs.post().unwrap();
+        epochs.start([0].into_iter()).unwrap();
+        is_refused(epochs.post());
+        is_refused(epochs.may_fence());
+        epochs.complete().unwrap();
+        is_refused(epochs.may_free());
+        epochs.may_wait("MPI_Win_wait").unwrap();
+        epochs.waited();
+        epochs.may_free().unwrap();
+    }
+
+    #[test]
+    fn locks_are_counted_by_rank() {
+        let mut epochs = Epochs::default();
+        epochs.lock(1, LOCK).unwrap();
+        epochs.lock(2, LOCK).unwrap();
+        is_refused(epochs.lock(2, LOCK));
+        is_refused(epochs.access(0));
+        epochs.access_with_request(2).unwrap();
+        epochs.passive(Some(1), "a flush").unwrap();
+        is_refused(epochs.passive(Some(0), "a flush"));
+        epochs.unlock(1);
+        is_refused(epochs.access(1));
+        is_refused(epochs.lock_all(false));
+        is_refused(epochs.locked_all());
+        epochs.unlock(2);
+        epochs.lock_all(true).unwrap();
+        assert!(epochs.locked_all().unwrap());
+        is_refused(epochs.locked(1));
+        is_refused(epochs.lock(1, LOCK));
+        epochs.access(7).unwrap();
+        epochs.unlock_all();
+        is_refused(epochs.access(7));
+    }
+}

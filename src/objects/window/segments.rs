@@ -1,0 +1,491 @@
+//! Memory that the processes of a window share: a file without a name, which one of them makes and all map, each at an address of its own.
+//!
+//! It has *control lines* of each process: words for its lock, and for updates of its memory. Behind them may be its *segment*, the
+//! memory that it exposes:
+//!
+//! - `MPI_Win_allocate_shared` (MPI 5.0 section 12.2.3): all processes of the window share one file, or there is no window. The segments follow one
+//!   another by rank, without a gap, so that all of them can be used as one array; where all processes allow it
+//!   (`alloc_shared_noncontig`) each begins at a page.
+//! - `MPI_Win_allocate`: the processes of each host share one, if there are several and nothing prevents it. Each segment begins at a page.
+//! - Other windows: in the same way, without segments.
+//!
+//! Pages of segments are allocated when they are first touched, near the process that touches them first: in many programs one
+//! process asks for all of the memory, and each touches a part. So, as with all memory of such size, it is not known
+//! before whether there is enough; only what the machine can't have at all is refused. Those of the control lines are allocated at once.
+//!
+//! `docs/shared-memory.md` draws the bytes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use crate::base::error::Result;
+use crate::base::settings::Access;
+use crate::err;
+use crate::instance::Instance;
+use crate::objects::collective;
+use crate::objects::collective::shared::{self, Sizes};
+use crate::objects::communicator::Communicator;
+use crate::objects::communicator::sharers::{Places, RECORD, Sharers, Who};
+use crate::system::shared_memory::{self, Finding, Map};
+
+const PAGE: usize = 4096;
+const LINE: usize = 64;
+
+// Offsets in the control lines of a process. The first line is a record of `sharers`.
+const CONTROL: usize = 3 * LINE;
+const AT_USERS: usize = LINE;
+const AT_WRITE: usize = LINE + 8;
+const AT_READ: usize = LINE + 16;
+const AT_HOLDER: usize = LINE + 24;
+const AT_LOCK: usize = 2 * LINE;
+const _: () = assert!(RECORD <= LINE && AT_LOCK < CONTROL);
+
+/// The segment of a process in the shared memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Segment {
+    /// Where it begins, in bytes from the first one's beginning.
+    offset: usize,
+    /// In bytes.
+    pub size: usize,
+    /// How many bytes its owner's displacements count as one.
+    pub disp_unit: i64,
+}
+
+/// The words of one process that all who share the memory use: each of them only by atomic operations.
+#[derive(Clone, Copy)]
+pub struct Control<'a> {
+    map: &'a Map,
+    at: usize,
+    place: u32,
+}
+
+/// See the module.
+pub struct Segments {
+    sharers: Sharers,
+    /// By place; empty: there are only control lines.
+    segments: Box<[Segment]>,
+    /// Where the segments begin.
+    data: usize,
+    /// Whether each process can be woken by all others.
+    wakes: bool,
+}
+
+impl std::fmt::Debug for Segments {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = formatter.debug_struct("Segments");
+        shown.field("ranks", &self.sharers.who().ranks);
+        shown.field("segments", &self.segments).finish_non_exhaustive()
+    }
+}
+
+/// What a process asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wish {
+    /// How many bytes.
+    pub size: u64,
+    /// See [`Segment::disp_unit`].
+    pub disp_unit: i64,
+    /// A multiple of so many bytes, at which its segment is to begin.
+    pub alignment: u64,
+    /// Whether there may be a gap between its segment and those of its neighbours.
+    pub separate: bool,
+}
+
+impl Wish {
+    const BYTES: usize = 32;
+
+    fn encode(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..8].copy_from_slice(&self.size.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.disp_unit.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.alignment.to_le_bytes());
+        bytes[24] = self.separate.into();
+        bytes
+    }
+
+    fn decode(bytes: &[u8; Self::BYTES]) -> Wish {
+        let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+        Wish {
+            size: number(0),
+            disp_unit: number(8).cast_signed(),
+            alignment: number(16),
+            separate: bytes[24] != 0,
+        }
+    }
+
+    fn all(said: &[u8]) -> Vec<Wish> {
+        said.as_chunks().0.iter().map(Wish::decode).collect()
+    }
+}
+
+/// Where the segments are, and how many bytes that makes. The same on all processes.
+///
+/// # Errors
+/// `MPI_ERR_SIZE` where no address space has room for them.
+fn lay_out(wishes: &[Wish]) -> Result<(Box<[Segment]>, usize)> {
+    let separate = wishes.iter().all(|wish| wish.separate);
+    let mut end = 0usize;
+    let mut segments = Vec::with_capacity(wishes.len());
+    for wish in wishes {
+        let place = usize::try_from(wish.size).ok().and_then(|size| {
+            let offset = match separate {
+                true => end.checked_next_multiple_of(PAGE)?,
+                false => end,
+            };
+            end = offset
+                .checked_add(size)
+                .filter(|&end| end < isize::MAX as usize - PAGE)?;
+            Some((offset, size))
+        });
+        let Some((offset, size)) = place else {
+            return Err(err!(
+                Size,
+                "the sizes of all processes together ({} bytes of one of them) are more than the address space holds",
+                wish.size
+            ));
+        };
+        segments.push(Segment {
+            offset,
+            size,
+            disp_unit: wish.disp_unit,
+        });
+    }
+    Ok((segments.into(), end))
+}
+
+/// Where the control lines of so many processes begin, and where they end, at a page.
+fn lay_out_control(size: usize) -> (usize, usize) {
+    let records = (size.div_ceil(64) * 8).next_multiple_of(LINE);
+    (records, (records + size * CONTROL).next_multiple_of(PAGE))
+}
+
+/// Of a file of so many processes, with so many bytes of segments; `None`: the address space has no room.
+fn sizes(size: usize, bytes: usize) -> Option<Sizes> {
+    let (_, data) = lay_out_control(size);
+    Some(Sizes {
+        bytes: data.checked_add(bytes)?,
+        at_first: data,
+    })
+}
+
+/// In bytes, including swap space.
+fn memory_of_machine() -> std::io::Result<u64> {
+    let info = nix::sys::sysinfo::sysinfo()?;
+    Ok(info.ram_total().saturating_add(info.swap_total()))
+}
+
+/// Makes a file for so many processes, with room for `bytes` bytes of segments. The error contains the reason.
+fn make(size: usize, bytes: usize) -> Result<(std::fs::File, Finding), String> {
+    let failed = |what: &'static str| move |error| format!("{what}: {error}");
+    let memory = memory_of_machine().map_err(failed("the machine does not say how much memory it has"))?;
+    if bytes as u64 > memory {
+        return Err(format!(
+            "all processes together ask for {bytes} bytes, but the machine has no more than {memory}"
+        ));
+    }
+    let sizes = sizes(size, bytes).ok_or("they are more than the address space holds")?;
+    if (PAGE + sizes.bytes) as u64 > shared_memory::longest() {
+        return Err(format!(
+            "a file of {bytes} bytes is longer than this process may make one (ulimit -f)"
+        ));
+    }
+    let made = Finding::make(sizes.bytes)?;
+    shared_memory::allocate(&made.0, PAGE, sizes.at_first)
+        .map_err(failed("no memory can be allocated for it"))?;
+    Ok(made)
+}
+
+/// Whether the processes of this instance share memory as the processes of a machine do. Simulated ones are all in one process and use
+/// messages, unless they are told otherwise.
+fn is_real(instance: &Instance) -> bool {
+    // Nobody can wake a simulated process.
+    let doorbell = instance.engine().doorbell();
+    instance.settings().windows == Access::Direct || doorbell.is_none_or(|doorbell| doorbell.pid != 0)
+}
+
+/// What ways to other processes' memory there may be.
+pub fn access(instance: &Instance) -> Access {
+    match instance.settings().windows {
+        Access::Auto if !is_real(instance) => Access::Messages,
+        access => access,
+    }
+}
+
+impl Segments {
+    /// Memory for all processes of a window, all of which are to have it or none. `window` is the window's communicator; the
+    /// messages are those of `parent`, which has the same processes.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_SHARED` where a process can't have it, with the reason there; `MPI_ERR_SIZE` for more than the address space holds.
+    pub async fn for_all(
+        parent: &Arc<Communicator>,
+        window: &Arc<Communicator>,
+        wish: Wish,
+    ) -> Result<Segments> {
+        let (rank, size) = (parent.rank(), parent.size() as usize);
+        let all = collective::allgather_bytes(&parent.collective(), &wish.encode()).await?;
+        let (segments, bytes) = lay_out(&Wish::all(&all))?;
+        // No mapping is empty, even behind the control lines.
+        let bytes = bytes.max(1);
+        let made = (rank == 0).then(|| make(size, bytes));
+        let finding = match &made {
+            Some(Ok((_, finding))) => finding.encode(),
+            _ => Finding::NONE,
+        };
+        let finding = collective::bcast_bytes(&parent.collective(), 0, finding.to_vec()).await?;
+        let sizes = sizes(size, bytes);
+        let joined = match (
+            &made,
+            Finding::decode(finding.first_chunk().expect("as many as were given")),
+            sizes,
+        ) {
+            (Some(Err(reason)), ..) => Err(reason.clone()),
+            (_, Some(finding), Some(sizes)) => finding.join(sizes.bytes),
+            _ => Err("the first process could make none".into()),
+        };
+        let joined = joined.map(|map| Segments::new(map, window, (0..parent.size()).collect(), segments));
+        let failed = if joined.is_err() { u64::from(rank) + 1 } else { 0 };
+        // No process opens it after that: the file may be closed.
+        let [failed] = collective::largest(&parent.collective(), [failed]).await?;
+        match (joined, failed.checked_sub(1)) {
+            (Ok(segments), None) => Ok(segments.meet()),
+            (Err(reason), _) => Err(err!(RmaShared, "no memory can be shared: {reason}")),
+            (_, Some(other)) => Err(err!(
+                RmaShared,
+                "no memory can be shared: rank {other} can't map it; its own error says why"
+            )),
+        }
+    }
+
+    /// Memory for the processes of a window on this host, if there are several and all can have it. With a wish, all have one, and there may
+    /// be segments.
+    ///
+    /// # Errors
+    /// A process of the host is lost.
+    pub async fn for_host(
+        parent: &Arc<Communicator>,
+        window: &Arc<Communicator>,
+        wish: Option<Wish>,
+    ) -> Result<Option<Segments>> {
+        // All processes of the window begin the operation, so that they number those that follow alike.
+        let operation = parent.collective();
+        let Some(ranks) = shared::members(parent) else {
+            return Ok(None);
+        };
+        let instance = parent.instance();
+        let said = wish.map_or(Vec::new(), |wish| wish.encode().to_vec());
+        let willing = access(instance) != Access::Messages;
+        let control = sizes(ranks.len(), 0);
+        let whole = |said: &[u8]| {
+            let wishes = Wish::all(said);
+            // A mapping begins at a page: what has to be aligned more is allocated by each process for itself.
+            let fits = wishes.iter().all(|wish| wish.alignment <= PAGE as u64);
+            let (segments, bytes) = lay_out(&wishes).ok().filter(|_| fits && !wishes.is_empty())?;
+            Some((segments, sizes(ranks.len(), bytes.max(1))?))
+        };
+        let chosen = |said: &[u8]| {
+            let shares = willing && access(instance) != Access::Attach;
+            let memory = memory_of_machine().unwrap_or(0);
+            let whole = whole(said).map(|(_, sizes)| sizes);
+            let longest = shared_memory::longest();
+            let fits = |sizes: &Sizes| sizes.bytes as u64 <= memory && (PAGE + sizes.bytes) as u64 <= longest;
+            let whole = whole.filter(|sizes| shares && fits(sizes));
+            whole.or(control).filter(|_| willing)
+        };
+        let join = |found: shared::Found| {
+            let (segments, sizes) = match whole(&found.said) {
+                Some((segments, sizes)) if sizes.bytes == found.bytes => (segments, sizes),
+                _ => (Box::default(), control?),
+            };
+            let map = willing.then(|| found.map(sizes)).flatten()?;
+            Some(Segments::new(map, window, ranks.clone(), segments))
+        };
+        let joined = shared::file_of_host(&operation, said, chosen, join).await?;
+        Ok(joined.map(Segments::meet))
+    }
+
+    /// Of a new file, or one as the others have left it, that has the right length.
+    fn new(map: Map, window: &Communicator, ranks: Vec<u32>, segments: Box<[Segment]>) -> Segments {
+        let (records, data) = lay_out_control(ranks.len());
+        let places = Places {
+            bits: 0,
+            records,
+            stride: CONTROL,
+        };
+        let (group, instance) = (window.group(), window.instance());
+        let mine = ranks.binary_search(&window.rank());
+        let who = Who {
+            peers: ranks.iter().map(|&rank| group.member(rank)).collect(),
+            ranks: ranks.into(),
+            mine: mine.expect("this process shares it") as u32,
+            context: window.context(),
+        };
+        let end = segments.last().map_or(0, |last| last.offset + last.size);
+        assert!(map.has(data, end) && (segments.is_empty() || segments.len() == who.ranks.len()));
+        let doorbell = instance.engine().doorbell();
+        let sample = instance.engine().sample();
+        let sharers = Sharers::new(map, instance, places, who, doorbell);
+        sharers.offer_sample(sample.filter(|_| instance.settings().cma));
+        Segments {
+            sharers,
+            segments,
+            data,
+            wakes: false,
+        }
+    }
+
+    /// Called when all processes have mapped it.
+    fn meet(mut self) -> Segments {
+        self.sharers.meet();
+        let sharers = &self.sharers;
+        self.wakes = (0..sharers.size()).all(|member| sharers.has_doorbell(member));
+        self
+    }
+
+    /// Its processes, by their places.
+    pub fn sharers(&self) -> &Sharers {
+        &self.sharers
+    }
+
+    /// Whether each process can be woken by all others.
+    pub fn wakes(&self) -> bool {
+        self.wakes
+    }
+
+    /// The control lines of a rank, if it shares the memory.
+    pub fn control(&self, rank: u32) -> Option<Control<'_>> {
+        let place = self.sharers.place_of_rank(rank)?;
+        let (records, _) = lay_out_control(self.sharers.size() as usize);
+        Some(Control {
+            map: self.sharers.map(),
+            at: records + place as usize * CONTROL,
+            place,
+        })
+    }
+
+    /// This process's segment, if there are segments.
+    pub fn own(&self) -> Option<&Segment> {
+        self.segments.get(self.sharers.mine() as usize)
+    }
+
+    /// That of a rank, if it shares the memory.
+    pub fn segment(&self, rank: u32) -> Option<&Segment> {
+        self.segments.get(self.sharers.place_of_rank(rank)? as usize)
+    }
+
+    /// The first one that has any bytes.
+    pub fn first(&self) -> Option<&Segment> {
+        self.segments.iter().find(|segment| segment.size > 0)
+    }
+
+    /// Where this process sees a segment.
+    pub fn address(&self, segment: &Segment) -> *mut u8 {
+        let base = self.sharers.map().base().as_ptr();
+        base.wrapping_add(self.data + segment.offset)
+    }
+
+    /// Keeps the memory when this is dropped.
+    pub fn leave(&self) {
+        self.sharers.map().leave();
+    }
+}
+
+impl<'a> Control<'a> {
+    /// How many have asked for the lock: the next ticket ([`ticket`](super::ticket)).
+    pub fn users(&self) -> &'a AtomicU64 {
+        self.map.u64(self.at + AT_USERS)
+    }
+
+    /// The ticket that may have the lock alone.
+    pub fn write(&self) -> &'a AtomicU64 {
+        self.map.u64(self.at + AT_WRITE)
+    }
+
+    /// The ticket that may share the lock.
+    pub fn read(&self) -> &'a AtomicU64 {
+        self.map.u64(self.at + AT_READ)
+    }
+
+    /// The place, from 1, of the process that was the last one to get the lock.
+    pub fn holder(&self) -> &'a AtomicU32 {
+        self.map.u32(self.at + AT_HOLDER)
+    }
+
+    /// Taken by those who update the process's memory and can't do that by one instruction of the processor.
+    pub fn lock(&self) -> &'a AtomicU32 {
+        self.map.u32(self.at + AT_LOCK)
+    }
+
+    /// The process's place among those that share the memory.
+    pub fn place(&self) -> u32 {
+        self.place
+    }
+
+    /// Where its words of the lock are, for a wait: those that may have it alone, and that may share it.
+    pub(super) fn places(&self) -> [usize; 2] {
+        [self.at + AT_WRITE, self.at + AT_READ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wishes(sizes: &[u64], separate: &[bool]) -> Vec<Wish> {
+        let wish = |(&size, &separate)| Wish {
+            size,
+            disp_unit: 1,
+            alignment: 64,
+            separate,
+        };
+        sizes.iter().zip(separate).map(wish).collect()
+    }
+
+    fn offsets(sizes: &[u64], separate: &[bool]) -> (Vec<usize>, usize) {
+        let (segments, bytes) = lay_out(&wishes(sizes, separate)).expect("they have room");
+        (segments.iter().map(|segment| segment.offset).collect(), bytes)
+    }
+
+    #[test]
+    fn segments_follow_one_another() {
+        assert_eq!(offsets(&[10, 0, 5, 1], &[false; 4]), (vec![0, 10, 10, 15], 16));
+        // Not all processes allow a gap.
+        assert_eq!(offsets(&[10, 0, 5], &[true, true, false]), (vec![0, 10, 10], 15));
+        assert_eq!(
+            offsets(&[10, 0, 4096, 7], &[true; 4]),
+            (vec![0, 4096, 4096, 8192], 8199)
+        );
+        assert_eq!(offsets(&[0], &[false]), (vec![0], 0));
+    }
+
+    #[test]
+    fn too_large_sizes_are_an_error() {
+        for sizes in [[u64::MAX, 1], [1 << 62, 1 << 62], [i64::MAX as u64, 0]] {
+            for separate in [false, true] {
+                let error = lay_out(&wishes(&sizes, &[separate; 2])).unwrap_err();
+                assert_eq!(error.class, crate::Class::Size, "{sizes:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn control_lines_do_not_overlap_the_bits() {
+        for size in [1, 2, 63, 64, 65, 512, 600, 40_000] {
+            let (records, data) = lay_out_control(size);
+            assert!(size.div_ceil(64) * 8 <= records && records.is_multiple_of(LINE));
+            assert!(records + size * CONTROL <= data && data.is_multiple_of(PAGE));
+        }
+        assert_eq!(sizes(2, usize::MAX), None);
+    }
+
+    #[test]
+    fn what_is_said_is_understood() {
+        let wish = Wish {
+            size: 1 << 40,
+            disp_unit: 12,
+            alignment: 1 << 20,
+            separate: true,
+        };
+        assert_eq!(Wish::decode(&wish.encode()), wish);
+    }
+}
