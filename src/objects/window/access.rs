@@ -436,17 +436,8 @@ impl Window {
     /// Updates elements that this process sees: in memory of its own that no other process does, nobody else does so meanwhile.
     fn updating(&self, place: &Place, update: impl FnOnce(&Datatype, Sharing<'_>)) -> Result<()> {
         let component = place.component.expect("an accumulate has one");
-        let alone = self.served().lock();
-        self.with_sharing(place.rank, |sharing| {
-            let _served = match sharing {
-                Sharing::Alone => Some(alone),
-                Sharing::Shared(_) => {
-                    drop(alone);
-                    None
-                }
-            };
-            update(component, sharing);
-        });
+        let _served = (!self.is_shared()).then(|| self.served().lock());
+        self.with_sharing(place.rank, |sharing| update(component, sharing));
         Ok(())
     }
 

@@ -426,6 +426,11 @@ impl Window {
         self.origin.lock().epochs.may_free()
     }
 
+    /// Whether processes see each other's memory of the window.
+    fn is_shared(&self) -> bool {
+        matches!(self.exposed, Exposed::OnHost(_) | Exposed::Shared(_))
+    }
+
     /// How elements of a rank's memory are updated that this process sees: others may do so too, or the caller has [`Window::served`] locked.
     fn with_sharing<T>(&self, rank: u32, update: impl FnOnce(Sharing<'_>) -> T) -> T {
         let control = match &self.exposed {

@@ -185,18 +185,29 @@ impl Window {
             }
             self.release(origin);
         }
-        let ended = self.end_all(requests).await;
+        let ended = self.all_answered(requests, &requested, answers).await;
         result = result.and(ended);
-        self.requested_done(&requested).await;
-        for (request, told) in answers {
-            let ended = self.answered(request, told).await;
-            result = result.and(ended);
-        }
         self.settled(ranks, turn).await;
         match self.origin().lock().failed.take() {
             Some(error) => result.and(Err(error)),
             None => result,
         }
+    }
+
+    /// Waits for what operations have under way, for requests of the user's, and for acknowledgements.
+    async fn all_answered(
+        &self,
+        requests: Vec<RequestId>,
+        requested: &[RequestId],
+        answers: Vec<(RequestId, Told)>,
+    ) -> Result<()> {
+        let mut result = self.end_all(requests).await;
+        self.requested_done(requested).await;
+        for (request, told) in answers {
+            let answered = self.answered(request, told).await;
+            result = result.and(answered);
+        }
+        result
     }
 
     /// Another thread may wait for operations of this one: waits until it has what it began to wait for before.
@@ -377,14 +388,8 @@ impl Window {
             }
             self.release(origin);
         }
-        let ended = self.end_all(requests).await;
-        result = result.and(ended);
-        self.requested_done(&requested).await;
-        for (request, told) in answers {
-            let answered = self.answered(request, told).await;
-            result = result.and(answered);
-        }
-        result
+        let ended = self.all_answered(requests, &requested, answers).await;
+        result.and(ended)
     }
 
     /// As [`Window::settle`], without anything to do where nothing is under way.
