@@ -225,7 +225,7 @@ fn main() {
     let lane_key = exchange(&key.0);
 
     let info = weft::system::fabric::select::choose(&settings, true).expect("the provider is there");
-    let mut raw = bare::Bare::open(&info, lane.limits().message, options.descriptor);
+    let mut raw = bare::Bare::open(&info.info, lane.limits().message, options.descriptor);
     let address = exchange(&raw.name());
     raw.connect(&address);
     let bare_key = exchange(&raw.register(&bulk));

@@ -21,7 +21,7 @@ A libclang elsewhere: set LIBCLANG_PATH to the directory that has libclang.so.";
 const FUNCTIONS: &str = "fi_(version|getinfo|freeinfo|dupinfo|fabric|strerror)";
 
 const TYPES: &str = "fi_(info|tx_attr|rx_attr|ep_attr|domain_attr|fabric_attr|cq_attr|av_attr|mr_attr|msg|msg_rma|\
-    rma_iov|cq_data_entry|cq_err_entry|context|context2|ops|ops_.*|type|ep_type|av_type|mr_mode|progress|threading|\
+    rma_iov|rma_ioc|ioc|msg_atomic|msg_fetch|msg_compare|datatype|op|cq_data_entry|cq_err_entry|context|context2|ops|ops_.*|type|ep_type|av_type|mr_mode|progress|threading|\
     cq_format|wait_obj|resource_mgmt|fabric_attr|addr_t)|fid|fid_(fabric|domain|ep|cq|av|mr)|iovec";
 
 const CONSTANTS: &str = "FI_.*";

@@ -34,6 +34,7 @@ mod terms;
 mod protocol;
 
 #[path = "../../src/objects/window/ticket.rs"]
+#[allow(dead_code, reason = "the library also looks at it")]
 mod tickets;
 
 mod lock;

@@ -95,8 +95,10 @@ settings! {
     collectives: Option<String> = "WEFT_COLLECTIVES", ValueKind::Text, "";
     /// whether large messages over shared memory, and blocks of collective operations, may be read from the memory of the process that has them (process_vm_readv), and results written into it
     cma: bool = "WEFT_CMA", ValueKind::Switch, "1";
-    /// how a window's memory on the same machine is accessed: auto (directly where that works, otherwise by messages), messages (by nothing else, not even a process's own memory), attach (that of other processes is not mapped, but read and written by process_vm_readv and process_vm_writev), direct (as auto)
-    windows: Access = "WEFT_WINDOWS", ValueKind::Word { of: &["auto", "messages", "attach", "direct"] }, "auto";
+    /// how a window's memory is accessed: auto (directly on the same machine, by remote writes and reads of the network where its hardware performs them, otherwise by messages), messages (by nothing else, not even a process's own memory), attach (as auto, but that of other processes is not mapped, but read and written by process_vm_readv and process_vm_writev), direct (as auto), rdma (that of other processes by remote writes and reads wherever the network has any, even where it emulates them, otherwise by messages)
+    windows: Access = "WEFT_WINDOWS", ValueKind::Word { of: &["auto", "messages", "attach", "direct", "rdma"] }, "auto";
+    /// whether a thread makes progress while the program computes, so that one-sided operations that go by messages need no call of their target; a window's info key weft_progress_thread asks for it, too
+    progress_thread: bool = "WEFT_PROGRESS_THREAD", ValueKind::Switch, "0";
     /// how long messages are written into shared memory: cached (ordinary store instructions), streaming (they bypass the caches); by default whichever proves faster
     stores: Vec<&'static str> = "WEFT_STORES", ValueKind::List { of: &["cached", "streaming"] }, "";
     /// libfabric provider to use, such as `tcp;ofi_rxm`; if it is not set, FI_PROVIDER counts
@@ -109,6 +111,8 @@ settings! {
     unexpected_max: u64 = "WEFT_UNEXPECTED_MAX", ValueKind::Number { min: 0, max: u64::MAX }, "64M";
     /// whether large messages may be read from the sender's memory by the network's remote reads
     rma: bool = "WEFT_RMA", ValueKind::Switch, "1";
+    /// for tests: whether atomic operations on remote memory are left to libfabric even where no hardware performs them
+    emulated_atomics: bool = "WEFT_EMULATED_ATOMICS", ValueKind::Switch, "0";
     /// microseconds that a waiting process spins before it gives its core to others; 0: at once
     spin_us: Option<u64> = "WEFT_SPIN_US", ValueKind::Number { min: 0, max: 1_000_000_000 }, "";
     /// seconds after which a line is printed about a process that can't be reached, with its address; 0: never
@@ -119,7 +123,7 @@ settings! {
     finalize_report_s: u64 = "WEFT_FINALIZE_REPORT_S", ValueKind::Number { min: 0, max: 86_400 }, "10";
     /// what MPI_Finalize prints: `startup`: where the time of MPI_Init and MPI_Finalize went (on rank 0; with `all`, on every rank); `transports`: which lane carried messages between which hosts (with `all`, between which ranks)
     report: Report = "WEFT_REPORT", ValueKind::List { of: &["startup", "transports", "all"] }, "";
-    /// whether MPI_Finalize prints what the program has left behind: requests, communicators, datatypes and other objects that are not completed, freed or closed, and messages that nobody received
+    /// whether MPI_Finalize prints what the program has left behind: requests, communicators, datatypes and other objects that are not completed, freed or closed, and messages that nobody received; and whether accesses to windows that conflict are looked for (then all operations on windows are messages)
     check: bool = "WEFT_CHECK", ValueKind::Switch, "0";
 }
 
@@ -209,6 +213,8 @@ pub enum Access {
     Attach,
     /// Directly; in a simulation, too, where otherwise messages are used.
     Direct,
+    /// That of others by the one-sided operations of lanes, or by messages.
+    Rdma,
 }
 
 /// A type that a setting can have.
@@ -257,6 +263,7 @@ impl Value for Access {
             "messages" => Ok(Access::Messages),
             "attach" => Ok(Access::Attach),
             "direct" => Ok(Access::Direct),
+            "rdma" => Ok(Access::Rdma),
             _ => match kind {
                 ValueKind::Word { of } => Err(format!("one of the words {}", of.join(", "))),
                 _ => Err("a word".into()),
@@ -397,7 +404,13 @@ mod tests {
         known.dedup();
         assert_eq!(
             known,
-            [Access::Auto, Access::Messages, Access::Attach, Access::Direct]
+            [
+                Access::Auto,
+                Access::Messages,
+                Access::Attach,
+                Access::Direct,
+                Access::Rdma
+            ]
         );
         for wrong in ["", "automatic", "attach,direct", "1"] {
             let error = read(wrong).unwrap_err().message;

@@ -229,6 +229,7 @@ impl EngineState {
         self.end_arrivals_from(id);
         self.fail_requests_of(id, &error);
         self.tell_servers(id);
+        self.fail_accesses_of(id, &error);
         if id.rank_in(self.size).is_none() {
             self.lose_foreign(id);
         }

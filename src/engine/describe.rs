@@ -58,6 +58,13 @@ impl Engine {
             let place = self.lanes.get(peer.lane);
             peer.describe(id, place.and_then(|lane| lane.place(id)))
         }));
+        let waiting = state.accesses.len();
+        if waiting != 0 {
+            let operations = count(waiting as u64, "operation");
+            lines.push(format!(
+                "{operations} on remote memory: their lanes have not taken them"
+            ));
+        }
         if state.unauthenticated != 0 {
             let unauthenticated = state.unauthenticated;
             lines.push(format!(
@@ -154,6 +161,7 @@ impl Engine {
             && state.posted.is_empty()
             && state.unexpected.is_empty()
             && state.reads.is_empty()
+            && state.accesses.is_empty()
             && state.deregistered.is_empty()
             && state.watched.is_empty()
             && state.peers.iter().all(|(_, peer)| !peer.has_messages())
@@ -166,6 +174,7 @@ impl Engine {
         let state = &self.state;
         !(state.sending.is_empty()
             && state.reads.is_empty()
+            && state.accesses.is_empty()
             && state.wanted.is_empty()
             && state.deregistered.is_empty()
             && !state.has_reached_words())

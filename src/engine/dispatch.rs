@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::matching::Envelope;
-use super::peer::ConnectionState;
+use super::peer::{ConnectionState, Payload};
 use super::request::{Outcome, RequestId};
 use super::wire::{FLAG_CANCELLED, FLAG_PIPELINED, FLAG_SYNC, HEADER_BYTES, Header, MessageKind};
 use super::{EAGER_UNDER_BACKPRESSURE, Engine, EngineState};
@@ -180,11 +180,11 @@ impl Engine {
         self.state.post_max()
     }
 
-    /// Sends a message for whoever serves a context. The payload is copied.
+    /// Sends a message for whoever serves a context. The payload is taken, and room for the next one left.
     ///
     /// # Errors
     /// `MPI_ERR_INTERN` where the payload is longer than one message of any lane; the peer's error where it is lost.
-    pub fn post(&mut self, to: PeerIndex, context: Context, arg: u64, payload: &[u8]) -> Result<()> {
+    pub fn post(&mut self, to: PeerIndex, context: Context, arg: u64, payload: &mut Vec<u8>) -> Result<()> {
         let most = self.state.post_max();
         if payload.len() > most {
             return Err(err!(
@@ -203,7 +203,14 @@ impl Engine {
             context: context.bits(),
             arg,
         };
-        self.state.reply_with(to, words, payload);
+        if self.send_copied(to, words, payload) {
+            payload.clear();
+            return Ok(());
+        }
+        let mut room = self.state.spare.pop().unwrap_or_default();
+        room.clear();
+        let payload = std::mem::replace(payload, room);
+        self.state.queue_reply(to, words, Payload::Owned(payload));
         self.flush_unless_refused(to);
         Ok(())
     }
@@ -250,16 +257,18 @@ impl EngineState {
     }
 
     fn on_service(&mut self, header: &Header<PeerIndex>, payload: RawBytes) -> bool {
-        let Some(server) = self.services.get(&header.context) else {
-            return false;
-        };
-        // The table keeps it as long as the engine is locked.
-        server.clone().is_none_or(|server| {
-            server.message(&mut Incoming {
-                outlet: Outlet(self),
-                header,
-                payload,
+        // No server can change the table while the engine is locked.
+        let services = std::mem::take(&mut self.services);
+        let makes_sense = services.get(&header.context).is_some_and(|server| {
+            server.as_ref().is_none_or(|server| {
+                server.message(&mut Incoming {
+                    outlet: Outlet(self),
+                    header,
+                    payload,
+                })
             })
-        })
+        });
+        self.services = services;
+        makes_sense
     }
 }

@@ -244,6 +244,7 @@ impl Engine {
             .any(|(_, operation)| match operation {
                 Operation::Message { peer, .. } => *peer == to,
                 Operation::Read { request, .. } => self.state.is_reading_from(*request, to),
+                Operation::OneSided(part) => part.peer == to,
             });
         let peer = self.state.peer(to);
         let lane = peer.lane;

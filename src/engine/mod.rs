@@ -13,6 +13,7 @@
 //! - `completion`: the outcomes of requests; `context`: what is under way in some contexts, and its end
 //! - `describe`: what is pending, in words
 //! - `mismatch`: collective operations that ranks call in different orders
+//! - `one_sided`: access to memory that other processes have exposed
 //! - `sleepers`: waking other threads of this process; `watched`: words in shared memory that it waits for
 //!
 //! What does not belong here: communicators and collectives (`objects`), how a process waits (`instance`), and how bytes get to another
@@ -36,6 +37,11 @@ pub mod foreign;
 mod incast;
 pub mod mismatch;
 mod numbering;
+#[cfg_attr(
+    not(feature = "sim"),
+    allow(dead_code, reason = "windows do not use it yet, only tests")
+)]
+pub mod one_sided;
 mod progress;
 mod protocol;
 mod queue;
@@ -122,6 +128,8 @@ struct EngineState {
     wanted: Vec<PeerIndex>,
     /// Receives that are ready to read remote memory.
     reads: VecDeque<RequestId>,
+    /// One-sided operations that wait for a lane or for a peer's card.
+    accesses: VecDeque<one_sided::Access>,
     /// Regions to deregister once the lanes are free.
     deregistered: Vec<(usize, crate::lane::Region)>,
     /// Tasks to be polled.
@@ -155,6 +163,8 @@ enum Operation {
     },
     /// A read for a receive.
     Read { request: RequestId, bytes: u64 },
+    /// A part of a one-sided operation.
+    OneSided(one_sided::Part),
 }
 
 /// What the engine is made of.
@@ -239,6 +249,7 @@ impl Engine {
                 unexpected_max: parts.unexpected_max,
                 wanted: Vec::new(),
                 reads: VecDeque::new(),
+                accesses: VecDeque::new(),
                 deregistered: Vec::new(),
                 ready: watched::Ready::default(),
                 events: 0,
@@ -315,6 +326,7 @@ impl Engine {
         let state = &self.state;
         state.sending.is_empty()
             && state.reads.is_empty()
+            && state.accesses.is_empty()
             && state.deregistered.is_empty()
             && state.operations.is_empty()
             && self.lanes.iter().all(|lane| lane.is_drained())

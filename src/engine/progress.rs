@@ -27,7 +27,7 @@ pub(super) struct Turns {
 }
 
 /// The number of buffers of packed messages that are kept.
-const SPARE: usize = 4;
+pub(super) const SPARE: usize = 4;
 
 /// For how many calls a lane counts as busy after it has delivered something.
 const BUSY: u32 = 1 << 12;
@@ -134,6 +134,9 @@ impl Engine {
         if !self.state.reads.is_empty() {
             self.start_reads();
         }
+        if !self.state.accesses.is_empty() {
+            self.start_accesses();
+        }
         for _ in 0..self.state.sending.len() {
             let Some(id) = self.state.sending.pop_front() else {
                 break;
@@ -172,6 +175,7 @@ impl Engine {
         self.turns.rest();
         let (lanes, peers) = (&self.lanes, &self.state.peers);
         let mut by_clock = !self.state.reads.is_empty()
+            || !self.state.accesses.is_empty()
             || self.state.sending.iter().any(|&to| {
                 let peer = peers.get(to);
                 !peer.is_some_and(|peer| peer.is_connected() && lanes[peer.lane].rings_for_room(to))
@@ -204,6 +208,16 @@ impl Engine {
             None => by_clock = true,
         }
         Some(Armed { by_clock, moves, bed })
+    }
+
+    /// How often progress has been made, wrapping.
+    pub fn calls(&self) -> u32 {
+        self.turns.calls
+    }
+
+    /// Whether a thread sleeps between [`Engine::arm`] and [`Engine::has_slept`].
+    pub fn has_sleepers(&self) -> bool {
+        self.state.sleepers.are_any()
     }
 
     /// After a sleep for which [`Engine::arm`] gave descriptors.
@@ -389,6 +403,7 @@ impl Sink for EngineState {
                 self.message_left(peer, request, result);
             }
             Operation::Read { request, bytes } => self.read_ended(request, result.map(|()| bytes)),
+            Operation::OneSided(part) => self.part_ended(part, result),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The queue of messages to a peer, and its streams: what feeds the lane.
 
 use super::peer::{ConnectionState, Outgoing, Payload, Stream};
+use super::progress::SPARE;
 use super::protocol::rendezvous_data::Frame;
 use super::request::{SendStage, Work};
 use super::transmit::{Body, Words, hand};
@@ -180,8 +181,13 @@ impl Engine {
                 operation,
             )
         }?;
-        if let (Payload::Owned(bytes), Some(back)) = (&mut outgoing.payload, handed.back) {
-            *bytes = back;
+        if let (Payload::Owned(bytes), Some(mut back)) = (&mut outgoing.payload, handed.back) {
+            if handed.sent == Sent::Again {
+                *bytes = back;
+            } else if state.spare.len() < SPARE {
+                back.clear();
+                state.spare.push(back);
+            }
         }
         if handed.sent == Sent::Again {
             peer.at_once = 0;
@@ -237,6 +243,11 @@ impl EngineState {
 
     /// The same, with flags and a tag.
     pub(super) fn reply_with(&mut self, to: PeerIndex, words: Words, payload: &[u8]) {
+        self.queue_reply(to, words, Payload::short(payload));
+    }
+
+    /// The same, with this payload.
+    pub(super) fn queue_reply(&mut self, to: PeerIndex, words: Words, payload: Payload) {
         let peer = self.peer(to);
         if matches!(peer.link, ConnectionState::Lost(_)) || peer.has_said_bye() {
             return;
@@ -244,7 +255,7 @@ impl EngineState {
         self.seek(to);
         self.peer(to).queue.push_back(Outgoing {
             words,
-            payload: Payload::short(payload),
+            payload,
             request: None,
         });
         self.list(to);

@@ -68,7 +68,38 @@ impl Outcome {
 
 /// A task that waits for a request: see `crate::instance::task`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TaskId(pub u32);
+pub struct TaskId(u32);
+
+impl TaskId {
+    /// The bit of a task that a message has begun.
+    const SERVES: u32 = 1 << 31;
+
+    /// The task in a place below 2^31. `serves`: a message has begun it.
+    pub fn new(place: u32, serves: bool) -> TaskId {
+        assert!(place < TaskId::SERVES, "too many tasks");
+        TaskId(if serves { place | TaskId::SERVES } else { place })
+    }
+
+    /// Its place in the table of tasks.
+    pub fn place(self) -> u32 {
+        self.0 & !TaskId::SERVES
+    }
+
+    /// Whether a message has begun it: then it runs nothing of the user's.
+    pub fn serves(self) -> bool {
+        self.0 & TaskId::SERVES != 0
+    }
+
+    /// As a number, from which [`TaskId::of_number`] makes it again.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+
+    /// See [`TaskId::number`].
+    pub fn of_number(number: u32) -> TaskId {
+        TaskId(number)
+    }
+}
 
 /// One request.
 pub struct Request {

@@ -66,6 +66,11 @@ impl Sleepers {
         )
     }
 
+    /// Whether a thread sleeps, or is about to.
+    pub fn are_any(&self) -> bool {
+        self.groups.iter().any(|group| group.count != 0)
+    }
+
     /// The thread is awake.
     pub fn leave(&mut self, bed: Bed) {
         let group = &mut self.groups[bed.0];
@@ -121,7 +126,9 @@ mod tests {
     fn all_who_sleep_are_woken_and_the_next_sleep_is_quiet() {
         let mut sleepers = Sleepers::new();
         sleepers.wake();
+        assert!(!sleepers.are_any());
         let (bed, first) = sleepers.enter();
+        assert!(sleepers.are_any());
         let first = first.expect("an eventfd can be had");
         assert_eq!(sleepers.enter(), (bed, Some(first)));
         assert!(!is_readable(first), "nothing has happened since");
@@ -137,7 +144,9 @@ mod tests {
         assert!(is_readable(second));
         sleepers.leave(bed);
         assert!(!is_readable(first));
+        assert!(sleepers.are_any());
         sleepers.leave(again);
+        assert!(!sleepers.are_any());
         assert!(!is_readable(second));
         sleepers.wake();
         assert!(!is_readable(first) && !is_readable(second), "nobody sleeps");

@@ -5,6 +5,7 @@ mod endings;
 mod foreign;
 mod nonsense;
 mod numbering;
+mod one_sided;
 mod queue;
 
 use std::collections::VecDeque;
@@ -27,6 +28,7 @@ use crate::data::datatype::Datatype;
 use crate::data::memory::Memory;
 use crate::data::pieces::{Piece, total};
 use crate::identity::{Context, JobId, PeerIndex, ProcessName};
+use crate::lane::atomic::Atomics;
 use crate::lane::loopback::Loopback;
 use crate::lane::{Lane, Limits, Region, RemoteKey, Sent, Sink};
 
@@ -227,6 +229,9 @@ impl Scene {
             piece: MESSAGE,
             ordered: true,
             rma: true,
+            write: false,
+            atomics: Atomics::None,
+            needs_target: true,
             rma_from: 0,
             read_run: 1,
             register_run: 1,

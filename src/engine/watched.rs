@@ -113,6 +113,23 @@ impl Ready {
         self.due += 1;
     }
 
+    /// Whether there are any that messages have begun.
+    fn has_served(&self) -> bool {
+        !self.begun.is_empty() || self.tasks.iter().any(|task| task.serves())
+    }
+
+    /// Takes those tasks that messages have begun.
+    fn take_served(&mut self, into: &mut Vec<TaskId>) {
+        let before = self.tasks.len();
+        self.tasks.retain(|&task| {
+            if task.serves() {
+                into.push(task);
+            }
+            !task.serves()
+        });
+        self.due -= before - self.tasks.len();
+    }
+
     /// How many there are for certain.
     fn len(&self) -> usize {
         self.tasks.len() + self.begun.len()
@@ -239,6 +256,16 @@ impl Engine {
         }
     }
 
+    /// Whether there are tasks to be polled, or to be made, that messages have begun.
+    pub fn has_served_tasks(&self) -> bool {
+        self.state.ready.has_served()
+    }
+
+    /// The tasks to be polled that messages have begun.
+    pub fn take_served(&mut self, into: &mut Vec<TaskId>) {
+        self.state.ready.take_served(into);
+    }
+
     /// The next operation that a message has begun, to be run as a task.
     pub fn take_begun(&mut self) -> Option<Job> {
         let ready = &mut self.state.ready;
@@ -337,5 +364,29 @@ impl EngineState {
         self.watched
             .iter()
             .any(|(_, watch)| !watch.reached && watch.watched.is_reached())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_messages_have_begun_is_taken_alone() {
+        let mut ready = Ready::default();
+        let (of_call, of_message) = (TaskId::new(7, false), TaskId::new(7, true));
+        assert_eq!((of_call.place(), of_message.place()), (7, 7));
+        assert_eq!(TaskId::of_number(of_message.number()), of_message);
+        ready.push(of_call);
+        assert!(!ready.has_served());
+        ready.push(of_message);
+        ready.push(of_call);
+        assert!(ready.has_served());
+        let mut taken = Vec::new();
+        ready.take_served(&mut taken);
+        assert_eq!((taken, ready.tasks.len(), ready.due), (vec![of_message], 2, 2));
+        assert!(!ready.has_served());
+        ready.begin(Box::pin(async { Ok(crate::engine::request::Outcome::EMPTY) }));
+        assert!(ready.has_served());
     }
 }

@@ -35,7 +35,7 @@ pub struct Host {
     pub(crate) label: fn() -> &'static str,
     /// Finds the names of communicators, by their contexts.
     pub(crate) names: fn() -> OwnNames,
-    /// The instance has come to rest: [`Lifetime::close_at_rest`] is to be called when the process exits.
+    /// The instance has come to rest, or has got a thread: [`Lifetime::close_at_rest`] is to be called when the process exits.
     pub(crate) at_rest: fn(),
 }
 
@@ -156,6 +156,7 @@ impl Lifetime {
         };
         library.users.come(user);
         if library.users.count() == 1 {
+            instance.open_progress_thread(self.host.at_rest);
             self.publish(Some(instance.clone()));
             self.active.store(true, Ordering::Release);
         }
@@ -210,6 +211,7 @@ impl Lifetime {
         }
         self.active.store(false, Ordering::Release);
         self.publish(None);
+        instance.close_progress_thread();
         let ledger = instance.ledger();
         let told = ledger.time(Phase::Disconnect, || instance.take_leave());
         match then {
@@ -227,14 +229,18 @@ impl Lifetime {
             .clone()
     }
 
-    /// Closes an instance at rest, if there is one: the process is about to exit, and leaves no files behind. Does nothing in a
+    /// Closes an instance at rest, if there is one: the process is about to exit, and leaves no files behind. Of one that has users it only ends
+    /// the thread ([`progress_thread`](super)), which must not run while libraries end. Does nothing in a
     /// child that the process has forked: the connections, descriptors and files are the parent's, which goes on using them.
     pub fn close_at_rest(&self) {
         if let Some(mut library) = self.library.try_lock()
-            && library.users.count() == 0
             && library.owner == std::process::id()
         {
-            library.instance = None;
+            if library.users.count() == 0 {
+                library.instance = None;
+            } else if let Some(instance) = &library.instance {
+                instance.end_progress_thread();
+            }
         }
     }
 

@@ -9,7 +9,7 @@
 //! - `task`: operations of several steps, written as `async fn`s; the engine is their executor
 //! - [`Lifetime`]: when it is made and closed, and what aborts the job; [`Users`]: who uses it
 //! - [`transports`]: which lane carried whose messages
-//! - `wait`: how a process waits
+//! - `wait`: how a process waits; `progress_thread`: a thread that makes progress while the program computes
 //!
 //! What does not belong here: matching and protocols (`engine`), and what handles stand for (`objects`).
 
@@ -19,6 +19,7 @@ mod drain;
 pub mod hosts;
 mod lifetime;
 mod pace;
+mod progress_thread;
 pub mod reach;
 pub mod selection;
 mod task;
@@ -59,6 +60,8 @@ use selection::Selection;
 
 pub use lifetime::{Host, Lifetime, Stage};
 use pace::Pace;
+use progress_thread::ProgressThread;
+pub use progress_thread::WantsProgress;
 #[cfg(feature = "sim")]
 pub use task::Operation;
 use task::Tasks;
@@ -79,6 +82,7 @@ pub struct Instance {
     policy: Policy,
     pace: Pace,
     attention: Attention,
+    progress_thread: ProgressThread,
     incarnation: u32,
     ledger: Arc<Ledger>,
     contexts: Contexts,
@@ -190,6 +194,7 @@ impl Instance {
             tasks: Tasks::default(),
             job,
             attention: Attention::new(),
+            progress_thread: ProgressThread::default(),
             pace: Pace::new(policy.spin, settings.spin_us.is_none()),
             settings,
             selection,
@@ -479,6 +484,11 @@ impl Instance {
             self.step_engine(&mut engine, false);
         }
         ran || any
+    }
+
+    /// Whether waits spin: a process that waits then hears of a message at once.
+    pub fn spins(&self) -> bool {
+        self.pace.spin() != 0
     }
 
     /// Looks for something and, where it is not there, makes what progress can be made now and looks once more. It runs

@@ -56,6 +56,15 @@ struct Task {
     request: RequestId,
 }
 
+/// Who has begun a task.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Begun {
+    /// A call of the program: it may run the user's functions.
+    ByCall,
+    /// A message.
+    ByMessage,
+}
+
 /// The waker contains only the task's number: when a request completes, the number is recorded in the engine.
 static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, |_| (), |_| (), |_| ());
 
@@ -93,7 +102,7 @@ pub fn poller(context: &Context<'_>) -> Poller {
         0 => Poller::Other,
         BLOCKS => Poller::Blocks,
         FIRST_LOOK => Poller::Looks,
-        number => Poller::Task(TaskId(number as u32 - 1)),
+        number => Poller::Task(TaskId::of_number((number - 1) as u32)),
     }
 }
 
@@ -142,26 +151,32 @@ impl Instance {
 
     /// Starts an operation that runs beside the caller; the request ends with it.
     pub fn spawn(&self, operation: Operation) -> RequestId {
-        self.run(Running::Once(operation), Engine::bare_request)
+        self.run(Running::Once(operation), Begun::ByCall, Engine::bare_request)
     }
 
     /// Starts an operation again, as [`Instance::spawn`] does, without an allocation. It is a collective operation of the communicator of
     /// a context, and its messages have this tag.
     pub fn spawn_again(&self, operation: Arc<dyn Again>, context: identity::Context, tag: i32) -> RequestId {
-        self.run(Running::Again(operation), |engine| {
+        self.run(Running::Again(operation), Begun::ByCall, |engine| {
             engine.collective_request(context, tag)
         })
     }
 
-    fn run(&self, operation: Running, request: impl FnOnce(&mut Engine) -> RequestId) -> RequestId {
+    fn run(
+        &self,
+        operation: Running,
+        begun: Begun,
+        request: impl FnOnce(&mut Engine) -> RequestId,
+    ) -> RequestId {
         let mut slab = self.tasks.slab.lock();
         // The request needs the task's number, and the task needs the request's name.
         let request = request(&mut self.engine());
-        let task = TaskId(slab.insert(Task {
+        let place = slab.insert(Task {
             operation: Some(operation),
             woken: false,
             request,
-        }));
+        });
+        let task = TaskId::new(place, begun == Begun::ByMessage);
         drop(slab);
         self.poll_task(task);
         request
@@ -194,23 +209,40 @@ impl Instance {
         for task in ready.drain(..) {
             self.poll_task(task);
         }
-        loop {
-            let begun = self.engine().take_begun();
-            let Some(job) = begun else { break };
-            let request = self.spawn(job);
-            self.engine().release(request);
-            any = true;
-        }
+        any |= self.run_begun();
         *self.tasks.spare.lock() = ready;
         any
     }
 
+    /// The same, but only what messages have begun: that runs nothing of the user's, and can be done by any thread.
+    pub(super) fn run_served_tasks(&self) {
+        let mut ready = Vec::new();
+        self.engine().take_served(&mut ready);
+        for task in ready {
+            self.poll_task(task);
+        }
+        self.run_begun();
+    }
+
+    /// Runs the operations that messages have begun. `true`: there were some.
+    fn run_begun(&self) -> bool {
+        let mut any = false;
+        loop {
+            let begun = self.engine().take_begun();
+            let Some(job) = begun else { break };
+            let request = self.run(Running::Once(job), Begun::ByMessage, Engine::bare_request);
+            self.engine().release(request);
+            any = true;
+        }
+        any
+    }
+
     fn poll_task(&self, id: TaskId) {
-        let waker = waker(id.0 as usize + 1);
+        let waker = waker(id.number() as usize + 1);
         let mut context = Context::from_waker(&waker);
         loop {
             let mut slab = self.tasks.slab.lock();
-            let Some(task) = slab.get_mut(id.0) else {
+            let Some(task) = slab.get_mut(id.place()) else {
                 return;
             };
             let Some(mut operation) = task.operation.take() else {
@@ -221,14 +253,14 @@ impl Instance {
             drop(slab);
             match operation.poll(&mut context) {
                 Poll::Ready(result) => {
-                    let request = self.tasks.slab.lock().remove(id.0).request;
+                    let request = self.tasks.slab.lock().remove(id.place()).request;
                     let outcome = result.unwrap_or_else(Outcome::failed);
                     self.engine().complete(request, outcome);
                     return;
                 }
                 Poll::Pending => {
                     let mut slab = self.tasks.slab.lock();
-                    let task = &mut slab[id.0];
+                    let task = &mut slab[id.place()];
                     task.operation = Some(operation);
                     if !task.woken {
                         return;

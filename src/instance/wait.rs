@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::Instance;
 use super::pace::PROBE;
+use super::progress_thread::ProgressThread;
 use crate::base::error::Result;
 use crate::base::settings::Settings;
 use crate::engine::mismatch::View;
@@ -73,13 +74,39 @@ impl Policy {
     }
 }
 
+/// The sleeps of a process, one after the other, in which nothing comes.
+#[derive(Default)]
+pub(super) struct Naps(u32);
+
+impl Naps {
+    /// The first.
+    pub const SHORTEST: Duration = NAP;
+
+    /// How long the next one is. `by_clock`, `moves`: as in [`Armed`].
+    pub fn next(&mut self, policy: &Policy, by_clock: bool, moves: bool) -> Duration {
+        self.0 += 1;
+        let longest = if by_clock { NAP_MAX } else { policy.sleep };
+        match self.0 {
+            naps if moves && naps < MOVING_NAPS => NAP,
+            NAPS.. => longest,
+            naps => longest.min(NAP * (1 << naps)),
+        }
+    }
+
+    /// Whether there has been none.
+    pub fn are_none(&self) -> bool {
+        self.0 == 0
+    }
+}
+
 /// One wait.
-struct Idle {
+struct Idle<'a> {
+    thread: &'a ProgressThread,
     polls: u32,
     since: Option<Instant>,
     /// Yields during the time of spinning.
     looks: u32,
-    naps: u32,
+    naps: Naps,
     /// Whether what is waited for wakes the process.
     may_sleep: bool,
     /// It would have slept.
@@ -92,13 +119,23 @@ enum Rest {
     Sleep,
 }
 
-impl Idle {
-    fn new() -> Idle {
+impl Drop for Idle<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.naps.are_none() {
+            self.thread.unpark();
+        }
+    }
+}
+
+impl Idle<'_> {
+    fn new(thread: &ProgressThread) -> Idle<'_> {
         Idle {
+            thread,
             polls: 0,
             since: None,
             looks: 0,
-            naps: 0,
+            naps: Naps::default(),
             may_sleep: true,
             tired: false,
         }
@@ -109,7 +146,7 @@ impl Idle {
     fn rest(&mut self, policy: &Policy, spin: u64, early: bool) -> Rest {
         self.polls = self.polls.wrapping_add(1);
         // A process that has slept and was woken for nothing goes on sleeping.
-        if early || self.naps != 0 {
+        if early || !self.naps.are_none() {
             return Rest::Sleep;
         }
         if spin == 0 {
@@ -153,7 +190,7 @@ impl Instance {
         if let Some(found) = check(&mut engine) {
             return found;
         }
-        let mut idle = Idle::new();
+        let mut idle = Idle::new(&self.progress_thread);
         let early = engine.sleeps_early();
         loop {
             let any = self.step_engine(&mut engine, true);
@@ -169,7 +206,7 @@ impl Instance {
                 }
             }
             if any {
-                idle = Idle::new();
+                idle = Idle::new(&self.progress_thread);
                 continue;
             }
             engine = self.rest(engine, &mut idle, early, &needs);
@@ -225,9 +262,10 @@ impl Instance {
         let mut engine = self.engine();
         let early = engine.sleeps_early();
         let mut watch: Option<WatchId> = None;
-        let begin = |watch: Option<WatchId>| Idle {
-            may_sleep: watch.is_some(),
-            ..Idle::new()
+        let begin = |watch: Option<WatchId>| {
+            let mut idle = Idle::new(&self.progress_thread);
+            idle.may_sleep = watch.is_some();
+            idle
         };
         let mut idle = begin(watch);
         let result = loop {
@@ -270,7 +308,7 @@ impl Instance {
     pub fn block_on_turns<T>(&self, operation: impl Future<Output = T>) -> T {
         let mut operation = std::pin::pin!(operation);
         let mut context = Context::from_waker(Waker::noop());
-        let mut idle = Idle::new();
+        let mut idle = Idle::new(&self.progress_thread);
         let early = self.engine().sleeps_early();
         loop {
             let events = self.engine().events();
@@ -278,7 +316,7 @@ impl Instance {
                 return result;
             }
             if self.step() {
-                idle = Idle::new();
+                idle = Idle::new(&self.progress_thread);
                 continue;
             }
             let engine = self.engine();
@@ -294,7 +332,7 @@ impl Instance {
     fn rest<'a>(
         &'a self,
         mut engine: MutexGuard<'a, Engine>,
-        idle: &mut Idle,
+        idle: &mut Idle<'_>,
         early: bool,
         needs: &dyn Fn(RequestId) -> bool,
     ) -> MutexGuard<'a, Engine> {
@@ -329,20 +367,14 @@ impl Instance {
                 drop(engine);
                 self.report_if_late();
                 if let Some(Armed { by_clock, moves, .. }) = armed {
-                    idle.naps += 1;
+                    let nap = idle.naps.next(&self.policy, by_clock, moves);
                     let (launcher, has_news) = self.bootstrap.try_lock().map_or((None, false), |bootstrap| {
                         let descriptor = bootstrap.descriptor();
                         (descriptor.map(|it| it.as_raw_fd()), bootstrap.has_news())
                     });
                     descriptors.extend(self.sleeps_on.lock().iter().map(|(_, &descriptor)| descriptor));
                     descriptors.extend(launcher);
-                    let longest = if by_clock { NAP_MAX } else { self.policy.sleep };
-                    let nap = match idle.naps {
-                        _ if has_news => Duration::ZERO,
-                        naps if moves && naps < MOVING_NAPS => NAP,
-                        NAPS.. => longest,
-                        naps => longest.min(NAP * (1 << naps)),
-                    };
+                    let nap = if has_news { Duration::ZERO } else { nap };
                     let readable = sleep(&descriptors, nap);
                     if has_news || (launcher.is_some() && readable.last() == Some(&true)) {
                         self.attend();
@@ -361,7 +393,7 @@ impl Instance {
 impl Instance {
     /// Yields the core, and learns from it whether spinning pays.
     #[cold]
-    fn give_way(&self, idle: &mut Idle) -> MutexGuard<'_, Engine> {
+    fn give_way(&self, idle: &mut Idle<'_>) -> MutexGuard<'_, Engine> {
         if idle.polls == 1 && self.pace.probes() {
             let start = Instant::now();
             loop {
@@ -392,7 +424,7 @@ impl Instance {
 }
 
 /// Sleeps until one of the descriptors can be read, or for `longest`; returns which can be read.
-fn sleep(descriptors: &[RawFd], longest: Duration) -> Vec<bool> {
+pub(super) fn sleep(descriptors: &[RawFd], longest: Duration) -> Vec<bool> {
     let mut polled: Vec<libc::pollfd> = descriptors
         .iter()
         .map(|&fd| libc::pollfd {

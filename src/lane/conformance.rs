@@ -3,6 +3,8 @@
 //! A lane's own tests call [`run`] with a function that makes a pair of lanes, not yet connected. Every wait is bounded
 //! by a deadline, so a lane that loses something fails rather than hangs.
 
+mod one_sided;
+
 use std::time::{Duration, Instant};
 
 use super::{Lane, RemoteKey, Sent, Sink};
@@ -45,6 +47,8 @@ pub(crate) struct Pair<L> {
     pub logs: [Log; 2],
     /// How many messages each has sent.
     sent: [usize; 2],
+    /// Whether the second one is in another process, and has a copy of the memory that it is given.
+    apart: bool,
 }
 
 const HEADER: [u8; 40] = *b"a header of forty bytes, as the engine's";
@@ -74,6 +78,7 @@ impl<L: Lane> Pair<L> {
             lanes,
             logs: Default::default(),
             sent: [0, 0],
+            apart: false,
         }
     }
 
@@ -154,8 +159,18 @@ impl<L: Lane> Pair<L> {
 }
 
 /// Runs all tests. `make` returns two fresh lanes each time.
-pub(crate) fn run<L: Lane>(mut make: impl FnMut() -> [L; 2]) {
+pub(crate) fn run<L: Lane>(make: impl FnMut() -> [L; 2]) {
+    run_on(make, false);
+}
+
+/// The same, of lanes in other processes.
+pub(crate) fn run_apart<L: Lane>(make: impl FnMut() -> [L; 2]) {
+    run_on(make, true);
+}
+
+fn run_on<L: Lane>(mut make: impl FnMut() -> [L; 2], apart: bool) {
     let mut pair = Pair::new(make());
+    pair.apart = apart;
     sizes(&mut pair);
     packed(&mut pair);
     order(&mut pair);
@@ -169,11 +184,20 @@ pub(crate) fn run<L: Lane>(mut make: impl FnMut() -> [L; 2]) {
         }
         bad_keys(&mut pair);
     }
+    if pair.lanes[0].limits().write {
+        one_sided::run(&mut pair);
+    }
     bad_addresses(&mut pair);
     unknown_peer(&mut pair);
     pair.drain();
     drop(pair);
     close_while_busy(Pair::new(make()));
+    let limits = make()[0].limits();
+    if limits.write {
+        let mut pair = Pair::new(make());
+        pair.apart = apart;
+        one_sided::stale_keys(pair);
+    }
 }
 
 /// Sizes around every limit arrive whole, in both directions.
@@ -631,6 +655,17 @@ fn close_while_busy<L: Lane>(mut pair: Pair<L>) {
                 .expect("registering works");
             let some = &mut target[..payload.len()];
             let _ = pair.lanes[0].read(PeerIndex::new(1), &key, 0, &[Piece::of_mut(some)], 1);
+        }
+    }
+    if pair.lanes[0].limits().write {
+        // SAFETY: both buffers outlive the lanes.
+        unsafe {
+            let (_, key) = pair.lanes[1]
+                .expose(Piece::of_mut(&mut target))
+                .expect("exposing works");
+            for token in 0..20 {
+                let _ = pair.lanes[0].write(PeerIndex::new(1), &key, 0, &[Piece::of(&payload)], token);
+            }
         }
     }
     drop(pair);

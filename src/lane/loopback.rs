@@ -5,6 +5,7 @@ use std::os::fd::RawFd;
 
 use rustc_hash::FxHashMap;
 
+use super::atomic::Atomics;
 use super::{Lane, Limits, Region, RemoteKey, Sent, Sink};
 use crate::base::bytes::RawRoom;
 use crate::base::error::Result;
@@ -19,8 +20,8 @@ pub struct Loopback {
     queue: VecDeque<Vec<u8>>,
     /// Buffers of delivered messages, for the next ones.
     spare: Vec<Vec<u8>>,
-    /// What may be read, by the number that is its key.
-    regions: FxHashMap<u64, Piece>,
+    /// What may be read, by the number that is its key, and whether it may be written as well.
+    regions: FxHashMap<u64, (Piece, bool)>,
     next_region: u64,
 }
 
@@ -34,6 +35,9 @@ const LIMITS: Limits = Limits {
     piece: 256 << 10,
     ordered: true,
     rma: true,
+    write: true,
+    atomics: Atomics::None,
+    needs_target: false,
     rma_from: 0,
     // What is read comes from the other buffer straight into the runs; a message is copied twice.
     read_run: 64,
@@ -42,6 +46,33 @@ const LIMITS: Limits = Limits {
     pipelined: 0,
     queue: usize::MAX,
 };
+
+impl Loopback {
+    fn insert(&mut self, memory: Piece, exposed: bool) -> (Region, RemoteKey) {
+        let region = self.next_region;
+        self.next_region += 1;
+        self.regions.insert(region, (memory, exposed));
+        (Region(region), RemoteKey(region.to_le_bytes().to_vec()))
+    }
+
+    /// Some bytes of registered memory, and whether it may be written.
+    fn find(&self, key: &RemoteKey, offset: u64, len: usize) -> Result<(Piece, bool)> {
+        let number = <[u8; 8]>::try_from(key.0.as_slice()).map(u64::from_le_bytes);
+        let found = number.ok().and_then(|number| self.regions.get(&number));
+        let Some(&(memory, exposed)) = found else {
+            return Err(err!(Other, "the memory is not registered any more"));
+        };
+        let within = usize::try_from(offset).ok();
+        match within.filter(|at| *at <= memory.len && len <= memory.len - at) {
+            Some(at) => Ok((memory.part(at, len), exposed)),
+            None => Err(err!(
+                Intern,
+                "an access to {len} bytes at {offset} is outside the {} bytes that are registered",
+                memory.len
+            )),
+        }
+    }
+}
 
 impl Lane for Loopback {
     fn name(&self) -> String {
@@ -104,10 +135,35 @@ impl Lane for Loopback {
         let &[piece] = pieces else {
             return Err(err!(Intern, "the lane loopback registers one piece at a time"));
         };
-        let region = self.next_region;
-        self.next_region += 1;
-        self.regions.insert(region, piece);
-        Ok((Region(region), RemoteKey(region.to_le_bytes().to_vec())))
+        Ok(self.insert(piece, false))
+    }
+
+    unsafe fn expose(&mut self, memory: Piece) -> Result<(Region, RemoteKey)> {
+        Ok(self.insert(memory, true))
+    }
+
+    unsafe fn write(
+        &mut self,
+        _: PeerIndex,
+        key: &RemoteKey,
+        offset: u64,
+        from: &[Piece],
+        _: u64,
+    ) -> Result<Sent> {
+        let (mut to, exposed) = self.find(key, offset, total(from))?;
+        if !exposed {
+            return Err(err!(
+                Intern,
+                "the memory to be written is registered for being read only"
+            ));
+        }
+        for piece in from {
+            let (MemoryKind::System, MemoryKind::System) = (to.kind, piece.kind);
+            // SAFETY: within an exposed region, which is writable until it is deregistered; the pieces are readable, as the caller says.
+            unsafe { std::ptr::copy(piece.address, to.address, piece.len) };
+            to = to.part(piece.len, to.len - piece.len);
+        }
+        Ok(Sent::Done)
     }
 
     fn deregister(&mut self, Region(region): Region) {
@@ -122,24 +178,13 @@ impl Lane for Loopback {
         into: &[Piece],
         _: u64,
     ) -> Result<Sent> {
-        let number = <[u8; 8]>::try_from(key.0.as_slice()).map(u64::from_le_bytes);
-        let Some(from) = number.ok().and_then(|number| self.regions.get(&number)) else {
-            return Err(err!(Other, "the memory to be read is not registered any more"));
-        };
-        let (len, within) = (total(into), usize::try_from(offset).ok());
-        let Some(mut at) = within.filter(|at| *at <= from.len && len <= from.len - at) else {
-            return Err(err!(
-                Intern,
-                "a read of {len} bytes at {offset} is outside the {} bytes that are registered",
-                from.len
-            ));
-        };
+        let (mut from, _) = self.find(key, offset, total(into))?;
         for piece in into {
             let (MemoryKind::System, MemoryKind::System) = (from.kind, piece.kind);
             // SAFETY: within a registered region, which is readable until it is deregistered; the pieces are writable, as the caller
             // says. A send to oneself may overlap its receive only in an erroneous program; `copy` permits that.
-            unsafe { std::ptr::copy(from.address.add(at), piece.address, piece.len) };
-            at += piece.len;
+            unsafe { std::ptr::copy(from.address, piece.address, piece.len) };
+            from = from.part(piece.len, from.len - piece.len);
         }
         Ok(Sent::Done)
     }
@@ -196,5 +241,27 @@ mod tests {
             assert_ne!(key, other);
         }
         assert_eq!(target, [2, 3, 4]);
+    }
+
+    #[test]
+    fn only_what_is_exposed_is_written() {
+        let mut lane = Loopback::default();
+        let (mut target, source) = ([1u8, 2, 3, 4], [7u8, 8, 9]);
+        let me = PeerIndex::new(0);
+        let from = [Piece::of(&source[..1]), Piece::of(&source[1..])];
+        // SAFETY: both arrays outlive the lane's use of them.
+        unsafe {
+            let (readable, key) = lane.register(&[Piece::of_mut(&mut target)]).expect("one piece");
+            assert!(lane.write(me, &key, 0, &from, 0).is_err());
+            lane.deregister(readable);
+            let (region, key) = lane.expose(Piece::of_mut(&mut target)).expect("it is exposed");
+            for beyond in [2, 5, u64::MAX] {
+                assert!(lane.write(me, &key, beyond, &from, 0).is_err());
+            }
+            assert_eq!(lane.write(me, &key, 1, &from, 0), Ok(Sent::Done));
+            lane.deregister(region);
+            assert!(lane.write(me, &key, 0, &from, 0).is_err());
+        }
+        assert_eq!(target, [1, 7, 8, 9]);
     }
 }

@@ -1,10 +1,11 @@
-//! Lanes carry messages between processes, in order per peer where they can, and read remote memory where they can.
+//! Lanes carry messages between processes, in order per peer where they can, and read and write remote memory where they can.
 //! Matching, protocols and requests are above them, in the engine.
 //!
 //! A lane has no threads of its own and no locks: the engine owns it and calls it.
 //!
 //! What does not belong here: tags, requests, and the choice between protocols (`engine`).
 
+pub mod atomic;
 pub mod choose;
 #[cfg(test)]
 pub(crate) mod conformance;
@@ -19,7 +20,9 @@ use std::os::fd::RawFd;
 use crate::base::bytes::{RawBytes, RawRoom};
 use crate::base::error::{Error, Result};
 use crate::data::pieces::Piece;
+use crate::err;
 use crate::identity::{PeerIndex, ProcessName};
+use atomic::{AtomicTable, Atomics, Update};
 
 /// Bytes of the header at the start of each message.
 pub const HEADER_BYTES: usize = 40;
@@ -40,6 +43,13 @@ pub struct Limits {
     pub ordered: bool,
     /// Whether [`Lane::register`] and [`Lane::read`] work.
     pub rma: bool,
+    /// Whether [`Lane::expose`] and [`Lane::write`] work, where [`Lane::reaches_memory`] does not say otherwise.
+    pub write: bool,
+    /// Who performs [`Lane::atomic`].
+    pub atomics: Atomics,
+    /// Whether reads, writes and atomic operations need a processor of the process whose memory it is: mostly polls of this lane, over
+    /// libfabric's `sockets` a thread of the provider's.
+    pub needs_target: bool,
     /// From this message size in bytes on, a rendezvous reads remote memory instead of receiving `Data` messages.
     pub rma_from: usize,
     /// Data is read directly into memory that is not one run if its runs have this many bytes on average: a further piece
@@ -57,7 +67,7 @@ pub struct Limits {
     pub queue: usize,
 }
 
-/// The outcome of [`Lane::send`] or [`Lane::read`].
+/// The outcome of [`Lane::send`], [`Lane::read`], [`Lane::write`] or [`Lane::atomic`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sent {
     /// The bytes were taken (or read); there is no completion to come.
@@ -91,7 +101,7 @@ pub trait Sink {
         payload.append_to(&mut message);
         self.message(&message);
     }
-    /// A pending send or read has ended.
+    /// A pending operation has ended.
     fn completed(&mut self, token: u64, result: Result<()>);
     /// The peer can't be reached any more. Pending operations to it are still completed, with errors.
     fn peer_lost(&mut self, peer: PeerIndex, error: Error);
@@ -107,6 +117,11 @@ pub enum Late {
     Tell(String),
     /// It can't be reached: that is certain.
     Lost(Error),
+}
+
+#[cold]
+fn no_access(lane: &str) -> Error {
+    err!(Intern, "the lane {lane} does not write remote memory")
 }
 
 /// How other processes of the machine wake this one while it sleeps on a descriptor of [`Lane::arm`].
@@ -218,6 +233,66 @@ pub trait Lane: Send {
         into: &[Piece],
         token: u64,
     ) -> Result<Sent>;
+
+    /// Lets peers read and write these bytes until [`Lane::deregister`], and update them atomically where the lane can do that. Reads
+    /// are those of [`Lane::read`], with the same key.
+    ///
+    /// # Safety
+    /// The memory is readable and writable until then, and whoever else uses it expects that peers write to it at any time.
+    unsafe fn expose(&mut self, memory: Piece) -> Result<(Region, RemoteKey)> {
+        let _ = memory;
+        Err(no_access(&self.name()))
+    }
+
+    /// Whether this process can read and write what a connected peer has exposed.
+    fn reaches_memory(&self, peer: PeerIndex) -> bool {
+        let _ = peer;
+        self.limits().write
+    }
+
+    /// Writes these pieces, one after the other, to memory that `peer` has exposed as `key`, from its byte `offset` on. It has ended once
+    /// a processor of the target, and whatever reads its memory by this lane, finds all of the bytes there. Several operations, and
+    /// the parts of one, are in no order. The lane splits what is too large for one operation, and completes once for all.
+    ///
+    /// What is outside of the exposed memory is an error, at once or at the end, and nothing is written there. A key that is no longer
+    /// valid is one, too, where the lane can know it.
+    ///
+    /// # Safety
+    /// The pieces are valid for reading. After [`Sent::Pending`] they stay valid and unchanged until [`Sink::completed`] gets `token`.
+    unsafe fn write(
+        &mut self,
+        peer: PeerIndex,
+        key: &RemoteKey,
+        offset: u64,
+        from: &[Piece],
+        token: u64,
+    ) -> Result<Sent> {
+        let _ = (peer, key, offset, from, token);
+        Err(no_access(&self.name()))
+    }
+
+    /// Which atomic operations there are, and how many elements one call takes; constant.
+    fn atomics(&self) -> &AtomicTable {
+        &AtomicTable::NONE
+    }
+
+    /// Performs an atomic operation on memory that `peer` has exposed as `key`, from its byte `offset` on; [`Lane::atomics`] has it. It
+    /// ends, and fails, as [`Lane::write`] does.
+    ///
+    /// # Safety
+    /// Operand and comparand are valid for reading. The result is valid for writing; after [`Sent::Pending`] it stays valid and untouched
+    /// until [`Sink::completed`] gets `token`.
+    unsafe fn atomic(
+        &mut self,
+        peer: PeerIndex,
+        key: &RemoteKey,
+        offset: u64,
+        update: &Update,
+        token: u64,
+    ) -> Result<Sent> {
+        let _ = (peer, key, offset, update, token);
+        Err(no_access(&self.name()))
+    }
 
     /// Forgets earlier rings, before others are shown that this process sleeps: a later one ends the sleep.
     fn silence(&mut self) {}

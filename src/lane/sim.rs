@@ -6,7 +6,10 @@
 //! has advanced.
 //!
 //! It is a strict lane. Bytes that must not change while a message is pending are compared when it completes; memory that
-//! is the target of a read is first overwritten with arbitrary bytes; a region can be read only until it is deregistered.
+//! is the target of a read is first overwritten with arbitrary bytes; a region can be accessed only until it is deregistered.
+//!
+//! Writes and atomic operations happen in any order, each at once and some time before its completion: when the target polls, or, where
+//! [`Limits::needs_target`] is not set, without it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
@@ -17,6 +20,7 @@ use fastrand::Rng;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
+use super::atomic::{AtomicTable, Atomics, Form, Update};
 use super::{Doorbell, Lane, Limits, Region, RemoteKey, Sample, Sent, Sink};
 use crate::base::error::{Error, Result};
 use crate::data::pieces::{Piece, Pieces, total};
@@ -34,7 +38,7 @@ pub struct Conditions {
     pub completion_ns_max: u64,
     /// How many of a thousand sends and reads are refused with [`Sent::Again`].
     pub again_permille: u32,
-    /// How many of a thousand reads fail.
+    /// How many of a thousand reads, writes and atomic operations fail.
     pub failed_reads_permille: u32,
     /// How many of a thousand messages of the process [`Conditions::rogue`] have some bytes changed or are cut.
     pub mangled_permille: u32,
@@ -77,7 +81,11 @@ struct Node {
     sent: u64,
 }
 
-struct Registered(Pieces);
+struct Registered {
+    pieces: Pieces,
+    /// Whether peers may write to it.
+    exposed: bool,
+}
 
 struct Event {
     due_ns: u64,
@@ -108,6 +116,13 @@ enum What {
         result: Result<()>,
         copy: Vec<u8>,
     },
+    /// The time at which a write or an atomic operation happens. It comes to the process that performs it.
+    Access(Access),
+    /// It is complete: what an atomic operation returns.
+    HasAccessed {
+        access: Access,
+        result: Result<Vec<u8>>,
+    },
     Lost(ProcessName, Error),
     /// The process is to be polled at this time.
     Wake,
@@ -119,6 +134,25 @@ struct Reading {
     offset: u64,
     into: Pieces,
     token: u64,
+}
+
+/// A write or an atomic operation.
+struct Access {
+    from: PeerIndex,
+    peer: PeerIndex,
+    region: u64,
+    offset: u64,
+    /// The bytes that are written, or the operands.
+    bytes: Vec<u8>,
+    what: Accesses,
+    token: u64,
+}
+
+enum Accesses {
+    /// A write from this memory.
+    Write(Pieces),
+    /// An atomic operation, with what it compares.
+    Update(Update, Vec<u8>),
 }
 
 impl PartialEq for Event {
@@ -166,14 +200,24 @@ impl Network {
 
     /// The lane of a process, by its number in this network. Processes of several jobs can be in one network.
     pub fn lane(&self, me: PeerIndex, name: ProcessName) -> SimLane {
-        self.0.lock().nodes[me.index()].name = Some(name);
+        let state = &mut *self.0.lock();
+        state.nodes[me.index()].name = Some(name);
+        let limits = state.conditions.limits;
+        let atomics = match limits.atomics {
+            Atomics::None => AtomicTable::NONE,
+            // Few, so that there are operations of several calls.
+            Atomics::Emulated | Atomics::Hardware => {
+                AtomicTable::of(|_, op, number| if number.has(op) { 5 } else { 0 })
+            }
+        };
         SimLane {
             me,
-            limits: self.0.lock().conditions.limits,
+            limits,
             network: self.clone(),
             due: VecDeque::new(),
             peers: FxHashMap::default(),
             counts_all: false,
+            atomics: Box::new(atomics),
         }
     }
 
@@ -245,7 +289,8 @@ impl Network {
         let node = &mut state.nodes[process.index()];
         node.dead = true;
         node.regions.clear();
-        node.coming.clear();
+        let coming = std::mem::take(&mut node.coming);
+        state.fail_accesses(coming);
         for at in 0..state.nodes.len() {
             state.announce(
                 process,
@@ -273,7 +318,8 @@ impl Network {
         let node = &mut state.nodes[process.index()];
         node.dead = true;
         node.regions.clear();
-        node.coming.clear();
+        let coming = std::mem::take(&mut node.coming);
+        state.fail_accesses(coming);
         let now_ns = state.now_ns;
         for at in 0..state.nodes.len() {
             let mut last_ns = now_ns;
@@ -342,6 +388,14 @@ impl NetworkState {
         }
     }
 
+    fn register(&mut self, me: PeerIndex, pieces: Pieces, exposed: bool) -> (Region, RemoteKey) {
+        let node = &mut self.nodes[me.index()];
+        let region = node.next_region;
+        node.next_region += 1;
+        node.regions.insert(region, Registered { pieces, exposed });
+        (Region(region), RemoteKey(region.to_le_bytes().to_vec()))
+    }
+
     fn chance(&mut self, permille: u32) -> bool {
         permille != 0 && self.rng.u32(..1000) < permille
     }
@@ -379,6 +433,52 @@ impl NetworkState {
         self.push(to, due_ns, What::Message { from, bytes });
     }
 
+    /// What was to happen at a process that has ended fails.
+    fn fail_accesses(&mut self, coming: BinaryHeap<Reverse<Event>>) {
+        for Reverse(event) in coming.into_sorted_vec() {
+            if let What::Access(access) = event.what
+                && access.from != access.peer
+            {
+                let (from, result) = (access.from, Err(death_of(access.peer)));
+                let due_ns = self.completion_time();
+                self.push(from, due_ns, What::HasAccessed { access, result });
+            }
+        }
+    }
+
+    /// Performs a write or an atomic operation; returns what was there before.
+    fn access(&mut self, access: &Access) -> Result<Vec<u8>> {
+        let len = access.bytes.len().max(match &access.what {
+            Accesses::Write(_) => 0,
+            Accesses::Update(update, _) => update.len(),
+        });
+        let fails = self.chance(self.conditions.failed_reads_permille);
+        let registered = self.nodes[access.peer.index()].regions.get(&access.region);
+        let within = registered.filter(|registered| {
+            let end = access.offset.checked_add(len as u64);
+            registered.exposed && end.is_some_and(|end| end <= total(&registered.pieces) as u64)
+        });
+        let Some(&[memory]) = within.filter(|_| !fails).map(|within| &within.pieces[..]) else {
+            return Err(err!(
+                Other,
+                "region {} of process {} can't be written at {} for {len} bytes",
+                access.region,
+                access.peer.number(),
+                access.offset
+            ));
+        };
+        let target = [memory.part(access.offset as usize, len)];
+        // SAFETY: the exposed memory is valid until it is deregistered, which it has not been.
+        let before = unsafe { gather(&target) };
+        let after = match &access.what {
+            Accesses::Write(_) => access.bytes.clone(),
+            Accesses::Update(update, compare) => updated(update, &before, &access.bytes, compare),
+        };
+        // SAFETY: as above.
+        unsafe { scatter(&after, &target) };
+        Ok(before)
+    }
+
     fn completion_time(&mut self) -> u64 {
         self.now_ns + 1 + self.rng.u64(..=self.conditions.completion_ns_max)
     }
@@ -407,6 +507,11 @@ impl NetworkState {
                         },
                     );
                 }
+                What::Access(access) => {
+                    let result = self.access(&access);
+                    let due_ns = self.completion_time();
+                    self.push(access.from, due_ns, What::HasAccessed { access, result });
+                }
                 other => return Some(other),
             }
         }
@@ -419,12 +524,12 @@ impl NetworkState {
         let registered = self.nodes[reading.peer.index()].regions.get(&reading.region);
         let within = registered.filter(|registered| {
             let end = reading.offset.checked_add(len as u64);
-            end.is_some_and(|end| end <= total(&registered.0) as u64)
+            end.is_some_and(|end| end <= total(&registered.pieces) as u64)
         });
         let result = match within {
             Some(registered) if !fails => {
                 // SAFETY: the registered memory is valid until it is deregistered, which it has not been.
-                let from = unsafe { gather(&registered.0) };
+                let from = unsafe { gather(&registered.pieces) };
                 let start = reading.offset as usize;
                 // SAFETY: the pieces are valid until the completion, as the engine promised.
                 unsafe { scatter(&from[start..start + len], &reading.into) };
@@ -446,6 +551,25 @@ impl NetworkState {
         // SAFETY: as above.
         (result, unsafe { gather(&reading.into) })
     }
+}
+
+/// What an atomic operation makes of some elements.
+fn updated(update: &Update, before: &[u8], operands: &[u8], comparands: &[u8]) -> Vec<u8> {
+    let size = update.number.size();
+    let element = |bytes: &[u8], at: usize| {
+        let mut element = [0; 8];
+        // There are no operands, or none to compare with.
+        let part = bytes.get(at..at + size).unwrap_or(&[]);
+        element[..part.len()].copy_from_slice(part);
+        u64::from_ne_bytes(element)
+    };
+    let mut after = Vec::with_capacity(before.len());
+    for at in (0..before.len()).step_by(size) {
+        let [target, operand, compare] = [before, operands, comparands].map(|bytes| element(bytes, at));
+        let made = update.number.combined(update.op, target, operand, compare);
+        after.extend_from_slice(&made.to_ne_bytes()[..size]);
+    }
+    after
 }
 
 /// The bytes of all pieces.
@@ -512,14 +636,70 @@ pub struct SimLane {
     /// The numbers in the network of the processes that this one is connected to.
     peers: FxHashMap<PeerIndex, PeerIndex>,
     counts_all: bool,
+    /// See [`Lane::atomics`].
+    atomics: Box<AtomicTable>,
 }
 
 impl SimLane {
+    /// Begins a write or an atomic operation.
+    fn begin(
+        &mut self,
+        (peer, token): (PeerIndex, u64),
+        (key, offset): (&RemoteKey, u64),
+        bytes: Vec<u8>,
+        what: Accesses,
+    ) -> Result<Sent> {
+        let region = region_of(peer, key)?;
+        let peer = self.number(peer)?;
+        let state = &mut *self.network.0.lock();
+        if state.chance(state.conditions.again_permille) {
+            return Ok(Sent::Again);
+        }
+        if let Accesses::Update(update, _) = &what
+            && update.result.len > 0
+        {
+            let filler = vec![0xee; update.result.len];
+            // SAFETY: the caller's memory is valid until the completion. Arbitrary bytes until the result comes.
+            unsafe { scatter(&filler, &[update.result]) };
+        }
+        let access = Access {
+            from: self.me,
+            peer,
+            region,
+            offset,
+            bytes,
+            what,
+            token,
+        };
+        state.nodes[self.me.index()].pending += 1;
+        let due_ns = state.now_ns + 1 + state.rng.u64(..=state.conditions.delay_ns_max);
+        if state.nodes[peer.index()].dead {
+            let result = Err(death_of(peer));
+            state.push(self.me, due_ns, What::HasAccessed { access, result });
+        } else {
+            let performs = if self.limits.needs_target { peer } else { self.me };
+            state.push(performs, due_ns, What::Access(access));
+        }
+        Ok(Sent::Pending)
+    }
+
     /// The number in the network of a peer.
     fn number(&self, peer: PeerIndex) -> Result<PeerIndex> {
         let number = self.peers.get(&peer).copied();
         number.ok_or_else(|| err!(Intern, "process {} was not connected", peer.number()))
     }
+}
+
+/// The number of a region, from its key.
+fn region_of(peer: PeerIndex, key: &RemoteKey) -> Result<u64> {
+    let number = <[u8; 8]>::try_from(key.0.as_slice()).map(u64::from_le_bytes);
+    number.map_err(|_| {
+        err!(
+            Other,
+            "process {} sent a memory key that makes no sense",
+            peer.number()
+        )
+    })
 }
 
 impl Lane for SimLane {
@@ -606,7 +786,8 @@ impl Lane for SimLane {
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<bool> {
         let mut state = self.network.0.lock();
         while let Some(what) = state.next_due(self.me) {
-            if let What::Left { .. } | What::HasRead { .. } | What::Counted = &what {
+            if let What::Left { .. } | What::HasRead { .. } | What::HasAccessed { .. } | What::Counted = &what
+            {
                 state.nodes[self.me.index()].pending -= 1;
             }
             self.due.push_back(what);
@@ -652,7 +833,37 @@ impl Lane for SimLane {
                 }
                 What::Lost(name, error) => sink.sender_lost(name, error),
                 What::Wake | What::Counted => {}
-                What::Read(_) => unreachable!("done by next_due"),
+                What::HasAccessed { access, result } => {
+                    match &access.what {
+                        Accesses::Write(from) => {
+                            // SAFETY: the engine promised to keep the bytes until this completion.
+                            let bytes = unsafe { gather(from) };
+                            assert!(
+                                bytes == access.bytes,
+                                "{} bytes being written by {} to {} were changed before the lane was done with them",
+                                bytes.len(),
+                                self.me.number(),
+                                access.peer.number()
+                            );
+                        }
+                        Accesses::Update(update, _) if update.form() != Form::Update => {
+                            // SAFETY: the engine promised to keep the memory until this completion.
+                            let bytes = unsafe { gather(&[update.result]) };
+                            assert!(
+                                bytes.iter().all(|&byte| byte == 0xee),
+                                "the result of an atomic operation by {} was touched before the lane was done with it",
+                                self.me.number()
+                            );
+                            if let Ok(before) = &result {
+                                // SAFETY: as above.
+                                unsafe { scatter(before, &[update.result]) };
+                            }
+                        }
+                        Accesses::Update(..) => {}
+                    }
+                    sink.completed(access.token, result.map(drop));
+                }
+                What::Read(_) | What::Access(_) => unreachable!("done by next_due"),
             }
         }
         Ok(any)
@@ -660,11 +871,49 @@ impl Lane for SimLane {
 
     unsafe fn register(&mut self, pieces: &[Piece]) -> Result<(Region, RemoteKey)> {
         let state = &mut *self.network.0.lock();
-        let node = &mut state.nodes[self.me.index()];
-        let region = node.next_region;
-        node.next_region += 1;
-        node.regions.insert(region, Registered(pieces.into()));
-        Ok((Region(region), RemoteKey(region.to_le_bytes().to_vec())))
+        Ok(state.register(self.me, pieces.into(), false))
+    }
+
+    unsafe fn expose(&mut self, memory: Piece) -> Result<(Region, RemoteKey)> {
+        let state = &mut *self.network.0.lock();
+        Ok(state.register(self.me, Pieces::from_elem(memory, 1), true))
+    }
+
+    unsafe fn write(
+        &mut self,
+        peer: PeerIndex,
+        key: &RemoteKey,
+        offset: u64,
+        from: &[Piece],
+        token: u64,
+    ) -> Result<Sent> {
+        // SAFETY: the caller says that the pieces are readable.
+        let bytes = unsafe { gather(from) };
+        self.begin((peer, token), (key, offset), bytes, Accesses::Write(from.into()))
+    }
+
+    fn atomics(&self) -> &AtomicTable {
+        &self.atomics
+    }
+
+    unsafe fn atomic(
+        &mut self,
+        peer: PeerIndex,
+        key: &RemoteKey,
+        offset: u64,
+        update: &Update,
+        token: u64,
+    ) -> Result<Sent> {
+        let count = update.elements()?;
+        assert!(
+            count <= self.atomics.count(update.form(), update.op, update.number),
+            "{count} elements of {update:?}"
+        );
+        // SAFETY: the caller says that operand and comparand are readable.
+        let [operands, comparands] =
+            [update.operand, update.compare].map(|piece| unsafe { gather(&[piece]) });
+        let what = Accesses::Update(*update, comparands);
+        self.begin((peer, token), (key, offset), operands, what)
     }
 
     fn deregister(&mut self, region: Region) {
@@ -687,13 +936,7 @@ impl Lane for SimLane {
         into: &[Piece],
         token: u64,
     ) -> Result<Sent> {
-        let Ok(region) = <[u8; 8]>::try_from(key.0.as_slice()).map(u64::from_le_bytes) else {
-            return Err(err!(
-                Other,
-                "process {} sent a memory key that makes no sense",
-                peer.number()
-            ));
-        };
+        let region = region_of(peer, key)?;
         let peer = self.number(peer)?;
         let state = &mut *self.network.0.lock();
         if state.chance(state.conditions.again_permille) {

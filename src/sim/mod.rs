@@ -40,6 +40,7 @@ use crate::identity::{JobId, PeerIndex, ProcessName};
 use crate::instance::selection::Selection;
 use crate::instance::{Instance, Policy};
 use crate::lane::Limits;
+use crate::lane::atomic::Atomics;
 use crate::lane::loopback::Loopback;
 use crate::lane::sim::{Conditions, Network};
 use crate::system::bootstrap::AfterFinalize;
@@ -78,6 +79,8 @@ pub struct Options {
     pub cma: bool,
     /// The setting `windows`: [`Access::Direct`] lets windows share memory as those of real processes of a machine do.
     pub windows: Access,
+    /// The setting `check`, as far as windows are concerned.
+    pub check: bool,
     /// Lines before Weft's own of the table of collective algorithms.
     pub collectives: String,
     /// The setting `unexpected_max`; `None`: by the seed.
@@ -99,6 +102,9 @@ impl Options {
             piece: rng.u32(1..message as u32) as usize,
             ordered: true,
             rma: rng.u32(..3) != 0,
+            write: false,
+            atomics: Atomics::None,
+            needs_target: true,
             rma_from: rng.u32(..3000) as usize,
             read_run: [0, 8, usize::MAX][rng.u32(..3) as usize],
             register_run: [0, 8, usize::MAX][rng.u32(..3) as usize],
@@ -128,6 +134,7 @@ impl Options {
             two_level: true,
             cma: seed % 4 != 1,
             windows: Access::Auto,
+            check: false,
             collectives: String::new(),
             layout: random_layout(rng),
         }
@@ -253,6 +260,7 @@ impl Simulation {
         settings.two_level = options.two_level;
         settings.cma = options.cma;
         settings.windows = options.windows;
+        settings.check = options.check;
         // Nothing waits in a simulation.
         let policy = Policy {
             spin: Duration::ZERO,

@@ -165,6 +165,34 @@ inline_call! {
     /// `fi_readmsg`, fi_rma(3).
     fn fi_readmsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize
         = [(*ep).rma].readmsg(ep, msg, flags);
+    /// `fi_writemsg`, fi_rma(3); the flag `FI_DELIVERY_COMPLETE` asks for a completion once the data is in the target's memory.
+    fn fi_writemsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize
+        = [(*ep).rma].writemsg(ep, msg, flags);
+
+    /// `fi_atomicmsg`, fi_atomic(3).
+    fn fi_atomicmsg(ep: *mut fid_ep, msg: *const fi_msg_atomic, flags: u64) -> isize
+        = [(*ep).atomic].writemsg(ep, msg, flags);
+    /// `fi_fetch_atomicmsg`, fi_atomic(3).
+    fn fi_fetch_atomicmsg(
+        ep: *mut fid_ep, msg: *const fi_msg_atomic, resultv: *mut fi_ioc, result_desc: *mut *mut c_void,
+        result_count: usize, flags: u64
+    ) -> isize = [(*ep).atomic].readwritemsg(ep, msg, resultv, result_desc, result_count, flags);
+    /// `fi_compare_atomicmsg`, fi_atomic(3).
+    fn fi_compare_atomicmsg(
+        ep: *mut fid_ep, msg: *const fi_msg_atomic, comparev: *const fi_ioc, compare_desc: *mut *mut c_void,
+        compare_count: usize, resultv: *mut fi_ioc, result_desc: *mut *mut c_void, result_count: usize, flags: u64
+    ) -> isize = [(*ep).atomic].compwritemsg(
+        ep, msg, comparev, compare_desc, compare_count, resultv, result_desc, result_count, flags
+    );
+    /// `fi_atomicvalid`, fi_atomic(3): 0 if there is that operation, and how many elements one call takes.
+    fn fi_atomicvalid(ep: *mut fid_ep, datatype: fi_datatype, op: fi_op, count: *mut usize) -> c_int
+        = [(*ep).atomic].writevalid(ep, datatype, op, count);
+    /// `fi_fetch_atomicvalid`, fi_atomic(3).
+    fn fi_fetch_atomicvalid(ep: *mut fid_ep, datatype: fi_datatype, op: fi_op, count: *mut usize) -> c_int
+        = [(*ep).atomic].readwritevalid(ep, datatype, op, count);
+    /// `fi_compare_atomicvalid`, fi_atomic(3).
+    fn fi_compare_atomicvalid(ep: *mut fid_ep, datatype: fi_datatype, op: fi_op, count: *mut usize) -> c_int
+        = [(*ep).atomic].compwritevalid(ep, datatype, op, count);
 
     /// `fi_cq_read`, fi_cq(3): the number of completions, `-FI_EAGAIN`, or `-FI_EAVAIL` for [`fi_cq_readerr`].
     fn fi_cq_read(cq: *mut fid_cq, buf: *mut c_void, count: usize) -> isize

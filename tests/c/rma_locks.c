@@ -337,11 +337,10 @@ static void in_turn(void)
             OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, w.win));
             OK(MPI_Get(&value, 1, MPI_LONG, 0, 0, 1, MPI_LONG, w.win));
             OK(MPI_Win_flush(0, w.win));
-            if (value == mine) {
-                value++;
-                OK(MPI_Put(&value, 1, MPI_LONG, 0, 0, 1, MPI_LONG, w.win));
-                value = mine;
-            }
+            /* It stays as it is until the put is complete. */
+            long next = mine + 1;
+            if (value == mine)
+                OK(MPI_Put(&next, 1, MPI_LONG, 0, 0, 1, MPI_LONG, w.win));
             OK(MPI_Win_unlock(0, w.win));
         }
     }

@@ -130,6 +130,38 @@ static void overlapping(int flavor)
     close_window(&w);
 }
 
+/* What a flush has completed is seen by all that follows: of two processes that both store something and then look for what the other one
+ * has stored, one finds it at least. */
+static void completed_is_seen(int flavor)
+{
+    enum { WAYS = 3 };
+    struct window w = open_window(flavor, 1024, 8, MPI_COMM_WORLD);
+    int many = brief() || ranks < 2 ? 30 : 400, takes_part = me < 2 && ranks > 1;
+    OK(MPI_Win_lock_all(0, w.win));
+    for (long i = 1; i <= many; i++) {
+        long found = 0, all, got = 0;
+        OK(MPI_Barrier(MPI_COMM_WORLD));
+        if (takes_part) {
+            MPI_Aint mine = place(&w, 0, 512 * me), others = place(&w, 0, 512 * (1 - me));
+            OK(MPI_Put(&i, 1, MPI_LONG, 0, mine, 1, MPI_LONG, w.win));
+            OK(MPI_Win_flush(0, w.win));
+            if (i % WAYS == 0)
+                OK(MPI_Get(&got, 1, MPI_LONG, 0, others, 1, MPI_LONG, w.win));
+            else if (i % WAYS == 1)
+                OK(MPI_Fetch_and_op(NULL, &got, MPI_LONG, 0, others, MPI_NO_OP, w.win));
+            else
+                OK(MPI_Get_accumulate(NULL, 0, MPI_LONG, &got, 1, MPI_LONG, 0, others, 1, MPI_LONG, MPI_NO_OP, w.win));
+            OK(MPI_Win_flush(0, w.win));
+            CHECK(got == i || got == i - 1, "turn %ld: got %ld", i, got);
+            found = got == i;
+        }
+        OK(MPI_Allreduce(&found, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD));
+        CHECK(ranks < 2 || all > 0, "turn %ld: neither has seen what the other one has put", i);
+    }
+    OK(MPI_Win_unlock_all(w.win));
+    close_window(&w);
+}
+
 /* Each element of an accumulate is whole: of pairs and wide types, nobody sees half of one. */
 static void whole_elements(int flavor)
 {
@@ -220,6 +252,7 @@ int main(int argc, char **argv)
         long_and_short(flavor);
         overlapping(flavor);
         whole_elements(flavor);
+        completed_is_seen(flavor);
         many_origins(flavor);
     }
     without_order();

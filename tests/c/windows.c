@@ -287,6 +287,7 @@ static void hints(void)
     hint_is(win, "accumulate_ordering", "rar,raw,war,waw");
     hint_is(win, "accumulate_ops", "same_op_no_op");
     hint_is(win, "same_size", "false");
+    hint_is(win, "weft_progress_thread", "false");
     hint_is(win, "mpi_memory_alloc_kinds", "mpi,system");
     free_window(&win);
     OK(MPI_Info_create(&info));

@@ -109,7 +109,7 @@ fn fatal_file() -> Outcome {
 /// Each of the cases of `tests/c/mixed.c`, and one over libfabric too.
 fn mixed() -> Outcome {
     let shm = "WEFT_LANES=shm";
-    for (case, ranks, way) in [
+    let cases = [
         ("apart", 2, shm),
         ("apart", 5, shm),
         ("third", 2, shm),
@@ -124,13 +124,20 @@ fn mixed() -> Outcome {
         ("gone", 3, shm),
         ("gone", 5, shm),
         ("late", 3, shm),
-    ] {
-        let job = Job::new(&build::program("mixed")?, ranks).arguments(&[case]);
-        job.over(way).run()?.is_well("mixed", ranks)?;
-    }
-    for ranks in [2, 5] {
-        let job = Job::new(&build::program("persistent_collectives")?, ranks).arguments(&["apart"]);
-        job.over(shm).run()?.is_well("persistent_collectives", ranks)?;
+    ];
+    let all = cases.map(|(case, ranks, way)| ("mixed", case, ranks, way));
+    let persistent = [2, 5].map(|ranks| ("persistent_collectives", "apart", ranks, shm));
+    let all = [&all[..], &persistent].concat();
+    // Processes look into what the others do after a second, for which several jobs can wait together.
+    for some in all.chunks(4) {
+        std::thread::scope(|scope| {
+            let job = |&(program, case, ranks, way): &(&'static str, &str, u32, &str)| -> Outcome {
+                let job = Job::new(&build::program(program)?, ranks).arguments(&[case]);
+                job.over(way).run()?.is_well(program, ranks)
+            };
+            let running: Vec<_> = (some.iter()).map(|one| scope.spawn(move || job(one))).collect();
+            (running.into_iter()).try_for_each(|one| one.join().expect("a job does not panic"))
+        })?;
     }
     Ok(())
 }

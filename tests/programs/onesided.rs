@@ -23,20 +23,38 @@ const PROGRAMS: &[&str] = &[
     "rma_large",
     "rma_requests",
     "rma_passive",
+    "rma_offers",
     "rma_errors",
     "rma_threads",
     "rma_sessions",
 ];
 
+/// The program about accesses that conflict, and with how many ranks it runs.
+const CONFLICT: &str = "rma_conflict";
+const CONFLICT_WAYS: &[&str] = &["WEFT_LANES=shm", MIXED];
+const CONFLICT_RANKS: &[u32] = &[2, 3, 4];
+
 /// Of the gate: the way, with how many ranks, and with how many in brief.
 const SAMPLE: &[(&str, &[u32], &[u32])] = &[
     ("WEFT_LANES=shm", &[1, 3], &[2, 5, 8]),
     ("WEFT_LANES=shm WEFT_WINDOWS=messages", &[2], &[1, 4]),
-    ("WEFT_LANES=shm WEFT_WINDOWS=attach", &[3], &[]),
+    ("WEFT_LANES=shm WEFT_WINDOWS=attach", &[3], &[2]),
 ];
 /// Where processes start slowly, or the machine pretends to be two.
 const SAMPLE_ELSEWHERE: &[u32] = &[3];
 const MIXED: &str = "WEFT_LANES=shm,ofi WEFT_FAKE_NODES=2";
+/// By remote writes and reads of a network that every libfabric has.
+const REMOTE: &str = "WEFT_LANES=ofi WEFT_PROVIDER=tcp;ofi_rxm WEFT_WINDOWS=rdma";
+/// The programs of the sample that take this way.
+const SAMPLE_REMOTE: &[&str] = &[
+    "rma_ops",
+    "rma_layouts",
+    "rma_fence",
+    "rma_pscw",
+    "rma_locks",
+    "rma_large",
+    "rma_requests",
+];
 
 /// Of the full matrix.
 const RANKS: &[u32] = &[1, 2, 3, 4, 5, 8];
@@ -45,6 +63,7 @@ const WAYS: &[&str] = &[
     " WEFT_WINDOWS=messages",
     " WEFT_WINDOWS=attach",
     " WEFT_WINDOWS=direct",
+    " WEFT_WINDOWS=rdma",
 ];
 /// What each of the ways is combined with, beside the providers of libfabric.
 const LANES: &[&str] = &[
@@ -90,12 +109,38 @@ pub fn trials() -> Vec<Trial> {
         for way in [format!("WEFT_LANES=ofi WEFT_PROVIDER={}", common()), MIXED.into()] {
             add(program, way, Vec::new(), SAMPLE_ELSEWHERE.to_vec());
         }
+        if SAMPLE_REMOTE.contains(&program) {
+            add(program, REMOTE.into(), Vec::new(), SAMPLE_ELSEWHERE.to_vec());
+        }
+    }
+    for way in CONFLICT_WAYS {
+        let name = format!("onesided::{CONFLICT}::{way}");
+        trials.push(Trial::test(name, move || {
+            let way = format!("{way} WEFT_CHECK=1");
+            match full() {
+                true => run(CONFLICT, &way, CONFLICT_RANKS, false),
+                false => run(CONFLICT, &way, &CONFLICT_RANKS[..2], true),
+            }
+        }));
     }
     for death in DEATHS {
-        for way in ["WEFT_LANES=shm", "WEFT_LANES=shm WEFT_WINDOWS=messages", MIXED] {
+        for way in [
+            "WEFT_LANES=shm",
+            "WEFT_LANES=shm WEFT_WINDOWS=messages",
+            MIXED,
+            REMOTE,
+        ] {
+            // The others wait by messages.
+            if way == REMOTE && !full() && death[0] != "fence" {
+                continue;
+            }
             let name = format!("onesided::deaths::{}::{way}", death.join("_"));
             trials.push(Trial::test(name, move || die(death, way)));
         }
+    }
+    for (way, how, ranks) in progress() {
+        let name = format!("onesided::progress_thread::{how}::{way}::{ranks}");
+        trials.push(Trial::test(name, move || progresses(&way, how, ranks)));
     }
     for how in SURVIVED {
         for way in ["WEFT_LANES=shm,ofi", "WEFT_LANES=ofi"] {
@@ -137,6 +182,65 @@ const SOON: Duration = Duration::from_secs(20);
 
 /// How a job waits at a process of another job that is gone: `tests/c/rma_survivors.c`.
 const SURVIVED: &[&str] = &["fence", "lock", "flush", "request", "start", "wait", "test"];
+
+/// The ways by which a target that computes is helped by its thread, how that is turned on or what is tried, and the number of ranks:
+/// `tests/c/rma_progress_thread.c`.
+fn progress() -> Vec<(String, &'static str, u32)> {
+    let over = |provider: &str| format!("WEFT_LANES=ofi WEFT_PROVIDER={provider}");
+    let shm = || "WEFT_LANES=shm WEFT_WINDOWS=messages".to_string();
+    let mut all = vec![
+        (shm(), "setting", 3),
+        (shm(), "hint", 2),
+        (shm(), "idle", 2),
+        (shm(), "cycles", 1),
+        (shm(), "sessions", 1),
+        (shm(), "exit", 3),
+        (over(common()), "setting", 3),
+        (over("tcp;ofi_rxm"), "hint", 2),
+    ];
+    if full() {
+        let mut ways: Vec<String> = providers().into_iter().map(over).collect();
+        ways.extend([
+            shm(),
+            shm() + " WEFT_SPIN_US=0 WEFT_SLEEP_MAX_MS=80000000",
+            MIXED.into(),
+        ]);
+        for way in ways {
+            for ranks in [2, 3, 5] {
+                let hows = ["setting", "hint", "off", "idle"];
+                all.extend(hows.map(|how| (way.clone(), how, ranks)));
+            }
+            all.extend(["cycles", "sessions"].map(|how| (way.clone(), how, 1)));
+        }
+    }
+    all
+}
+
+fn progresses(way: &str, how: &str, ranks: u32) -> Outcome {
+    let program = "rma_progress_thread";
+    for _ in 0..repeat() {
+        let mut job = Job::new(&build::program(program)?, ranks)
+            .arguments(&[how])
+            .over(way);
+        // Otherwise the program asks by the info key, or not at all.
+        if matches!(how, "setting" | "sessions" | "exit") {
+            job = job.env("WEFT_PROGRESS_THREAD", "1");
+        }
+        let ended = job.run()?;
+        match how {
+            "exit" => {
+                ended.status_is(7)?;
+                ended.says(&["rank 0", "MPI_Finalize"])?;
+            }
+            "sessions" => {
+                ended.status_is(0)?;
+                ended.prints("rma_progress_thread: ok")?;
+            }
+            _ => ended.is_well(program, ranks)?,
+        }
+    }
+    Ok(())
+}
 
 fn survive(how: &'static str, way: &str) -> Outcome {
     let ended = Job::new(&build::program("rma_survivors")?, 2)

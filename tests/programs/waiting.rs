@@ -27,6 +27,12 @@ pub fn trials() -> Vec<Trial> {
             trials.push(Trial::test(name, move || idle(&way)));
         }
     }
+    // With a thread that sleeps, too.
+    for way in ["WEFT_LANES=shm", common()] {
+        let way = format!("{way} WEFT_SPIN_US=0 WEFT_PROGRESS_THREAD=1");
+        let name = format!("waiting::costs_nothing::{way}");
+        trials.push(Trial::test(name, move || idle(&way)));
+    }
     for way in ["tcp;ofi_rxm", common()] {
         for how in ["computes", "stopped"] {
             let name = format!("waiting::a_silent_rank_is_not_lost::{how}::{way}");

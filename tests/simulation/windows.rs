@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use weft::base::settings::Access;
+use weft::data::datatype::Datatype;
 use weft::err;
 use weft::identity::Context;
 use weft::objects::allocation::Allocation;
 use weft::objects::collective;
 use weft::objects::window::members::Member;
-use weft::objects::window::{Attached, Exposed, Part, SharedPart, Users, Way, Window};
+use weft::objects::window::{Attached, Exposed, Part, SharedPart, Target, Users, Way, Window};
 use weft::sim::{Options, Simulation, check};
 use weft::system::locality::Layout;
 use weft::{Class, Result};
@@ -184,6 +185,79 @@ fn all_know_what_the_others_expose() {
     });
 }
 
+/// By lanes, where these access memory: all that others expose, until the window is freed.
+#[test]
+fn lanes_access_what_is_exposed() {
+    check("lanes_access_what_is_exposed", 60, |seed| {
+        let size = 2 + seed as u32 % 5;
+        let own = seed % 2 == 0;
+        let mut options = Options {
+            windows: Access::Rdma,
+            rma: true,
+            ..Options::random(seed)
+        };
+        options.conditions.failed_reads_permille = 0;
+        let limits = &mut options.conditions.limits;
+        (limits.rma, limits.write, limits.needs_target) = (true, true, seed % 3 == 0);
+        let bytes = |rank: u32| rank as usize % 3 * 40;
+        let results = Simulation::new(seed, size, options).run(|rank| async move {
+            let me = rank.me().number();
+            let barrier = || {
+                let collective = rank.world().collective();
+                async move { collective::barrier(&collective).await.expect("all live") }
+            };
+            let mut memory = vec![0u8; bytes(me)];
+            let part = part_of(own, &mut memory, 1);
+            let window = Window::create(rank.world().clone(), Ok(part))
+                .await
+                .expect("all live");
+            for other in 0..size {
+                let expected = match bytes(other) {
+                    _ if other == me => Way::Mapped(window.exposed().base()),
+                    0 => Way::Messages,
+                    _ => Way::Remote,
+                };
+                assert_eq!(window.members().way(other), expected, "{other}");
+            }
+            // SAFETY: its own part, which nobody else uses before the barrier.
+            unsafe { window.exposed().base().write_bytes(me as u8 + 1, bytes(me)) };
+            barrier().await;
+            window.lock_all(false).await.expect("no epoch");
+            let room: Vec<_> = (0..size).map(|other| rank.blank(bytes(other))).collect();
+            let get = |other: u32| {
+                let target = Target {
+                    rank: other,
+                    disp: 0,
+                    count: bytes(other) as u64,
+                    datatype: Datatype::byte().clone(),
+                };
+                // SAFETY: the buffer lives until the operation is complete.
+                unsafe { window.get(room[other as usize].memory(), &target) }
+            };
+            for other in 0..size {
+                get(other).expect("an epoch");
+            }
+            window.flush(None).await.expect("all live");
+            for other in 0..size {
+                assert_eq!(room[other as usize].bytes(), vec![other as u8 + 1; bytes(other)]);
+            }
+            window.unlock_all().await.expect("an epoch");
+            barrier().await;
+            window.retire(true);
+            barrier().await;
+            window.lock_all(true).await.expect("no epoch");
+            for other in (0..size).filter(|&other| other != me && bytes(other) > 0) {
+                get(other).expect("an epoch");
+                let flushed = window.flush(Some(other)).await;
+                assert!(flushed.is_err(), "it is no longer exposed");
+            }
+            window.unlock_all().await.expect("an epoch");
+            barrier().await;
+        });
+        assert!(results.iter().all(Option::is_some));
+    });
+}
+
 /// As the processes of a machine do it: those of a host see each other's memory, or can read and write it.
 #[test]
 fn processes_of_a_host_share_memory() {
@@ -236,6 +310,9 @@ fn processes_of_a_host_share_memory() {
                         assert!(reach.address.is_null());
                     }
                     Way::Messages => assert!(other != me && (!is_here || !maps && !cma), "{other}"),
+                    Way::Remote => {
+                        panic!("lanes of a simulation don't access memory unless they are asked to")
+                    }
                 }
             }
             collective::barrier(&world.collective()).await.expect("all live");

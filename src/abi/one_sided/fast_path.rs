@@ -7,7 +7,9 @@ use crate::abi::common::objects::WINDOWS;
 use crate::abi::common::types::*;
 use crate::base::bytes;
 use crate::data::datatype::Datatype;
-use crate::data::op::Op;
+use crate::data::kind::MemoryKind;
+use crate::data::op::{self, Op, can_compare_and_swap};
+use crate::data::pieces::Piece;
 
 /// Bytes of some elements of a predefined datatype that are one run from the buffer's address on, if they are.
 #[inline(always)]
@@ -17,7 +19,16 @@ fn run(datatype: MPI_Datatype, number: i64) -> Option<usize> {
     (offset == 0).then_some(len)
 }
 
-/// Copies between a buffer and a target's memory: `puts` says which way.
+fn piece(buffer: *mut c_void, len: usize) -> Piece {
+    let address = buffer.cast::<u8>();
+    Piece {
+        address,
+        len,
+        kind: MemoryKind::of(address),
+    }
+}
+
+/// Copies between a buffer and a target's memory: `puts` says which way. `None`: it has done nothing.
 ///
 /// # Safety
 /// The buffer is valid for that.
@@ -33,31 +44,36 @@ pub unsafe fn copy(
     target_datatype: MPI_Datatype,
     win: MPI_Win,
     puts: bool,
-) -> bool {
-    let copied = || {
-        let len = run(datatype, number)?;
-        if run(target_datatype, target_number)? != len || buffer.is_null() {
-            return None;
-        }
-        let window = WINDOWS.hold(win)?;
-        let rank = u32::try_from(rank)
-            .ok()
-            .filter(|&rank| rank < window.communicator().size())?;
-        let target = window.reach(rank, disp as i64, len)?;
-        let buffer = buffer.cast::<u8>();
-        // SAFETY: the caller's buffer; the target's memory, which the user leaves to the window's operations.
-        unsafe {
-            match puts {
-                true => bytes::copy(buffer, target, len),
-                false => bytes::copy(target, buffer, len),
+) -> Option<()> {
+    let len = run(datatype, number)?;
+    if (target_datatype, target_number) != (datatype, number) && run(target_datatype, target_number)? != len {
+        return None;
+    }
+    let window = WINDOWS.hold(win)?;
+    let rank = u32::try_from(rank).ok()?;
+    if buffer.is_null() {
+        return None;
+    }
+    let Some(target) = window.reach(rank, disp as i64, len) else {
+        let here = piece(buffer, len);
+        // SAFETY: the caller's buffer, which the user leaves alone until the operation is complete.
+        return unsafe { window.begin_short(rank, disp as i64, here, puts) }.then_some(());
+    };
+    let buffer = buffer.cast::<u8>();
+    // SAFETY: the caller's buffer; the target's memory, which the user leaves to the window's operations.
+    unsafe {
+        match puts {
+            true => bytes::copy(buffer, target, len),
+            false => {
+                window.begin_loads();
+                bytes::copy(target, buffer, len);
             }
         }
-        Some(())
-    };
-    copied().is_some()
+    }
+    Some(())
 }
 
-/// Combines elements of a predefined datatype with those at a target; `result` gets what they were.
+/// Combines elements of a predefined datatype with those at a target; `result` gets what they were. `None`: it has done nothing.
 ///
 /// # Safety
 /// The buffers are valid for that.
@@ -72,29 +88,120 @@ pub unsafe fn update(
     disp: MPI_Aint,
     op: MPI_Op,
     win: MPI_Win,
-) -> bool {
-    let updated = || {
-        let len = run(datatype, number)?;
-        let (datatype, op) = (Datatype::predefined(datatype)?, Op::predefined(op)?);
-        // Pairs have gaps in memory.
-        let is_dense = datatype.size() == datatype.extent() as u64;
-        let has_origin = !origin.is_null() || op.is_no_op();
-        if !is_dense || !has_origin || result.is_some_and(|result| result.is_null()) {
-            return None;
-        }
+) -> Option<()> {
+    let len = run(datatype, number)?;
+    let (datatype, op) = (Datatype::predefined(datatype)?, Op::predefined(op)?);
+    // Pairs have gaps in memory.
+    let is_dense = datatype.size() == datatype.extent() as u64;
+    let has_origin = !origin.is_null() || op.is_no_op();
+    if !is_dense || !has_origin || result.is_some_and(|result| result.is_null()) {
+        return None;
+    }
+    let is_word = number == 1 && op.is_of_words(datatype);
+    if !is_word {
         op.check_accumulate(datatype).ok()?;
-        let window = WINDOWS.hold(win)?;
-        let rank = u32::try_from(rank)
-            .ok()
-            .filter(|&rank| rank < window.communicator().size())?;
-        let target = window.reach(rank, disp as i64, len)?;
-        window
-            .update_shared(rank, |sharing| {
-                let (operands, before) = (origin.cast(), result.map(|result| result.cast()));
-                // SAFETY: the caller's buffers; the target's memory, which the user leaves to the window's operations.
-                unsafe { op.update(datatype, operands, target, number as u64, before, sharing) };
-            })
-            .then_some(())
+    }
+    let window = WINDOWS.hold(win)?;
+    if op.is_no_op() {
+        window.begin_loads();
+    }
+    let rank = u32::try_from(rank).ok()?;
+    let there = (rank, disp as i64, len);
+    let done = window.update_at(there, number as u64, |target, sharing| {
+        let (operands, before) = (origin.cast(), result.map(|result| result.cast()));
+        // SAFETY: the caller's buffers; the target's memory, which the user leaves to the window's operations.
+        unsafe {
+            if !is_word || !op.update_word(datatype, operands, target, before) {
+                op.update(datatype, operands, target, number as u64, before, sharing);
+            }
+        }
+    });
+    if done.is_some() || !window.is_unseen(rank) {
+        return done;
+    }
+    op.check_accumulate(datatype).ok()?;
+    let operands = (!op.is_no_op()).then(|| piece(origin.cast_mut(), len));
+    let memories = [operands, result.map(|result| piece(result, len))];
+    // SAFETY: the caller's buffers, which the user leaves alone until the operation is complete.
+    unsafe { window.begin_update(rank, disp as i64, (op, datatype), number as u64, memories) }.then_some(())
+}
+
+/// `MPI_Compare_and_swap`. `None`: it has done nothing.
+///
+/// # Safety
+/// The buffers are valid for that.
+#[inline(always)]
+pub unsafe fn compare_and_swap(
+    [origin, compare]: [*const c_void; 2],
+    result: *mut c_void,
+    datatype: MPI_Datatype,
+    rank: c_int,
+    disp: MPI_Aint,
+    win: MPI_Win,
+) -> Option<()> {
+    let len = run(datatype, 1)?;
+    let datatype = Datatype::predefined(datatype)?;
+    if origin.is_null() || compare.is_null() || result.is_null() || !can_compare_and_swap(datatype) {
+        return None;
+    }
+    let window = WINDOWS.hold(win)?;
+    let there = (u32::try_from(rank).ok()?, disp as i64, len);
+    window.update_at(there, 1, |target, sharing| {
+        // SAFETY: the caller's buffers; the target's memory, which the user leaves to the window's operations.
+        unsafe {
+            op::compare_and_swap(
+                datatype,
+                origin.cast(),
+                compare.cast(),
+                result.cast(),
+                target,
+                sharing,
+            );
+        }
+    })
+}
+
+/// `MPI_Win_flush` and its relatives: of a rank, or of all.
+#[inline(always)]
+pub fn flush(rank: Option<c_int>, win: MPI_Win) -> bool {
+    let Some(window) = WINDOWS.hold(win) else {
+        return false;
     };
-    updated().is_some()
+    match rank.map(u32::try_from) {
+        None => window.flush_quickly(None),
+        Some(Ok(rank)) => window.flush_quickly(Some(rank)),
+        Some(Err(_)) => false,
+    }
+}
+
+/// `MPI_Win_lock` without an assertion.
+#[inline(always)]
+pub fn lock(exclusive: bool, rank: c_int, win: MPI_Win) -> bool {
+    match (WINDOWS.hold(win), u32::try_from(rank)) {
+        (Some(window), Ok(rank)) => window.lock_quickly(rank, exclusive),
+        _ => false,
+    }
+}
+
+/// `MPI_Win_unlock`.
+#[inline(always)]
+pub fn unlock(rank: c_int, win: MPI_Win) -> bool {
+    match (WINDOWS.hold(win), u32::try_from(rank)) {
+        (Some(window), Ok(rank)) => window.unlock_quickly(rank),
+        _ => false,
+    }
+}
+
+/// `MPI_Win_lock_all` without an assertion.
+#[inline(always)]
+pub fn lock_all(win: MPI_Win) -> bool {
+    WINDOWS.hold(win).is_some_and(|window| window.lock_all_quickly())
+}
+
+/// `MPI_Win_unlock_all`.
+#[inline(always)]
+pub fn unlock_all(win: MPI_Win) -> bool {
+    WINDOWS
+        .hold(win)
+        .is_some_and(|window| window.unlock_all_quickly())
 }

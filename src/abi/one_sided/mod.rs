@@ -4,6 +4,7 @@
 //! What does not belong here: ways to a target's memory, epochs and messages (`objects::window`).
 
 mod fast_path;
+mod general;
 mod requests;
 mod synchronise;
 
@@ -135,15 +136,14 @@ mpi! {
         // SAFETY: the user's buffer.
         if unsafe {
             fast_path::copy(here, count, origin_datatype, target_rank, target_disp, target_number, target_datatype, win, true)
-        } {
+        }
+        .is_some()
+        {
             return Ok(());
         }
-        let window = window(win)?;
-        let origin = Here::new(origin_addr, origin_count, origin_datatype)?;
-        match there(&window, target_rank, target_disp, target_count, target_datatype)? {
-            // SAFETY: the user keeps the buffer unchanged until the operation is complete (section 12.3).
-            Some(target) => unsafe { window.put(origin.memory, &target) },
-            None => Ok(()),
+        // SAFETY: the user keeps the buffer unchanged until the operation is complete (section 12.3).
+        unsafe {
+            general::put(origin_addr, count, origin_datatype, target_rank, target_disp, target_number, target_datatype, win)
         }
     }
 
@@ -154,15 +154,14 @@ mpi! {
         // SAFETY: the user's buffer.
         if unsafe {
             fast_path::copy(origin_addr, count, origin_datatype, target_rank, target_disp, target_number, target_datatype, win, false)
-        } {
+        }
+        .is_some()
+        {
             return Ok(());
         }
-        let window = window(win)?;
-        let origin = Here::new(origin_addr, origin_count, origin_datatype)?;
-        match there(&window, target_rank, target_disp, target_count, target_datatype)? {
-            // SAFETY: the user leaves the buffer alone until the operation is complete (section 12.3).
-            Some(target) => unsafe { window.get(origin.memory, &target) },
-            None => Ok(()),
+        // SAFETY: the user leaves the buffer alone until the operation is complete (section 12.3).
+        unsafe {
+            general::get(origin_addr, count, origin_datatype, target_rank, target_disp, target_number, target_datatype, win)
         }
     }
 
@@ -173,7 +172,7 @@ mpi! {
         let op_type = (origin_datatype, i64::from(origin_count));
         // SAFETY: the user's buffer.
         if op != MPI_NO_OP && op_type == (target_datatype, target_count.into()) && unsafe {
-            fast_path::update(origin_addr, None, op_type.1, origin_datatype, target_rank, target_disp, op, win)
+            fast_path::update(origin_addr, None, op_type.1, origin_datatype, target_rank, target_disp, op, win).is_some()
         } {
             return Ok(());
         }
@@ -208,41 +207,23 @@ mpi! {
     small fn MPI_Fetch_and_op(origin_addr: *const c_void, result_addr: *mut c_void, datatype: MPI_Datatype,
         target_rank: c_int, target_disp: MPI_Aint, op: MPI_Op, win: MPI_Win) win(win) {
         // SAFETY: the user's buffers.
-        if unsafe { fast_path::update(origin_addr, Some(result_addr), 1, datatype, target_rank, target_disp, op, win) } {
-            return Ok(());
-        }
-        let window = window(win)?;
-        let op = objects::op(op)?;
-        let element = committed(datatype)?;
-        if !element.is_predefined() {
-            return Err(err!(Type, "datatype is {}, but must be a predefined one", element.describe()));
-        }
-        let (origin, origin_type) = match op.is_no_op() {
-            true => (Memory::empty(), Arc::clone(&element)),
-            false => (Here::one(origin_addr, &element, "origin_addr")?, Arc::clone(&element)),
-        };
-        let result = Here::one(result_addr, &element, "result_addr")?;
-        match there(&window, target_rank, target_disp, 1i64, datatype)? {
+        let done = unsafe { fast_path::update(origin_addr, Some(result_addr), 1, datatype, target_rank, target_disp, op, win) };
+        match done {
+            Some(()) => Ok(()),
             // SAFETY: as for MPI_Put and MPI_Get.
-            Some(target) => unsafe {
-                window.get_accumulate((origin, &origin_type), (result, &element), &target, &op)
-            },
-            None => Ok(()),
+            None => unsafe { general::fetch_and_op(origin_addr, result_addr, datatype, target_rank, target_disp, op, win) },
         }
     }
 
     /// Section 12.3.4.
     small fn MPI_Compare_and_swap(origin_addr: *const c_void, compare_addr: *const c_void, result_addr: *mut c_void,
         datatype: MPI_Datatype, target_rank: c_int, target_disp: MPI_Aint, win: MPI_Win) win(win) {
-        let window = window(win)?;
-        let element = committed(datatype)?;
-        let origin = Here::one(origin_addr, &element, "origin_addr")?;
-        let compare = Here::one(compare_addr, &element, "compare_addr")?;
-        let result = Here::one(result_addr, &element, "result_addr")?;
-        match there(&window, target_rank, target_disp, 1i64, datatype)? {
+        let buffers = [origin_addr, compare_addr];
+        // SAFETY: the user's buffers.
+        match unsafe { fast_path::compare_and_swap(buffers, result_addr, datatype, target_rank, target_disp, win) } {
+            Some(()) => Ok(()),
             // SAFETY: as for MPI_Put and MPI_Get.
-            Some(target) => unsafe { window.compare_and_swap(origin, compare, result, &target) },
-            None => Ok(()),
+            None => unsafe { general::compare_and_swap(buffers, result_addr, datatype, target_rank, target_disp, win) },
         }
     }
 }

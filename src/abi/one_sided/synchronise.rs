@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use super::target_rank;
+use super::{fast_path, target_rank};
 use crate::abi::common::arguments::{give, present};
 use crate::abi::common::constants::*;
 use crate::abi::common::objects::{self, window};
@@ -10,6 +10,8 @@ use crate::abi::common::procedure::mpi;
 use crate::abi::common::types::*;
 use crate::base::error::Result;
 use crate::err;
+use crate::instance::run_in_place;
+use crate::objects::window::Until;
 
 /// Checks an assertion argument: nothing but these bits.
 fn assertion(value: c_int, allowed: c_int, names: &str) -> Result<c_int> {
@@ -27,6 +29,63 @@ fn unchecked(value: c_int) -> Result<bool> {
     Ok(assertion(value, MPI_MODE_NOCHECK, "MPI_MODE_NOCHECK")? != 0)
 }
 
+/// `MPI_Win_flush` and `MPI_Win_flush_local`, where it is not as simple as on the fast path; without a rank, those for all.
+#[cold]
+#[inline(never)]
+fn flush(rank: Option<c_int>, win: MPI_Win, until: Until) -> Result<()> {
+    let window = window(win)?;
+    let rank = match rank.map(|rank| target_rank(&window, rank)).transpose()? {
+        Some(None) => return Ok(()),
+        Some(rank) => rank,
+        None => None,
+    };
+    match window.flush_now(rank)? {
+        true => Ok(()),
+        false => window
+            .communicator()
+            .instance()
+            .block_on(window.complete_at(rank, until)),
+    }
+}
+
+/// `MPI_Win_lock`, likewise.
+#[cold]
+#[inline(never)]
+fn lock(lock_type: c_int, rank: c_int, assert: c_int, win: MPI_Win) -> Result<()> {
+    let window = window(win)?;
+    let exclusive = match lock_type {
+        MPI_LOCK_EXCLUSIVE => true,
+        MPI_LOCK_SHARED => false,
+        other => {
+            return Err(err!(
+                Locktype,
+                "lock_type is {other}, but must be MPI_LOCK_EXCLUSIVE or MPI_LOCK_SHARED"
+            ));
+        }
+    };
+    let unchecked = unchecked(assert)?;
+    match target_rank(&window, rank)? {
+        Some(rank) if !unchecked && window.lock_soon(exclusive, rank) => Ok(()),
+        Some(rank) => window
+            .communicator()
+            .instance()
+            .block_on(window.lock(exclusive, rank, unchecked)),
+        None => Ok(()),
+    }
+}
+
+/// `MPI_Win_unlock`, likewise.
+#[cold]
+#[inline(never)]
+fn unlock(rank: c_int, win: MPI_Win) -> Result<()> {
+    let window = window(win)?;
+    match target_rank(&window, rank)? {
+        Some(rank) if window.unlock_now(rank)? => Ok(()),
+        Some(rank) => window.communicator().instance().block_on(window.unlock(rank)),
+        None => Ok(()),
+    }
+}
+
 mpi! {
     /// Section 12.5.1. Collective.
     small fn MPI_Win_fence(assert: c_int, win: MPI_Win) win(win) {
@@ -34,7 +93,10 @@ mpi! {
         let allowed = MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOPRECEDE | MPI_MODE_NOSUCCEED;
         let names = "MPI_MODE_NOSTORE, MPI_MODE_NOPUT, MPI_MODE_NOPRECEDE, MPI_MODE_NOSUCCEED";
         let assert = assertion(assert, allowed, names)?;
-        window.communicator().instance().block_on(window.fence(assert))
+        match window.fences_in_place() {
+            true => run_in_place(window.fence(assert)),
+            false => window.communicator().instance().block_on(window.fence(assert)),
+        }
     }
 
     /// Section 12.5.2.
@@ -42,13 +104,19 @@ mpi! {
         let window = window(win)?;
         let group = objects::group(group)?;
         let unchecked = unchecked(assert)?;
-        window.communicator().instance().block_on(window.start_epoch(&group, unchecked))
+        match window.groups_in_place() {
+            true => run_in_place(window.start_epoch(&group, unchecked)),
+            false => window.communicator().instance().block_on(window.start_epoch(&group, unchecked)),
+        }
     }
 
     /// Section 12.5.2.
     small fn MPI_Win_complete(win: MPI_Win) win(win) {
         let window = window(win)?;
-        window.communicator().instance().block_on(window.complete())
+        match window.groups_in_place() {
+            true => run_in_place(window.complete()),
+            false => window.communicator().instance().block_on(window.complete()),
+        }
     }
 
     /// Section 12.5.2.
@@ -63,7 +131,10 @@ mpi! {
     /// Section 12.5.2.
     small fn MPI_Win_wait(win: MPI_Win) win(win) {
         let window = window(win)?;
-        window.communicator().instance().block_on(window.wait())
+        match window.groups_in_place() {
+            true => run_in_place(window.wait()),
+            false => window.communicator().instance().block_on(window.wait()),
+        }
     }
 
     /// Section 12.5.2.
@@ -77,26 +148,19 @@ mpi! {
 
     /// Section 12.5.3.
     small fn MPI_Win_lock(lock_type: c_int, rank: c_int, assert: c_int, win: MPI_Win) win(win) {
-        let window = window(win)?;
-        let exclusive = match lock_type {
-            MPI_LOCK_EXCLUSIVE => true,
-            MPI_LOCK_SHARED => false,
-            other => {
-                return Err(err!(
-                    Locktype,
-                    "lock_type is {other}, but must be MPI_LOCK_EXCLUSIVE or MPI_LOCK_SHARED"
-                ));
-            }
-        };
-        let unchecked = unchecked(assert)?;
-        match target_rank(&window, rank)? {
-            Some(rank) => window.communicator().instance().block_on(window.lock(exclusive, rank, unchecked)),
-            None => Ok(()),
+        let is_exclusive = lock_type == MPI_LOCK_EXCLUSIVE;
+        let is_simple = assert == 0 && (is_exclusive || lock_type == MPI_LOCK_SHARED);
+        match is_simple && fast_path::lock(is_exclusive, rank, win) {
+            true => Ok(()),
+            false => lock(lock_type, rank, assert, win),
         }
     }
 
     /// Section 12.5.3.
     small fn MPI_Win_lock_all(assert: c_int, win: MPI_Win) win(win) {
+        if assert == 0 && fast_path::lock_all(win) {
+            return Ok(());
+        }
         let window = window(win)?;
         let unchecked = unchecked(assert)?;
         window.communicator().instance().block_on(window.lock_all(unchecked))
@@ -104,55 +168,50 @@ mpi! {
 
     /// Section 12.5.3.
     small fn MPI_Win_unlock(rank: c_int, win: MPI_Win) win(win) {
-        let window = window(win)?;
-        match target_rank(&window, rank)? {
-            Some(rank) if window.unlock_now(rank)? => Ok(()),
-            Some(rank) => window.communicator().instance().block_on(window.unlock(rank)),
-            None => Ok(()),
+        match fast_path::unlock(rank, win) {
+            true => Ok(()),
+            false => unlock(rank, win),
         }
     }
 
     /// Section 12.5.3.
     small fn MPI_Win_unlock_all(win: MPI_Win) win(win) {
+        if fast_path::unlock_all(win) {
+            return Ok(());
+        }
         let window = window(win)?;
         window.communicator().instance().block_on(window.unlock_all())
     }
 
     /// Section 12.5.4.
     small fn MPI_Win_flush(rank: c_int, win: MPI_Win) win(win) {
-        let window = window(win)?;
-        match target_rank(&window, rank)? {
-            Some(rank) if window.flush_now(Some(rank))? => Ok(()),
-            Some(rank) => window.communicator().instance().block_on(window.flush(Some(rank))),
-            None => Ok(()),
+        match fast_path::flush(Some(rank), win) {
+            true => Ok(()),
+            false => flush(Some(rank), win, Until::There),
         }
     }
 
     /// Section 12.5.4.
     small fn MPI_Win_flush_all(win: MPI_Win) win(win) {
-        let window = window(win)?;
-        match window.flush_now(None)? {
+        match fast_path::flush(None, win) {
             true => Ok(()),
-            false => window.communicator().instance().block_on(window.flush(None)),
+            false => flush(None, win, Until::There),
         }
     }
 
     /// Section 12.5.4.
     small fn MPI_Win_flush_local(rank: c_int, win: MPI_Win) win(win) {
-        let window = window(win)?;
-        match target_rank(&window, rank)? {
-            Some(rank) if window.flush_now(Some(rank))? => Ok(()),
-            Some(rank) => window.communicator().instance().block_on(window.flush_local(Some(rank))),
-            None => Ok(()),
+        match fast_path::flush(Some(rank), win) {
+            true => Ok(()),
+            false => flush(Some(rank), win, Until::Here),
         }
     }
 
     /// Section 12.5.4.
     small fn MPI_Win_flush_local_all(win: MPI_Win) win(win) {
-        let window = window(win)?;
-        match window.flush_now(None)? {
+        match fast_path::flush(None, win) {
             true => Ok(()),
-            false => window.communicator().instance().block_on(window.flush_local(None)),
+            false => flush(None, win, Until::Here),
         }
     }
 

@@ -82,8 +82,8 @@ fn through_libfabric(settings: &Settings, local_only: bool) -> Way {
         Ok(chosen) => chosen,
         Err(error) => return Way::none(error.message.into_owned()),
     };
-    let address = chosen.source_ip();
-    let (provider, interface) = (chosen.provider(), chosen.domain_name());
+    let address = chosen.info.source_ip();
+    let (provider, interface) = (chosen.info.provider(), chosen.info.domain_name());
     if !local_only && (provider == "shm" || address.is_some_and(|address| address.is_loopback())) {
         return Way::none(format!(
             "{provider} finds no network interface by which other machines could be reached"

@@ -40,7 +40,7 @@ use std::borrow::Cow;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-pub use update::{Guard, Sharing, check_compare_and_swap, compare_and_swap};
+pub use update::{Guard, Sharing, can_compare_and_swap, check_compare_and_swap, compare_and_swap};
 
 /// A user's reduction function, in the form that `MPI_Op_create` or `MPI_Op_create_c` was given. The last argument
 /// points to an `MPI_Datatype`, which is as wide as a pointer.

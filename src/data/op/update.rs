@@ -407,6 +407,69 @@ impl Op {
     }
 }
 
+impl Op {
+    /// Whether [`Op::update_word`] knows this operation on a datatype: the most common ones on integers of 4 and 8 bytes, all of which are
+    /// defined there.
+    #[inline(always)]
+    pub fn is_of_words(&self, datatype: &Datatype) -> bool {
+        use Representation::*;
+        let (Function::Predefined(kind), Some(Element::Basic(basic))) = (&self.function, datatype.element())
+        else {
+            return false;
+        };
+        let is_word = matches!(basic.representation, I32 | U32 | I64 | U64);
+        let is_integer = matches!(
+            basic.category,
+            Category::CInteger | Category::FortranInteger | Category::MultiLanguage
+        );
+        is_word
+            && is_integer
+            && matches!(
+                kind,
+                PredefinedKind::Sum | PredefinedKind::Replace | PredefinedKind::NoOp
+            )
+    }
+
+    /// [`Op::update`] of one element that others may update. `false`: nothing has been done, as it is not aligned or no such operation.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    pub unsafe fn update_word(
+        &self,
+        datatype: &Datatype,
+        operands: *const u8,
+        target: *mut u8,
+        before: Option<*mut u8>,
+    ) -> bool {
+        let size = datatype.size() as usize;
+        let Function::Predefined(kind) = &self.function else {
+            return false;
+        };
+        if !self.is_of_words(datatype) || !is_aligned(target, size) {
+            return false;
+        }
+        let word = Elements {
+            operands,
+            target,
+            count: 1,
+            before,
+        };
+        // SAFETY: the caller's promise; the element is aligned, and of 4 or 8 bytes.
+        unsafe {
+            match (kind, size == 8) {
+                (PredefinedKind::Sum, true) => word.each::<u64>(u64::add),
+                (PredefinedKind::Sum, false) => word.each::<u32>(u32::add),
+                (PredefinedKind::Replace, true) => word.each::<u64>(u64::swap),
+                (PredefinedKind::Replace, false) => word.each::<u32>(u32::swap),
+                (_, true) => word.loads::<u64>(),
+                (_, false) => word.loads::<u32>(),
+            }
+        }
+        true
+    }
+}
+
 impl Elements {
     /// Updates elements that nobody else may update meanwhile.
     ///
@@ -436,14 +499,20 @@ impl Elements {
 /// # Errors
 /// `MPI_ERR_TYPE`.
 pub fn check_compare_and_swap(datatype: &Datatype) -> Result<()> {
-    match datatype.element() {
-        Some(Element::Basic(basic)) if is_compared(basic.category) => Ok(()),
-        _ => Err(err!(
+    match can_compare_and_swap(datatype) {
+        true => Ok(()),
+        false => Err(err!(
             Type,
             "datatype is {}; to compare and swap takes a predefined datatype of an integer or logical type, or MPI_BYTE",
             datatype.describe()
         )),
     }
+}
+
+/// The same without an error.
+#[inline]
+pub fn can_compare_and_swap(datatype: &Datatype) -> bool {
+    matches!(datatype.element(), Some(Element::Basic(basic)) if is_compared(basic.category))
 }
 
 fn is_compared(category: Category) -> bool {

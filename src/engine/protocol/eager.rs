@@ -6,6 +6,7 @@ use crate::base::bytes::RawBytes;
 use crate::base::error::Result;
 use crate::data::pieces::Piece;
 use crate::engine::matching::Envelope;
+use crate::engine::peer::Peer;
 use crate::engine::receive::{Attended, deliver, envelope};
 use crate::engine::request::{Outcome, ReceiveStage, RequestId, SentWork, Work};
 use crate::engine::send::{Send, Tried};
@@ -13,7 +14,7 @@ use crate::engine::transmit::Words;
 use crate::engine::wire::{HEADER_BYTES, Header, MessageKind};
 use crate::engine::{Engine, EngineState, LOOPBACK};
 use crate::identity::PeerIndex;
-use crate::lane::{Lane, Sent};
+use crate::lane::{Lane, Limits, Sent};
 
 impl Engine {
     /// Sends if the lane takes the message now, without keeping its memory. If something prevents that, an error too, the
@@ -80,21 +81,44 @@ impl Engine {
         len: usize,
         hand: impl FnOnce(&mut dyn Lane, &[u8; HEADER_BYTES]) -> Result<Sent>,
     ) -> Option<u32> {
+        let words = Words {
+            kind: MessageKind::EAGER,
+            flags: 0,
+            tag: envelope.tag,
+            context: envelope.context.bits(),
+            arg: envelope.source.into(),
+        };
+        let fits = |peer: &Peer, _: &Limits| len < peer.at_once;
+        self.send_words(to, words, fits, hand)
+    }
+
+    /// Sends a message of bytes of our own, which the lane copies, if that can be done now. `false`: nothing was done.
+    pub(in crate::engine) fn send_copied(&mut self, to: PeerIndex, words: Words, payload: &[u8]) -> bool {
+        let fits = |peer: &Peer, limits: &Limits| {
+            peer.at_once != 0 && HEADER_BYTES + payload.len() <= limits.buffered
+        };
+        let sent = self.send_words(to, words, fits, |lane, header| {
+            // SAFETY: it is readable during the call, and short enough never to be pending.
+            unsafe { lane.send(to, header, Piece::of(payload), u64::MAX) }
+        });
+        sent.is_some()
+    }
+
+    /// Calls `hand` to give the lane a message, if nothing is in front of it and it `fits`; returns its sequence number.
+    #[inline(always)]
+    fn send_words(
+        &mut self,
+        to: PeerIndex,
+        words: Words,
+        fits: impl FnOnce(&Peer, &Limits) -> bool,
+        hand: impl FnOnce(&mut dyn Lane, &[u8; HEADER_BYTES]) -> Result<Sent>,
+    ) -> Option<u32> {
         let Engine { lanes, state, .. } = self;
         let peer = state.peers.get_mut(to)?;
-        if !peer.is_clear() || len >= peer.at_once {
+        if !peer.is_clear() || !fits(peer, &state.limits[peer.lane]) {
             return None;
         }
-        let header = peer.header(
-            state.name.rank,
-            Words {
-                kind: MessageKind::EAGER,
-                flags: 0,
-                tag: envelope.tag,
-                context: envelope.context.bits(),
-                arg: envelope.source.into(),
-            },
-        );
+        let header = peer.header(state.name.rank, words);
         match hand(&mut *lanes[peer.lane], &header.encode()) {
             Ok(Sent::Done) if peer.lane == LOOPBACK => state.sleepers.wake(),
             Ok(Sent::Done) => {}

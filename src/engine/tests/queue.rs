@@ -81,14 +81,22 @@ fn other_layers_serve_contexts() {
     };
     assert_eq!((header.kind, header.tag), (MessageKind::EAGER, 9));
     assert_eq!((header.context, &payload[..]), (40, &b"cba"[..]));
-    assert!(scene.engine.post(PEER, context, 1, b"x").is_ok());
-    assert!(scene.engine.post(PEER, context, 1, &[0; 1 << 20]).is_err());
+    assert!(scene.engine.post(PEER, context, 1, &mut b"x".to_vec()).is_ok());
+    assert!(
+        scene
+            .engine
+            .post(PEER, context, 1, &mut vec![0; 1 << 20])
+            .is_err()
+    );
     assert_eq!(scene.heard().len(), 1);
     // Its server says that this makes no sense: the connection to the sender is closed.
     scene.says(MessageKind::SERVICE, 0, (0, 40, 8), b"");
     scene.says(MessageKind::SERVICE, 0, (0, 40, 7), b"abc");
     scene.heard();
-    assert!(scene.engine.post(PEER, context, 1, b"x").is_err(), "it is lost");
+    assert!(
+        scene.engine.post(PEER, context, 1, &mut b"x".to_vec()).is_err(),
+        "it is lost"
+    );
 }
 
 /// A message of a context that is served no longer is ignored, where that was asked for; one that nobody serves makes no sense.

@@ -1,5 +1,5 @@
 //! The lane over libfabric: one reliable datagram endpoint (`FI_EP_RDM`), messages into multi-receive buffers, and
-//! reads of remote memory.
+//! reads and writes of remote memory and atomic operations on it.
 //!
 //! Users: [`OfiLane::open`] takes the settings; the rest is [`Lane`].
 //!
@@ -21,7 +21,8 @@
 //! An unauthenticated sender who connects and sends junk costs a completion with an error, or a message that is refused.
 //!
 //! - `open`, `tuning`: opening the lane, and sizes for each provider
-//! - `send`, `receive`, `reads`: messages out, messages in, reads of remote memory; `operations`: those under way
+//! - `send`, `receive`: messages out, messages in; `one_sided`, `transfers`: access to remote memory, and what is long of it; `operations`:
+//!   those under way
 //! - `secret`: what each message begins with
 //! - `peers`: whom it talks to; `departed`: whom it no longer does; `registered`, `keys`, `memory`: memory that libfabric and peers use
 //! - `shm_name`, `shm_room`: what libfabric's own `shm` provider needs
@@ -34,12 +35,12 @@ mod departed;
 pub(crate) mod incast;
 mod keys;
 mod memory;
+mod one_sided;
 mod open;
 mod operations;
 #[cfg(test)]
 mod other_process;
 mod peers;
-mod reads;
 mod receive;
 mod registered;
 mod secret;
@@ -48,6 +49,7 @@ pub mod shm_name;
 pub mod shm_room;
 #[cfg(test)]
 mod tests;
+mod transfers;
 mod tuning;
 
 use std::collections::HashMap;
@@ -56,7 +58,6 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxBuildHasher;
-use smallvec::SmallVec;
 
 use crate::base::bytes::RawRoom;
 use crate::base::error::Result;
@@ -65,6 +66,7 @@ use crate::base::startup::{Ledger, Phase};
 use crate::data::pieces::{Piece, total};
 use crate::err;
 use crate::identity::PeerIndex;
+use crate::lane::atomic::{AtomicTable, Update};
 use crate::lane::{HEADER_BYTES, Lane, Late, Limits, Region, RemoteKey, Sent, Sink};
 use crate::system::fabric::{
     self, Access, AddressVector, Batch, CallError, Completion, CompletionQueue, Domain, Endpoint, Fabric,
@@ -74,10 +76,10 @@ use crate::system::fabric::{
 use departed::Departed;
 use operations::{Operation, Operations};
 use peers::Peer;
-use reads::{Read, Reads};
 use receive::{ReceiveBuffers, Target};
 use registered::{Registered, Registrar, RemoteMemory};
 use secret::Secret;
+use transfers::{Direction, Transfer, Transfers};
 use tuning::Tuning;
 
 /// Operations under way at most; more get [`Sent::Again`].
@@ -114,7 +116,7 @@ pub const MACHINE: char = '@';
 pub struct OfiLane {
     endpoint: Rc<Endpoint>,
     registered: HashMap<u64, Registered, FxBuildHasher>,
-    reads: Reads,
+    transfers: Transfers,
     /// Registrations of the lane's own buffers, in no order.
     own_regions: Vec<MemoryRegion>,
     queue: Rc<CompletionQueue>,
@@ -129,6 +131,8 @@ pub struct OfiLane {
     /// What messages to this lane begin with.
     secret: Secret,
     limits: Limits,
+    /// See [`Lane::atomics`].
+    atomics: Box<AtomicTable>,
     inject_size: usize,
     /// Nothing is injected: every message has a completion.
     counts_all: bool,
@@ -177,8 +181,8 @@ impl OfiLane {
     /// that it need not be woken at once; the descriptor for that costs two system calls a message.
     pub fn open(settings: &Settings, local_only: bool, spins: bool, ledger: &Ledger) -> Result<OfiLane> {
         ledger.time(Phase::Load, fabric::load)?;
-        let info = ledger.time(Phase::Ask, || select::choose(settings, local_only))?;
-        let mut lane = OfiLane::open_info(info, settings, false, spins, ledger)?;
+        let chosen = ledger.time(Phase::Ask, || select::choose(settings, local_only))?;
+        let mut lane = OfiLane::open_info(chosen, settings, false, spins, ledger)?;
         let address = fabric::socket_address(&lane.own_name);
         if local_only && address.is_some_and(|address| address.ip().is_loopback()) {
             lane.machine = open::loopback_number();
@@ -265,10 +269,10 @@ impl OfiLane {
 
     /// Has libfabric forget the addresses of processes that have parted, as far as it can.
     fn forget_departed(&mut self) {
-        let (operations, reads) = (&self.operations, &self.reads);
+        let (operations, transfers) = (&self.operations, &self.transfers);
         while let Some(address) = self
             .departed
-            .next(|peer| operations.concern(peer, |read| reads.peer(read)))
+            .next(|peer| operations.concern(peer, |transfer| transfers.peer(transfer)))
         {
             // SAFETY: the address is one of this vector's, and nothing is sent to it any more, nor under way.
             unsafe { self.addresses.remove(address) };
@@ -342,22 +346,22 @@ impl OfiLane {
                 }
                 sink.completed(token, result);
             }
-            Operation::Read { read } => {
-                if let Some(read) = self.reads.ended(read, result) {
-                    self.end_read(read, sink);
+            Operation::Transfer { transfer } => {
+                if let Some(transfer) = self.transfers.ended(transfer, result) {
+                    self.end_transfer(transfer, sink);
                 }
             }
-        }
-    }
-
-    fn end_read(&mut self, mut read: Read, sink: &mut dyn Sink) {
-        self.end_regions(&mut read);
-        sink.completed(read.token, read.result());
-    }
-
-    fn end_regions(&mut self, read: &mut Read) {
-        for region in read.regions.drain(..) {
-            self.registrar.end(region);
+            Operation::OneSided {
+                token,
+                result: (into, place),
+                ..
+            } => {
+                if result.is_ok() && into.len > 0 {
+                    // SAFETY: the caller of `atomic` keeps the result valid until now; the operation has just ended.
+                    unsafe { self.operations.hand_out(place, into) };
+                }
+                sink.completed(token, result);
+            }
         }
     }
 
@@ -380,10 +384,11 @@ impl OfiLane {
             return Ok(());
         };
         let peer = match &operation {
-            Operation::Copied { peer } | Operation::Spared { peer, .. } | Operation::Lent { peer, .. } => {
-                Some(*peer)
-            }
-            Operation::Read { read } => self.reads.peer(*read),
+            Operation::Copied { peer }
+            | Operation::Spared { peer, .. }
+            | Operation::Lent { peer, .. }
+            | Operation::OneSided { peer, .. } => Some(*peer),
+            Operation::Transfer { transfer } => self.transfers.peer(*transfer),
             Operation::Free { .. } => None,
         };
         let error = match peer {
@@ -490,10 +495,10 @@ impl Lane for OfiLane {
     }
 
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<bool> {
-        if self.reads.has_unissued()
-            && let Some(read) = self.reads.resume(&self.endpoint, &mut self.operations)
+        if self.transfers.has_unissued()
+            && let Some(transfer) = self.transfers.resume(&self.endpoint, &mut self.operations)
         {
-            self.end_read(read, sink);
+            self.end_transfer(transfer, sink);
         }
         if self.receives.is_short() {
             self.replenish()?;
@@ -544,22 +549,7 @@ impl Lane for OfiLane {
         };
         self.unpace();
         // SAFETY: the caller keeps the memory valid until `deregister`, at which the region ends.
-        let registered = unsafe {
-            self.registrar
-                .register(&self.domain, &self.endpoint, piece, Access::RemoteRead)
-        }?;
-        let key = RemoteMemory {
-            key: registered.region.key(),
-            base: if self.info.addresses_virtual() {
-                piece.address as u64
-            } else {
-                0
-            },
-            len: piece.len as u64,
-        };
-        self.next_region += 1;
-        self.registered.insert(self.next_region, registered);
-        Ok((Region(self.next_region), key.encode()))
+        unsafe { self.offer(piece, Access::RemoteRead) }
     }
 
     fn deregister(&mut self, region: Region) {
@@ -576,9 +566,6 @@ impl Lane for OfiLane {
         into: &[Piece],
         token: u64,
     ) -> Result<Sent> {
-        let memory = RemoteMemory::decode(key)?;
-        let len = total(into);
-        let remote = memory.range(offset, len)?;
         if !self.limits.rma {
             return Err(err!(
                 Intern,
@@ -586,52 +573,49 @@ impl Lane for OfiLane {
                 self.provider
             ));
         }
-        let Some(address) = self.peers.get(&peer).map(|known| known.address) else {
-            return Err(self.unknown(peer));
-        };
-        if len == 0 {
-            return Ok(Sent::Done);
-        }
-        if self.operations.next().is_none() {
-            return Ok(Sent::Again);
-        }
-        let mut read = Read::new(
-            token,
-            (peer, address),
-            (remote, memory.key),
-            into,
-            SmallVec::new(),
-        );
-        if self.registers_local {
-            for piece in into {
-                // SAFETY: the caller keeps the targets valid until the completion, at which the regions end.
-                let region = unsafe {
-                    self.registrar
-                        .register(&self.domain, &self.endpoint, *piece, Access::ReadInto)
-                };
-                match region {
-                    Ok(region) => read.regions.push(region),
-                    Err(error) => {
-                        self.end_regions(&mut read);
-                        return Err(error);
-                    }
-                }
-            }
-        }
         // SAFETY: the caller keeps the pieces valid and untouched until the read has completed.
-        match unsafe { self.reads.start(read, &self.endpoint, &mut self.operations) } {
-            Ok(()) => Ok(Sent::Pending),
-            Err(mut read) => {
-                self.end_regions(&mut read);
-                read.result()?;
-                Ok(self.again(peer))
-            }
-        }
+        unsafe { self.transfer(Direction::Read, (peer, token), (key, offset), into) }
+    }
+
+    unsafe fn expose(&mut self, memory: Piece) -> Result<(Region, RemoteKey)> {
+        self.check_writes()?;
+        self.unpace();
+        // SAFETY: the caller keeps the memory valid until `deregister`, at which the region ends.
+        unsafe { self.offer(memory, Access::RemoteAny) }
+    }
+
+    unsafe fn write(
+        &mut self,
+        peer: PeerIndex,
+        key: &RemoteKey,
+        offset: u64,
+        from: &[Piece],
+        token: u64,
+    ) -> Result<Sent> {
+        self.check_writes()?;
+        // SAFETY: the caller keeps the pieces valid and unchanged until the write has completed.
+        unsafe { self.transfer(Direction::Write, (peer, token), (key, offset), from) }
+    }
+
+    fn atomics(&self) -> &AtomicTable {
+        &self.atomics
+    }
+
+    unsafe fn atomic(
+        &mut self,
+        peer: PeerIndex,
+        key: &RemoteKey,
+        offset: u64,
+        update: &Update,
+        token: u64,
+    ) -> Result<Sent> {
+        // SAFETY: the caller keeps the result valid and untouched until the operation has completed.
+        unsafe { self.update(peer, (key, offset), update, token) }
     }
 
     fn arm(&mut self) -> Option<RawFd> {
         self.has_slept = self.reads_after_sleep > 1;
-        if self.reads.has_unissued() || self.receives.is_short() {
+        if self.transfers.has_unissued() || self.receives.is_short() {
             return None;
         }
         if self.lengthen() {
@@ -689,7 +673,7 @@ impl Lane for OfiLane {
     }
 
     fn is_drained(&self) -> bool {
-        self.operations.is_idle() && !self.reads.has_unissued()
+        self.operations.is_idle() && !self.transfers.has_unissued()
     }
 
     fn is_registered(&self) -> bool {

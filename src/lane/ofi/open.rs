@@ -1,12 +1,14 @@
 //! Opening the lane: libfabric's objects, and the buffers that the provider wants.
 
 use super::*;
+use crate::lane::atomic::Atomics;
+use crate::system::fabric::select::Chosen;
 use crate::system::locality::network_namespace;
 use crate::system::shared_memory::Machine;
 
 impl OfiLane {
     pub(super) fn open_info(
-        mut info: Info,
+        Chosen { mut info, delivers }: Chosen,
         settings: &Settings,
         register_always: bool,
         spins: bool,
@@ -38,12 +40,17 @@ impl OfiLane {
             message
         };
         let registers_local = info.registers_local() || register_always;
-        let limits = Limits {
+        let mut limits = Limits {
             buffered: buffered - Secret::BYTES,
             message: message - Secret::BYTES,
             piece: message - Secret::BYTES,
             ordered: info.is_ordered() && (info.completes_in_order() || tuning.short_messages_in_order),
             rma: settings.rma && info.has_rma(),
+            write: settings.rma && info.has_writes() && delivers,
+            // Asked of the endpoint, below.
+            atomics: Atomics::None,
+            // Nothing is gained by a thread of the provider's: a message needs no more of the target.
+            needs_target: !select::accesses_memory(&provider),
             rma_from: tuning.rma_from,
             // One operation reads as much as one message carries; and a registration is expensive.
             read_run: if registers_local {
@@ -95,6 +102,16 @@ impl OfiLane {
         let (domain, queue, addresses, endpoint, own_name, unpaced) =
             ledger.time(Phase::Open, open).map_err(named)?;
 
+        let atomics = match limits.write && info.has_atomics() {
+            true => one_sided::ask(&endpoint, buffered),
+            false => AtomicTable::NONE,
+        };
+        if !atomics.is_empty() {
+            limits.atomics = match select::performs_atomics(&provider) {
+                true => Atomics::Hardware,
+                false => Atomics::Emulated,
+            };
+        }
         let inject_size = info.inject_size().min(message);
         let sockets = match fabric::socket_address(&own_name) {
             Some(own) if tuning.long_receives || tuning.sockets && !queue.has_descriptor() => {
@@ -117,7 +134,7 @@ impl OfiLane {
         let mut lane = OfiLane {
             endpoint,
             registered: HashMap::default(),
-            reads: Reads::new(info.max_msg_size().min(READ_PART), info.send_iov_limit()),
+            transfers: Transfers::new(info.max_msg_size().min(READ_PART), info.send_iov_limit()),
             own_regions: Vec::new(),
             queue,
             addresses,
@@ -135,6 +152,7 @@ impl OfiLane {
             own_name,
             secret: Secret::random()?,
             limits,
+            atomics: Box::new(atomics),
             inject_size,
             counts_all: false,
             scratch: vec![0; inject_size].into_boxed_slice(),
@@ -177,7 +195,11 @@ impl OfiLane {
                 &self.endpoint,
                 pages.base(),
                 pages.len(),
-                Access::Send,
+                if self.limits.write {
+                    Access::Any
+                } else {
+                    Access::Send
+                },
                 key,
             )
         }?;

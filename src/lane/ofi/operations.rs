@@ -7,6 +7,7 @@ use super::memory::{Contexts, Pages};
 use super::registered::Registered;
 use crate::base::bytes::{RawBytes, RawRoom};
 use crate::base::error::Result;
+use crate::data::pieces::{Piece, total};
 use crate::identity::PeerIndex;
 
 /// What a slot is used for.
@@ -37,10 +38,19 @@ pub(super) enum Operation {
         /// The payload's registration, where the provider asks for one.
         region: Option<Registered>,
     },
-    /// A part of a remote read.
-    Read {
-        /// The index of the read.
-        read: u32,
+    /// A part of a read or write of remote memory.
+    Transfer {
+        /// The index of the transfer.
+        transfer: u32,
+    },
+    /// A short write of remote memory or an atomic operation, whose bytes are in the slot's bounce buffer.
+    OneSided {
+        /// The target.
+        peer: PeerIndex,
+        /// The token to report to the engine at the end.
+        token: u64,
+        /// Where the bytes go that an atomic operation returns, and where they are in the bounce buffers; or no bytes.
+        result: (Piece, usize),
     },
 }
 
@@ -153,19 +163,67 @@ impl Operations {
         buffer.as_ptr()
     }
 
+    /// How many bytes a slot's bounce buffer has.
+    pub(super) fn room(&self) -> usize {
+        self.stride
+    }
+
+    /// Copies pieces into a free slot's bounce buffer, one after the other. They must fit, which the caller has checked. Returns the place
+    /// of the buffer among all, and its address.
+    ///
+    /// # Safety
+    /// The pieces are valid for reading.
+    pub(super) unsafe fn gather(&mut self, slot: usize, pieces: &[Piece]) -> (usize, *mut u8) {
+        assert!(
+            matches!(self.slots[slot], Operation::Free { .. }) && total(pieces) <= self.stride,
+            "the slot is free, and the bytes fit"
+        );
+        let place = slot * self.stride;
+        // SAFETY: the slot's buffer is inside the pages.
+        let base = unsafe { self.bounce.base().add(place) };
+        let mut done = 0;
+        for piece in pieces {
+            // SAFETY: the buffer is mapped for writing, and long enough (asserted); the slot is free (asserted), so nobody uses it. The
+            // caller says that the piece is readable.
+            unsafe {
+                RawRoom::new(base.add(done), piece.len).fill_from(piece.bytes());
+            }
+            done += piece.len;
+        }
+        (place, base)
+    }
+
+    /// Copies bytes from a place in the bounce buffers to a piece.
+    ///
+    /// # Safety
+    /// The piece is valid for writing, and the bytes are those of an operation that has just ended.
+    pub(super) unsafe fn hand_out(&self, place: usize, into: Piece) {
+        assert!(
+            place + into.len <= self.slots.len() * self.stride,
+            "within the buffers"
+        );
+        // SAFETY: the bytes are inside the pages (asserted), and libfabric no longer uses them, as the caller says, who also vouches for
+        // the piece.
+        unsafe {
+            let bytes = RawBytes::new(self.bounce.base().add(place), into.len);
+            into.room().fill_from(bytes);
+        }
+    }
+
     /// Whether nothing is under way.
     pub(super) fn is_idle(&self) -> bool {
         self.busy == 0
     }
 
-    /// Whether an operation concerns a peer. `read_from`: whose memory a read reads.
-    pub(super) fn concern(&self, peer: PeerIndex, read_from: impl Fn(u32) -> Option<PeerIndex>) -> bool {
+    /// Whether an operation concerns a peer. `of`: whose memory a transfer concerns.
+    pub(super) fn concern(&self, peer: PeerIndex, of: impl Fn(u32) -> Option<PeerIndex>) -> bool {
         self.slots.iter().any(|slot| match slot {
             Operation::Free { .. } => false,
             Operation::Copied { peer: to }
             | Operation::Spared { peer: to, .. }
-            | Operation::Lent { peer: to, .. } => *to == peer,
-            Operation::Read { read } => read_from(*read) == Some(peer),
+            | Operation::Lent { peer: to, .. }
+            | Operation::OneSided { peer: to, .. } => *to == peer,
+            Operation::Transfer { transfer } => of(*transfer) == Some(peer),
         })
     }
 

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::base::bytes::RawRoom;
+use crate::lane::atomic::Atomics;
 use crate::lane::conformance::{self, Log};
 
 /// How long the other process may take for an answer, and to close its lane.
@@ -53,6 +54,8 @@ const REGISTER: u64 = 5;
 const DEREGISTER: u64 = 6;
 const READ: u64 = 7;
 const COUNT_ALL: u64 = 8;
+const EXPOSE: u64 = 9;
+const WRITE: u64 = 10;
 
 /// The lane, and the memory that it works on.
 struct Served {
@@ -81,6 +84,8 @@ impl Served {
                 }
                 answer.number(u64::from(limits.ordered));
                 answer.number(u64::from(limits.rma));
+                answer.number(u64::from(limits.write));
+                answer.number(u64::from(limits.needs_target));
             }
             CONNECT => {
                 let peer = request.peer();
@@ -126,6 +131,24 @@ impl Served {
                     Ok(Sent::Pending) => drop(self.targets.insert(token, targets)),
                     Ok(Sent::Again) | Err(_) => {}
                 }
+            }
+            EXPOSE => {
+                self.memory.push(request.bytes().to_vec());
+                let exposed = self.memory.last_mut().expect("it was added a line ago");
+                // SAFETY: the memory is kept, not looked at, and the lane closed before it.
+                let (region, key) = unsafe { self.lane.expose(Piece::of_mut(exposed)) }.unwrap();
+                answer.number(region.0);
+                answer.bytes(&key.0);
+            }
+            WRITE => {
+                let (peer, key) = (request.peer(), RemoteKey(request.bytes().to_vec()));
+                let (offset, token) = (request.number(), request.number());
+                let sources: Vec<Vec<u8>> = (0..request.number()).map(|_| request.bytes().to_vec()).collect();
+                let pieces: Vec<Piece> = sources.iter().map(|source| Piece::of(source)).collect();
+                // SAFETY: the sources are kept, and the lane closed before them.
+                let sent = unsafe { self.lane.write(peer, &key, offset, &pieces, token) };
+                self.memory.extend(sources);
+                answer.sent(sent);
             }
             COUNT_ALL => self.lane.count_all(request.number() != 0),
             other => panic!("request {other} is none"),
@@ -245,6 +268,10 @@ impl OtherProcess {
             queue: size(),
             ordered: size() != 0,
             rma: size() != 0,
+            write: size() != 0,
+            needs_target: size() != 0,
+            // They are not among the requests.
+            atomics: Atomics::None,
             pipelined: 0,
         };
     }
@@ -397,6 +424,37 @@ impl Lane for OtherProcess {
         })
     }
 
+    unsafe fn expose(&mut self, memory: Piece) -> Result<(Region, RemoteKey)> {
+        // SAFETY: the caller keeps it valid; the other process gets a copy.
+        let bytes = unsafe { memory.bytes() }.to_vec();
+        let read = |_: &mut OtherProcess, words: &mut Words<'_>| {
+            (Region(words.number()), RemoteKey(words.bytes().to_vec()))
+        };
+        Ok(self.ask(EXPOSE, |request| request.bytes(&bytes), read))
+    }
+
+    unsafe fn write(
+        &mut self,
+        peer: PeerIndex,
+        key: &RemoteKey,
+        offset: u64,
+        from: &[Piece],
+        token: u64,
+    ) -> Result<Sent> {
+        let say = |request: &mut Answer| {
+            request.number(peer.number().into());
+            request.bytes(&key.0);
+            request.number(offset);
+            request.number(token);
+            request.number(from.len() as u64);
+            for piece in from {
+                // SAFETY: the caller says that the pieces are readable.
+                request.bytes(&unsafe { piece.bytes() }.to_vec());
+            }
+        };
+        self.ask(WRITE, say, |_, words| words.sent())
+    }
+
     fn arm(&mut self) -> Option<RawFd> {
         None
     }
@@ -519,5 +577,5 @@ fn shm_conforms_across_processes() {
         );
         lane
     };
-    conformance::run(|| [open(), open()]);
+    conformance::run_apart(|| [open(), open()]);
 }

@@ -1,4 +1,5 @@
-//! Registrations of memory that is not the lane's: payloads of sends, targets of reads, and what peers may read.
+//! Registrations of memory that is not the lane's: payloads of sends, what remote memory is read into and written from, and what peers may
+//! access.
 
 use std::rc::Rc;
 
@@ -104,7 +105,7 @@ impl Registrar {
     }
 }
 
-/// What a peer needs to read registered memory, as it is in a message: three little-endian numbers of 8 bytes.
+/// What a peer needs to access registered memory, as it is in a message: three little-endian numbers of 8 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RemoteMemory {
     /// libfabric's key.
@@ -159,7 +160,7 @@ impl RemoteMemory {
             Some(end) if end <= self.len => Ok(self.base + offset),
             _ => Err(err!(
                 Other,
-                "a read of {len} bytes at {offset} is outside the {} bytes that the peer registered",
+                "an access to {len} bytes at {offset} is outside the {} bytes that the peer registered",
                 self.len
             )),
         }

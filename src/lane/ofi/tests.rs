@@ -4,7 +4,12 @@ use super::*;
 use crate::lane::conformance::{self, Pair};
 
 fn settings(provider: &str) -> Settings {
-    Settings::read(|name| (name == "WEFT_PROVIDER").then(|| provider.to_string())).unwrap()
+    Settings::read(|name| match name {
+        "WEFT_PROVIDER" => Some(provider.to_string()),
+        "WEFT_EMULATED_ATOMICS" => Some("1".into()),
+        _ => None,
+    })
+    .unwrap()
 }
 
 fn open(provider: &str) -> OfiLane {
@@ -541,7 +546,7 @@ fn a_loss_is_told_once_and_each_operation_ends() {
     assert!(completed[0].0 == 72 && lost.len() == 1 && lost[0].0 == PeerIndex::new(5));
     assert!(lost[0].1.message.contains("process 5 at "), "{}", lost[0].1);
     // A read that there is none of: of no peer.
-    let (completed, lost) = fail(&mut lane, Operation::Read { read: 9 }, libc::ECONNRESET);
+    let (completed, lost) = fail(&mut lane, Operation::Transfer { transfer: 9 }, libc::ECONNRESET);
     assert!(completed.is_empty() && lost.is_empty());
 }
 
@@ -658,7 +663,7 @@ fn a_read_of_many_parts_goes_on_when_there_is_room() {
     pair.send(0, &[1; 8], 1);
     pair.poll_until("a message", |pair| !pair.logs[1].messages.is_empty());
     pair.poll_until("draining", |pair| pair.lanes[0].is_drained());
-    pair.lanes[0].reads = Reads::new(1000, 1);
+    pair.lanes[0].transfers = Transfers::new(1000, 1);
     // Room for that many operations; ten are needed.
     for room in [1, 3, 9, 10, 11] {
         let lane = &mut pair.lanes[0];
@@ -687,12 +692,15 @@ fn a_read_of_many_parts_goes_on_when_there_is_room() {
             )
         };
         assert_eq!(sent, Ok(Sent::Pending));
-        assert_eq!(lane.reads.has_unissued(), room < 10, "{room}");
+        assert_eq!(lane.transfers.has_unissued(), room < 10, "{room}");
         if room < 10 {
             assert!(lane.arm().is_none() && !lane.is_drained(), "{room}");
         }
         pair.poll_until("a read", |pair| pair.logs[0].completed.len() == 1);
-        assert!(target == source && !pair.lanes[0].reads.has_unissued(), "{room}");
+        assert!(
+            target == source && !pair.lanes[0].transfers.has_unissued(),
+            "{room}"
+        );
         assert_eq!(pair.logs[0].completed.remove(0), (room as u64, Ok(())));
         for slot in taken {
             pair.lanes[0].operations.end(slot);
@@ -727,4 +735,38 @@ fn what_each_provider_keeps_in_order_and_reads() {
         let limits = open(provider).limits();
         assert_eq!((limits.ordered, limits.rma), (ordered, true), "{provider}");
     }
+}
+
+#[test]
+fn a_write_of_many_parts_goes_on_when_there_is_room() {
+    let mut pair = Pair::new([open("tcp;ofi_rxm"), open("tcp;ofi_rxm")]);
+    let source = conformance::pattern(4, 10_000);
+    let mut target = vec![0u8; source.len()];
+    // SAFETY: source and target outlive the lanes' use of them; the target is looked at when the write has ended.
+    let (region, key) = unsafe { pair.lanes[1].expose(Piece::of_mut(&mut target)) }.unwrap();
+    pair.send(0, &[1; 8], 1);
+    pair.poll_until("a message", |pair| !pair.logs[1].messages.is_empty());
+    pair.poll_until("draining", |pair| pair.lanes[0].is_drained());
+    let lane = &mut pair.lanes[0];
+    lane.transfers = Transfers::new(1000, 1);
+    let mut taken = Vec::new();
+    while let Some(slot) = lane.operations.next() {
+        let peer = PeerIndex::new(1);
+        lane.operations.start(slot, Operation::Copied { peer });
+        taken.push(slot);
+    }
+    for slot in taken.drain(taken.len() - 3..) {
+        lane.operations.end(slot);
+    }
+    // SAFETY: as above.
+    let sent = unsafe { lane.write(PeerIndex::new(1), &key, 0, &[Piece::of(&source)], 5) };
+    assert_eq!(sent, Ok(Sent::Pending));
+    assert!(lane.transfers.has_unissued() && !lane.is_drained());
+    pair.poll_until("a write", |pair| pair.logs[0].completed.len() == 1);
+    assert_eq!(pair.logs[0].completed.remove(0), (5, Ok(())));
+    for slot in taken {
+        pair.lanes[0].operations.end(slot);
+    }
+    pair.lanes[1].deregister(region);
+    assert!(target == source);
 }

@@ -37,6 +37,11 @@ pub fn is_gone(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ESRCH)
 }
 
+/// The same, or since the process does not allow it any more.
+pub fn is_refused(error: &io::Error) -> bool {
+    is_gone(error) || error.raw_os_error() == Some(libc::EPERM)
+}
+
 /// A run of another process's memory.
 pub fn remote(address: u64, len: usize) -> Piece {
     Piece {

@@ -32,6 +32,7 @@ use crate::base::error::Result;
 use crate::data::pieces::{Piece, total};
 use crate::err;
 use crate::identity::{PeerIndex, ProcessName};
+use crate::lane::atomic::Atomics;
 use crate::lane::{Doorbell, HEADER_BYTES, Lane, Limits, Region, RemoteKey, Sample, Sent, Sink};
 
 use address::{Address, MemoryDomain};
@@ -301,6 +302,9 @@ impl Lane for ShmLane {
             piece: EAGER,
             ordered: true,
             rma: self.cma,
+            write: self.cma,
+            atomics: Atomics::None,
+            needs_target: false,
             rma_from: if self.crowded { PIPELINED + 1 } else { usize::MAX },
             read_run: READ_RUN,
             register_run: REGISTER_RUN,
@@ -489,6 +493,49 @@ impl Lane for ShmLane {
         // SAFETY: the caller's pointer is null or valid for reading.
         unsafe { memory.read(pid, offset, into, &mut known.bookmark) }
             .map_err(|error| err!(Other, "reading the memory of process {}: {error}", peer.number()))?;
+        Ok(Sent::Done)
+    }
+
+    unsafe fn expose(&mut self, memory: Piece) -> Result<(Region, RemoteKey)> {
+        Ok(Tables::expose(memory))
+    }
+
+    fn reaches_memory(&self, peer: PeerIndex) -> bool {
+        let known = self.peers.get(peer.index()).and_then(Option::as_ref);
+        known.is_some_and(|known| known.cma.is_some())
+    }
+
+    /// The kernel writes during the call.
+    unsafe fn write(
+        &mut self,
+        peer: PeerIndex,
+        key: &RemoteKey,
+        offset: u64,
+        from: &[Piece],
+        _: u64,
+    ) -> Result<Sent> {
+        let Some(Some(known)) = self.peers.get(peer.index()) else {
+            return Err(self.unknown(peer));
+        };
+        let len = total(from);
+        let memory = Registered::decode(key).filter(|memory| memory.has(offset, len));
+        let memory = memory.ok_or_else(|| {
+            err!(
+                Other,
+                "process {} offers no {len} bytes of memory at {offset}",
+                peer.number()
+            )
+        })?;
+        let Some(pid) = known.cma else {
+            return Err(err!(
+                Other,
+                "the memory of process {} can't be written",
+                peer.number()
+            ));
+        };
+        // SAFETY: the caller says that the pieces are readable; the key is one that the peer has given out for memory that is written.
+        unsafe { memory.write(pid, offset, from) }
+            .map_err(|error| err!(Other, "writing the memory of process {}: {error}", peer.number()))?;
         Ok(Sent::Done)
     }
 

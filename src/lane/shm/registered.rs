@@ -1,4 +1,4 @@
-//! Memory that peers read by cross-memory attach ([`super::cma`]).
+//! Memory that peers read, or also write, by cross-memory attach ([`super::cma`]).
 //!
 //! A key names one run of memory. Where there are more, it names a table of them, which stays in the memory of the
 //! process that registers them until it deregisters them, and which the reader reads part by part.
@@ -17,6 +17,8 @@ use crate::lane::{Region, RemoteKey};
 const RUN: u8 = b's';
 /// The same, for the key of a table.
 const TABLE: u8 = b't';
+/// The same, for the key of a run that peers may write to.
+const EXPOSED: u8 = b'e';
 
 /// An entry of a table: address and length.
 type Entry = [u64; 2];
@@ -53,6 +55,12 @@ impl Tables {
         (Region(self.latest), key)
     }
 
+    /// Lets peers write to some memory as well as read it.
+    pub fn expose(memory: Piece) -> (Region, RemoteKey) {
+        let address = memory.address.expose_provenance() as u64;
+        (Region(0), encode(EXPOSED, &[address, memory.len as u64]))
+    }
+
     /// Ends an registration.
     pub fn deregister(&mut self, region: Region) {
         self.tables.remove(&region.0);
@@ -74,7 +82,7 @@ fn decode<const COUNT: usize>(bytes: &[u8]) -> Option<[u64; COUNT]> {
 /// What a peer has registered.
 pub enum Registered {
     /// One run.
-    Run { address: u64, len: u64 },
+    Run { address: u64, len: u64, exposed: bool },
     /// Several.
     Table(Table),
 }
@@ -101,9 +109,14 @@ impl Registered {
     /// Checks a key from a message.
     pub fn decode(RemoteKey(key): &RemoteKey) -> Option<Registered> {
         match key.split_first()? {
-            (&RUN, rest) => {
+            (&kind @ (RUN | EXPOSED), rest) => {
                 let [address, len] = decode(rest)?;
-                Some(Registered::Run { address, len })
+                let exposed = kind == EXPOSED;
+                Some(Registered::Run {
+                    address,
+                    len,
+                    exposed,
+                })
             }
             (&TABLE, rest) => {
                 let [address, len, entries, number] = decode(rest)?;
@@ -145,6 +158,29 @@ impl Registered {
             // SAFETY: as above.
             Registered::Table(table) => unsafe { table.read(pid, offset, into, bookmark) },
         }
+    }
+}
+
+impl Registered {
+    /// Writes all of `from` into the memory of process `pid`, from the byte `offset` on.
+    ///
+    /// # Safety
+    /// `from` is valid for reads, and process `pid` has exposed the memory, or has had it exposed: it is not checked whether it still is.
+    pub unsafe fn write(&self, pid: u32, offset: u64, from: &[Piece]) -> io::Result<()> {
+        let &Registered::Run {
+            address,
+            exposed: true,
+            ..
+        } = self
+        else {
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "it is registered for being read only",
+            ));
+        };
+        let into = cma::remote(address.wrapping_add(offset), total(from));
+        // SAFETY: as the caller says.
+        unsafe { cma::write(pid, &[into], from) }
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::direct::{self, Combine};
 use super::members::Way;
 use super::runs::{self, Access};
-use super::{Exposed, Flavor, Window};
+use super::{Exposed, Flavor, Origin, Window, ordering};
 use crate::base::error::Result;
 use crate::data::datatype::{Datatype, Unit};
 use crate::data::memory::Memory;
@@ -44,7 +44,22 @@ pub struct Place {
     pub bytes: u64,
 }
 
+/// A get of more bytes costs more by message than by the kernel.
+const SHORT_GET: u64 = 4 << 10;
+
 impl Place {
+    /// A run of bytes.
+    pub(super) fn of_bytes(rank: u32, at: u64, len: u64) -> Place {
+        Place {
+            rank,
+            at,
+            count: len,
+            datatype: Datatype::byte().clone(),
+            component: None,
+            bytes: len,
+        }
+    }
+
     /// How many bytes are accessed, packed.
     pub fn len(&self) -> u64 {
         self.bytes
@@ -353,10 +368,12 @@ impl Window {
             true => origin.epochs.access_with_request(place.rank)?,
             false => origin.epochs.access(place.rank)?,
         }
+        let alone = self.has_alone(&origin, place.rank);
         let done = match place.count {
             0 => true,
+            _ if self.is_better_by_messages(&origin, &action, &place) => false,
             // SAFETY: the place is within the target's memory; the rest as the caller says.
-            _ => unsafe { self.directly(&action, &place) }?,
+            _ => unsafe { self.directly(&action, &place, alone) }?,
         };
         if done {
             drop(origin);
@@ -367,21 +384,38 @@ impl Window {
             }));
         }
         // SAFETY: as the caller says.
+        if let Some(started) = unsafe { self.by_lane(&mut origin, &action, &place, request) } {
+            return Ok(started);
+        }
+        // SAFETY: as the caller says.
         let started = unsafe { self.by_messages(&mut origin, action, place, request) };
         self.release(origin);
         started
     }
 
-    /// Does an operation at once where this process gets at the target's memory. `false`: it does not.
+    /// Whether an operation is left to messages though this process gets at the target's memory: a system call costs more than a short
+    /// message, and the target makes progress.
+    fn is_better_by_messages(&self, origin: &Origin, action: &Action, place: &Place) -> bool {
+        let is_short = match action {
+            Action::Put(_) => place.len() <= self.limits().short(),
+            Action::Get(_) => place.len() <= SHORT_GET,
+            _ => return false,
+        };
+        is_short && origin.epochs.is_active() && matches!(self.members().way(place.rank), Way::Attach { .. })
+    }
+
+    /// Does an operation at once where this process gets at the target's memory. `false`: it does not. `alone`: nobody else updates that
+    /// meanwhile.
     ///
     /// # Safety
     /// As for the operation; the place is within the target's memory, or that of a dynamic window.
     #[inline]
-    unsafe fn directly(&self, action: &Action, place: &Place) -> Result<bool> {
+    unsafe fn directly(&self, action: &Action, place: &Place, alone: bool) -> Result<bool> {
+        ordering::begin_loads();
         match self.members().way(place.rank) {
-            Way::Messages => Ok(false),
+            Way::Messages | Way::Remote => Ok(false),
             // SAFETY: the caller's promises; a way leads to all of what the target exposes.
-            Way::Mapped(base) => unsafe { self.by_processor(action, place, base) }.map(|()| true),
+            Way::Mapped(base) => unsafe { self.by_processor(action, place, base, alone) }.map(|()| true),
             // SAFETY: as above.
             Way::Attach { pid, address } => unsafe { self.by_kernel(action, place, pid, address) },
         }
@@ -391,7 +425,7 @@ impl Window {
     ///
     /// # Safety
     /// As for [`Window::directly`].
-    unsafe fn by_processor(&self, action: &Action, place: &Place, base: *mut u8) -> Result<()> {
+    unsafe fn by_processor(&self, action: &Action, place: &Place, base: *mut u8, alone: bool) -> Result<()> {
         if let Exposed::Attached(_) = self.exposed() {
             self.check_attached(place)?;
         }
@@ -411,7 +445,7 @@ impl Window {
             Action::Accumulate(origin, op) => (op, origin, None),
             Action::GetAccumulate(origin, result, op) => (op, origin, Some(result)),
             Action::CompareAndSwap(value, compare, result) => {
-                return self.updating(place, |component, sharing| {
+                return self.updating(place, alone, |component, sharing| {
                     let address = |memory: &Memory| memory.contiguous().map(|run| run.address);
                     if let (Some(value), Some(compare), Some(result)) =
                         (address(value), address(compare), address(result))
@@ -422,7 +456,7 @@ impl Window {
                 });
             }
         };
-        self.updating(place, |component, sharing| {
+        self.updating(place, alone, |component, sharing| {
             let combine = Combine {
                 op,
                 component,
@@ -434,10 +468,17 @@ impl Window {
     }
 
     /// Updates elements that this process sees: in memory of its own that no other process does, nobody else does so meanwhile.
-    fn updating(&self, place: &Place, update: impl FnOnce(&Datatype, Sharing<'_>)) -> Result<()> {
+    fn updating(
+        &self,
+        place: &Place,
+        alone: bool,
+        update: impl FnOnce(&Datatype, Sharing<'_>),
+    ) -> Result<()> {
         let component = place.component.expect("an accumulate has one");
         let _served = (!self.is_shared()).then(|| self.served().lock());
-        self.with_sharing(place.rank, |sharing| update(component, sharing));
+        self.with_sharing(place.rank, |sharing| {
+            update(component, if alone { Sharing::Alone } else { sharing });
+        });
         Ok(())
     }
 
@@ -462,7 +503,7 @@ impl Window {
         match done {
             Ok(()) => Ok(true),
             // Who hears of lost processes says what has become of this one; or it does not allow that any more, and takes messages.
-            Err(error) if cma::is_gone(&error) || error.raw_os_error() == Some(libc::EPERM) => Ok(false),
+            Err(error) if cma::is_refused(&error) => Ok(false),
             Err(error) => Err(err!(
                 Other,
                 "the memory of rank {} can't be read or written: {error}",

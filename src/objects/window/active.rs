@@ -3,23 +3,31 @@
 //! A fence tells each process how many operations of others it has to expect (a reduce-scatter of what each has sent to whom), and waits
 //! for these. So operations need no acknowledgements. A process that has left a fence may send operations of the next phase while another
 //! one still waits for some of the last: these wait at the target, which knows them by their phase, of which there are never more than two.
-//! Where a process may also access another one's memory by itself, nobody leaves a fence before all have come so far.
+//! Where a process may also access another one's memory by itself, or by its lane, nobody leaves a fence before all have come so far.
 //!
 //! The epochs of groups are opened and ended by small messages in the window's context, which arrive after the operations that were sent
 //! before them.
+//!
+//! Where every process sees the memory of all others, nothing is sent: what is counted is how many fences each process has come to, and how often each
+//! has posted to another one and that one has completed, by words in the shared memory. Whoever waits for such a word sees what was stored
+//! before it was raised, and nothing else need order the operations.
 
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::task::Poll;
 
-use super::Window;
-use super::outbox::{COMPLETE, POST};
+use super::epoch::Ranks;
+use super::outbox::{COMPLETE, FENCE, POST};
+use super::passive::Until;
+use super::segments::Segments;
+use super::{Origin, Window};
 use crate::base::error::Result;
 use crate::data::memory::Memory;
 use crate::engine::request::RequestId;
 use crate::err;
 use crate::objects::collective;
+use crate::objects::communicator::sharers::Awaited;
 use crate::objects::group::Group;
 
 /// Assertions of a fence that change what it does, with the numbers of the standard ABI (section 12.5.5).
@@ -30,19 +38,85 @@ mod assertion {
     pub const NO_SUCCEED: i32 = 16384;
 }
 
+/// More processes wait for each other in fewer steps by a barrier.
+const FENCED: u32 = 8;
+
+/// What those sleep for who wait for a process's fences: no ticket of a lock.
+const FENCES: u32 = 1 << 30;
+/// The same for what it does in the epochs of groups.
+const GROUPS: u32 = 2 << 30;
+
 impl Window {
+    /// The words by which processes wait for each other, where nothing goes by messages.
+    fn words(&self) -> Option<&Segments> {
+        let members = self.members();
+        let has_words = members.all_mapped() && members.all_here();
+        members
+            .segments()
+            .filter(|_| has_words)
+            .map(|segments| &**segments)
+    }
+
+    /// Whether the waits of [`Window::fence`] are in place, for a blocking call.
+    pub fn fences_in_place(&self) -> bool {
+        self.words().is_some_and(|words| words.sharers().size() <= FENCED)
+    }
+
+    /// Whether those of the epochs of groups are.
+    pub fn groups_in_place(&self) -> bool {
+        self.words().is_some_and(|words| words.pair(0, 0).is_some())
+    }
+
+    /// A fence by words.
+    async fn fence_by_words(&self, words: &Segments) -> Result<()> {
+        let sharers = words.sharers();
+        let control = |place: u32| {
+            words
+                .control(sharers.who().ranks[place as usize])
+                .expect("all are here")
+        };
+        let mine = control(sharers.mine()).fences();
+        // Only this process changes it.
+        let fences = mine.load(Ordering::Relaxed) + 1;
+        mine.store(fences, Ordering::Release);
+        sharers.wake(FENCES | sharers.mine());
+        let mut result = Ok(());
+        for place in (0..sharers.size()).filter(|&place| place != sharers.mine()) {
+            let control = control(place);
+            if control.fences().load(Ordering::Acquire) >= fences {
+                continue;
+            }
+            let awaited = Awaited {
+                at: control.place_of_fences(),
+                least: fences,
+                sleeps_for: FENCES | place,
+                by: place,
+                tag: FENCE,
+            };
+            result = result.and(sharers.wait(awaited).await);
+        }
+        result
+    }
+
     /// `MPI_Win_fence`.
     ///
     /// # Errors
     /// `MPI_ERR_RMA_SYNC`: an epoch is open that a fence does not end. What has become of the operations.
     pub async fn fence(self: &Arc<Self>, assert: i32) -> Result<()> {
         self.origin().lock().epochs.may_fence()?;
+        let succeeds = assert & assertion::NO_SUCCEED == 0;
+        if let Some(words) = self.words().filter(|_| self.fences_in_place()) {
+            let fenced = self.fence_by_words(words).await;
+            self.origin().lock().epochs.fenced(succeeds);
+            self.take_turn();
+            return fenced;
+        }
         fence(Ordering::SeqCst);
         let precedes = assert & assertion::NO_PRECEDE == 0;
         let ranks = self.origin().lock().outbox.ranks();
         let mut result = Ok(());
         if precedes && !ranks.is_empty() {
-            result = self.settle(&ranks, self.may_fail_there()).await;
+            result = self.settle(&ranks, Until::Epoch).await;
         }
         // A process that has failed still takes part, so that the others do not wait for it.
         let fenced = match precedes && self.may_use_messages() {
@@ -50,7 +124,6 @@ impl Window {
             false => collective::barrier(&self.communicator().collective()).await,
         };
         fence(Ordering::SeqCst);
-        let succeeds = assert & assertion::NO_SUCCEED == 0;
         self.origin().lock().epochs.fenced(succeeds);
         result.and(fenced)
     }
@@ -117,6 +190,10 @@ impl Window {
         let ranks = self.ranks_of(group)?;
         let mut origin = self.origin().lock();
         origin.epochs.post()?;
+        if let Some(words) = self.words().filter(|_| self.groups_in_place()) {
+            post_by_words(words, &mut origin, ranks);
+            return Ok(());
+        }
         fence(Ordering::SeqCst);
         let mut result = Ok(());
         for &rank in &ranks {
@@ -147,6 +224,19 @@ impl Window {
         let ranks = self.ranks_of(group)?;
         self.origin().lock().epochs.start(ranks.iter().copied())?;
         let mut result = Ok(());
+        if let Some(words) = self.words().filter(|_| self.groups_in_place()) {
+            let waits: &[u32] = if unchecked { &[] } else { &ranks };
+            for &rank in waits {
+                let posted = wait_for_post(words, rank).await;
+                result = result.and(posted);
+            }
+            if result.is_err() {
+                // As below.
+                let _ = self.origin().lock().epochs.complete();
+                ranks.iter().for_each(|&rank| complete_by_words(words, rank));
+            }
+            return result;
+        }
         if !unchecked {
             let mut posts: Vec<RequestId> = Vec::with_capacity(ranks.len());
             for &rank in &ranks {
@@ -180,8 +270,12 @@ impl Window {
     /// `MPI_ERR_RMA_SYNC`: there is no epoch. What has become of the operations.
     pub async fn complete(self: &Arc<Self>) -> Result<()> {
         let ranks = self.origin().lock().epochs.complete()?;
+        if let Some(words) = self.words().filter(|_| self.groups_in_place()) {
+            ranks.iter().for_each(|&rank| complete_by_words(words, rank));
+            return Ok(());
+        }
         fence(Ordering::SeqCst);
-        let mut result = self.settle(&ranks, self.may_fail_there()).await;
+        let mut result = self.settle(&ranks, Until::Epoch).await;
         for rank in ranks {
             let told = self.tell(rank, COMPLETE);
             result = result.and(told);
@@ -194,11 +288,24 @@ impl Window {
     /// # Errors
     /// `MPI_ERR_RMA_SYNC`: there is no epoch; the error of a process that is lost.
     pub async fn wait(self: &Arc<Self>) -> Result<()> {
-        let completes = {
+        let (completes, exposed_to) = {
             let mut origin = self.origin().lock();
             origin.epochs.may_wait("MPI_Win_wait")?;
-            std::mem::take(&mut origin.exposed)
+            (
+                std::mem::take(&mut origin.exposed),
+                std::mem::take(&mut origin.exposed_to),
+            )
         };
+        if let Some(words) = self.words().filter(|_| self.groups_in_place()) {
+            let mut result = Ok(());
+            for rank in exposed_to {
+                let completed = wait_for_completion(words, rank).await;
+                result = result.and(completed);
+            }
+            self.origin().lock().epochs.waited();
+            self.take_turn();
+            return result;
+        }
         let ended = self.end_all(completes).await;
         // Those who have completed have what they got; a lane may still have the memory.
         poll_fn(|_| match self.has_no_tasks() {
@@ -206,6 +313,7 @@ impl Window {
             false => Poll::Pending,
         })
         .await;
+        self.served().lock().end_accesses();
         self.origin().lock().epochs.waited();
         fence(Ordering::SeqCst);
         ended
@@ -220,6 +328,14 @@ impl Window {
         let instance = self.communicator().instance();
         instance.step();
         let mut origin = self.origin().lock();
+        if let Some(words) = self.words().filter(|_| self.groups_in_place()) {
+            if !origin.exposed_to.iter().all(|&rank| has_completed(words, rank)) {
+                return Ok(false);
+            }
+            origin.exposed_to.clear();
+            origin.epochs.waited();
+            return Ok(true);
+        }
         let mut engine = instance.engine();
         let has_ended = |&request: &RequestId| engine.is_complete(request) != Some(false);
         if !origin.exposed.iter().all(has_ended) || !self.has_no_tasks() {
@@ -232,6 +348,7 @@ impl Window {
             .filter_map(|outcome| outcome.error)
             .fold(None, |first, error| first.or(Some(error)));
         drop(engine);
+        self.served().lock().end_accesses();
         origin.epochs.waited();
         fence(Ordering::SeqCst);
         match failed {
@@ -241,7 +358,7 @@ impl Window {
     }
 
     /// The ranks of a group's processes in the window.
-    fn ranks_of(&self, group: &Group) -> Result<Vec<u32>> {
+    fn ranks_of(&self, group: &Group) -> Result<Ranks> {
         let members = self.communicator().group();
         let rank = |(at, process)| {
             members.rank_of(process).ok_or_else(|| {
@@ -253,4 +370,66 @@ impl Window {
         };
         group.iter().enumerate().map(rank).collect()
     }
+}
+
+/// Counts that this process exposes its memory to these ranks.
+fn post_by_words(words: &Segments, origin: &mut Origin, ranks: Ranks) {
+    let mine = words.sharers().mine();
+    for &rank in &ranks {
+        let posted = words.pair(mine, rank).expect("they have words").posted();
+        // Only this process changes it.
+        posted.store(posted.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+    words.sharers().wake(GROUPS | mine);
+    origin.exposed_to = ranks;
+}
+
+/// Counts that this process has ended its epoch at a rank.
+fn complete_by_words(words: &Segments, rank: u32) {
+    let mine = words.sharers().mine();
+    let completed = words.pair(rank, mine).expect("they have words").completed();
+    // Only this process changes it.
+    completed.store(completed.load(Ordering::Relaxed) + 1, Ordering::Release);
+    words.sharers().wake(GROUPS | mine);
+}
+
+/// Waits until a rank has posted once more than this process has completed.
+async fn wait_for_post(words: &Segments, rank: u32) -> Result<()> {
+    let sharers = words.sharers();
+    let pair = words.pair(rank, sharers.mine()).expect("they have words");
+    let least = pair.completed().load(Ordering::Relaxed) + 1;
+    if pair.posted().load(Ordering::Acquire) >= least {
+        return Ok(());
+    }
+    let awaited = Awaited {
+        at: pair.places()[0],
+        least,
+        sleeps_for: GROUPS | rank,
+        by: rank,
+        tag: POST,
+    };
+    sharers.wait(awaited).await
+}
+
+/// Whether a rank has completed as often as this process has posted to it.
+fn has_completed(words: &Segments, rank: u32) -> bool {
+    let pair = words.pair(words.sharers().mine(), rank).expect("they have words");
+    pair.completed().load(Ordering::Acquire) >= pair.posted().load(Ordering::Relaxed)
+}
+
+/// Waits for that.
+async fn wait_for_completion(words: &Segments, rank: u32) -> Result<()> {
+    if has_completed(words, rank) {
+        return Ok(());
+    }
+    let sharers = words.sharers();
+    let pair = words.pair(sharers.mine(), rank).expect("they have words");
+    let awaited = Awaited {
+        at: pair.places()[1],
+        least: pair.posted().load(Ordering::Relaxed),
+        sleeps_for: GROUPS | rank,
+        by: rank,
+        tag: COMPLETE,
+    };
+    sharers.wait(awaited).await
 }

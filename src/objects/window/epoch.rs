@@ -3,7 +3,11 @@
 //! A process has at most one access epoch, of one kind, and at most one exposure epoch by `MPI_Win_post` beside it. What a fence
 //! opens is both, but only if operations follow: so after a fence without operations any other epoch may begin.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use crate::base::error::Result;
 use crate::err;
@@ -27,8 +31,8 @@ enum Access {
         /// Operations were started in it.
         used: bool,
     },
-    /// To these ranks (`MPI_Win_start`).
-    Start(FxHashSet<u32>),
+    /// To these ranks (`MPI_Win_start`), in ascending order.
+    Start(Ranks),
     /// To one rank, which is locked.
     Lock(u32, Lock),
     /// To several, which are locked.
@@ -40,10 +44,57 @@ enum Access {
     },
 }
 
+/// The ranks of a group, in ascending order.
+pub type Ranks = SmallVec<[u32; 8]>;
+
+/// What the most common epochs allow, in one word: so an operation finds that out without the lock under which epochs are opened and ended.
+/// A program orders these calls, if it makes them in several threads.
+#[derive(Default, Debug)]
+pub struct Open(AtomicU64);
+
+/// By fences, and operations have been started.
+const FENCED: u64 = 1;
+/// `MPI_Win_lock_all`.
+const LOCKED_ALL: u64 = 2;
+
+/// One rank is locked, alone or not.
+const fn locked_one(rank: u32, alone: bool) -> u64 {
+    (rank as u64 + 2) << 1 | alone as u64
+}
+
+impl Open {
+    /// Whether operations at a rank of the window are certainly allowed; [`Epochs::access`] knows all cases.
+    #[inline(always)]
+    pub fn allows(&self, rank: u32) -> bool {
+        let open = self.0.load(Ordering::Relaxed);
+        open == LOCKED_ALL || open == FENCED || open | 1 == locked_one(rank, true)
+    }
+
+    /// The same, and this process has not locked the rank for itself alone.
+    #[inline(always)]
+    pub fn shares(&self, rank: u32) -> bool {
+        let open = self.0.load(Ordering::Relaxed);
+        open == LOCKED_ALL || open == FENCED || open == locked_one(rank, false)
+    }
+
+    /// Whether a rank of the window, or any, is certainly locked; [`Epochs::passive`] knows all cases.
+    #[inline(always)]
+    pub fn is_locked(&self, rank: Option<u32>) -> bool {
+        let open = self.0.load(Ordering::Relaxed);
+        open == LOCKED_ALL
+            || match rank {
+                Some(rank) => open | 1 == locked_one(rank, true),
+                None => open > LOCKED_ALL,
+            }
+    }
+}
+
 /// See the module.
 #[derive(Default, Debug)]
 pub struct Epochs {
     access: Access,
+    /// Says what `access` allows.
+    open: Arc<Open>,
     /// Whether there is an exposure epoch of `MPI_Win_post`.
     exposed: bool,
 }
@@ -68,22 +119,46 @@ impl Access {
     }
 }
 
+impl Access {
+    /// See [`Open`]; 0: none of these.
+    fn open(&self) -> u64 {
+        match self {
+            Access::Fence { used: true } => FENCED,
+            Access::Lock(rank, lock) => locked_one(*rank, lock.exclusive),
+            Access::LockAll { .. } => LOCKED_ALL,
+            Access::None | Access::Fence { used: false } | Access::Start(_) | Access::Locks(_) => 0,
+        }
+    }
+}
+
 impl Epochs {
+    /// What they allow, for those who don't lock them.
+    pub fn open(&self) -> Arc<Open> {
+        self.open.clone()
+    }
+
+    #[inline]
+    fn set(&mut self, access: Access) {
+        self.open.0.store(access.open(), Ordering::Relaxed);
+        self.access = access;
+    }
+
     /// An operation is started at a target.
     ///
     /// # Errors
     /// `MPI_ERR_RMA_SYNC`: no epoch allows it.
     #[inline]
     pub fn access(&mut self, rank: u32) -> Result<()> {
-        match &mut self.access {
+        match &self.access {
             Access::LockAll { .. } => Ok(()),
             Access::Lock(locked, _) if *locked == rank => Ok(()),
             Access::Locks(locks) if locks.contains_key(&rank) => Ok(()),
-            Access::Fence { used } => {
-                *used = true;
+            Access::Fence { used: true } => Ok(()),
+            Access::Fence { used: false } => {
+                self.set(Access::Fence { used: true });
                 Ok(())
             }
-            Access::Start(ranks) if ranks.contains(&rank) => Ok(()),
+            Access::Start(ranks) if ranks.binary_search(&rank).is_ok() => Ok(()),
             _ => Err(self.no_access(rank)),
         }
     }
@@ -100,6 +175,12 @@ impl Epochs {
                 "no access epoch is open: MPI_Win_fence, MPI_Win_start, MPI_Win_lock or MPI_Win_lock_all has to come before the operation"
             ),
         }
+    }
+
+    /// Whether the target has to call MPI for the epoch to end: what operations there need of it costs nothing then.
+    #[inline]
+    pub fn is_active(&self) -> bool {
+        matches!(self.access, Access::Fence { .. } | Access::Start(_))
     }
 
     /// An operation with a request is started: these belong to passive target communication (section 12.3.5).
@@ -154,10 +235,10 @@ impl Epochs {
 
     /// The fence has ended.
     pub fn fenced(&mut self, succeeds: bool) {
-        self.access = match succeeds {
+        self.set(match succeeds {
             true => Access::Fence { used: false },
             false => Access::None,
-        };
+        });
     }
 
     /// An access epoch to these ranks begins.
@@ -166,7 +247,9 @@ impl Epochs {
     /// `MPI_ERR_RMA_SYNC`: another one is open.
     pub fn start(&mut self, ranks: impl Iterator<Item = u32>) -> Result<()> {
         self.check_idle("MPI_Win_start")?;
-        self.access = Access::Start(ranks.collect());
+        let mut ranks: Ranks = ranks.collect();
+        ranks.sort_unstable();
+        self.set(Access::Start(ranks));
         Ok(())
     }
 
@@ -174,13 +257,10 @@ impl Epochs {
     ///
     /// # Errors
     /// `MPI_ERR_RMA_SYNC`: there is none.
-    pub fn complete(&mut self) -> Result<Vec<u32>> {
+    pub fn complete(&mut self) -> Result<Ranks> {
+        // An epoch of a group is none of those in the word.
         match std::mem::take(&mut self.access) {
-            Access::Start(ranks) => {
-                let mut ranks: Vec<u32> = ranks.into_iter().collect();
-                ranks.sort_unstable();
-                Ok(ranks)
-            }
+            Access::Start(ranks) => Ok(ranks),
             other => {
                 self.access = other;
                 Err(err!(
@@ -232,12 +312,60 @@ impl Epochs {
         self.exposed = false;
     }
 
+    /// Whether no access epoch is open, so that any may begin.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.access.is_idle()
+    }
+
+    /// [`Epochs::lock`], where that is so.
+    #[inline]
+    pub fn lock_first(&mut self, rank: u32, exclusive: bool) {
+        debug_assert!(self.is_idle());
+        let lock = Lock {
+            exclusive,
+            unchecked: false,
+        };
+        self.set(Access::Lock(rank, lock));
+    }
+
+    /// Whether a rank is the only one that is locked, with a lock that was taken; and if so, whether it is exclusive.
+    #[inline]
+    pub fn only_lock(&self, rank: u32) -> Option<bool> {
+        match &self.access {
+            Access::Lock(locked, lock) if *locked == rank && !lock.unchecked => Some(lock.exclusive),
+            _ => None,
+        }
+    }
+
+    /// Whether all ranks are locked, with locks that were taken.
+    #[inline]
+    pub fn has_locked_all(&self) -> bool {
+        matches!(self.access, Access::LockAll { unchecked: false })
+    }
+
+    /// Ends the access epoch.
+    #[inline]
+    pub fn end_access(&mut self) {
+        self.set(Access::None);
+    }
+
+    /// Whether [`Epochs::lock`] would succeed for a rank.
+    #[inline]
+    pub fn may_lock(&self, rank: u32) -> bool {
+        match &self.access {
+            Access::Lock(locked, _) => *locked != rank,
+            Access::Locks(locks) => !locks.contains_key(&rank),
+            others => others.is_idle(),
+        }
+    }
+
     /// A rank is locked.
     ///
     /// # Errors
     /// `MPI_ERR_RMA_SYNC`: it is already, or another kind of access epoch is open.
     pub fn lock(&mut self, rank: u32, lock: Lock) -> Result<()> {
-        if self.locked(rank).is_ok() {
+        if self.lock_of(rank).is_some() {
             return Err(err!(
                 RmaSync,
                 "this process has locked rank {rank} of the window already, and has to unlock it first"
@@ -246,11 +374,12 @@ impl Epochs {
         match &mut self.access {
             Access::Locks(locks) => drop(locks.insert(rank, lock)),
             Access::Lock(first, held) => {
-                self.access = Access::Locks(FxHashMap::from_iter([(*first, *held), (rank, lock)]));
+                let locks = FxHashMap::from_iter([(*first, *held), (rank, lock)]);
+                self.set(Access::Locks(locks));
             }
             _ => {
                 self.check_idle("MPI_Win_lock")?;
-                self.access = Access::Lock(rank, lock);
+                self.set(Access::Lock(rank, lock));
             }
         }
         Ok(())
@@ -260,13 +389,9 @@ impl Epochs {
     ///
     /// # Errors
     /// `MPI_ERR_RMA_SYNC`: this process has none by `MPI_Win_lock`.
+    #[inline]
     pub fn locked(&self, rank: u32) -> Result<Lock> {
-        let lock = match &self.access {
-            Access::Lock(locked, lock) if *locked == rank => Some(*lock),
-            Access::Locks(locks) => locks.get(&rank).copied(),
-            _ => None,
-        };
-        lock.ok_or_else(|| {
+        self.lock_of(rank).ok_or_else(|| {
             err!(
                 RmaSync,
                 "this process has not locked rank {rank} of the window by MPI_Win_lock, so it can't unlock it"
@@ -274,14 +399,34 @@ impl Epochs {
         })
     }
 
+    /// The same, if this process has one.
+    #[inline]
+    pub fn lock_of(&self, rank: u32) -> Option<Lock> {
+        match &self.access {
+            Access::Lock(locked, lock) if *locked == rank => Some(*lock),
+            Access::Locks(locks) => locks.get(&rank).copied(),
+            _ => None,
+        }
+    }
+
+    /// Whether operations to a rank have to wait until its lock is granted.
+    pub fn needs_lock(&self, rank: u32) -> bool {
+        match &self.access {
+            Access::LockAll { unchecked } => !unchecked,
+            Access::Lock(locked, lock) => *locked == rank && !lock.unchecked,
+            Access::Locks(locks) => locks.get(&rank).is_some_and(|lock| !lock.unchecked),
+            Access::None | Access::Fence { .. } | Access::Start(_) => false,
+        }
+    }
+
     /// A rank is unlocked, which was locked.
     pub fn unlock(&mut self, rank: u32) {
         match &mut self.access {
-            Access::Lock(locked, _) if *locked == rank => self.access = Access::None,
+            Access::Lock(locked, _) if *locked == rank => self.set(Access::None),
             Access::Locks(locks) => {
                 locks.remove(&rank);
                 if locks.is_empty() {
-                    self.access = Access::None;
+                    self.set(Access::None);
                 }
             }
             _ => {}
@@ -294,7 +439,7 @@ impl Epochs {
     /// `MPI_ERR_RMA_SYNC`: an access epoch is open.
     pub fn lock_all(&mut self, unchecked: bool) -> Result<()> {
         self.check_idle("MPI_Win_lock_all")?;
-        self.access = Access::LockAll { unchecked };
+        self.set(Access::LockAll { unchecked });
         Ok(())
     }
 
@@ -314,7 +459,7 @@ impl Epochs {
 
     /// All ranks are unlocked, which were locked.
     pub fn unlock_all(&mut self) {
-        self.access = Access::None;
+        self.end_access();
     }
 
     /// The window may be freed.
@@ -408,8 +553,36 @@ mod tests {
         is_refused(epochs.start([3].into_iter()));
         is_refused(epochs.may_fence());
         is_refused(epochs.may_free());
-        assert_eq!(epochs.complete().unwrap(), [1, 2]);
+        assert_eq!(epochs.complete().unwrap()[..], [1, 2]);
         is_refused(epochs.complete());
+    }
+
+    #[test]
+    fn one_word_says_what_the_common_epochs_allow() {
+        let mut epochs = Epochs::default();
+        let open = epochs.open();
+        let allowed = |ranks: [u32; 2]| ranks.map(|rank| open.allows(rank));
+        let locked = |ranks: [u32; 2]| ranks.map(|rank| open.is_locked(Some(rank)));
+        assert!(allowed([0, 1]) == [false; 2] && !open.is_locked(None));
+        epochs.fenced(true);
+        assert_eq!(allowed([0, 1]), [false; 2], "whoever uses it has to say so first");
+        epochs.access(0).unwrap();
+        assert!(allowed([0, 1]) == [true; 2] && locked([0, 1]) == [false; 2] && !open.is_locked(None));
+        epochs.fenced(false);
+        assert_eq!(allowed([0, 1]), [false; 2]);
+        epochs.lock(1, LOCK).unwrap();
+        assert!(allowed([0, 1]) == [false, true] && locked([0, 1]) == [false, true] && open.is_locked(None));
+        epochs.lock(0, LOCK).unwrap();
+        epochs.unlock(1);
+        assert_eq!(allowed([0, 1]), [false; 2], "there may be several");
+        epochs.unlock(0);
+        epochs.lock_all(false).unwrap();
+        assert!(allowed([0, 1]) == [true; 2] && locked([0, 1]) == [true; 2]);
+        epochs.unlock_all();
+        epochs.start([1].into_iter()).unwrap();
+        assert_eq!(allowed([0, 1]), [false; 2]);
+        epochs.complete().unwrap();
+        assert!(allowed([0, 1]) == [false; 2] && !open.is_locked(None));
     }
 
     #[test]

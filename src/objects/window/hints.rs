@@ -2,6 +2,9 @@
 //!
 //! An info object of the window contains all hints for its flavor, with the values in use. A hint without a valid value
 //! is ignored, and so is one that the standard or Weft does not know. Hints that are returned bind the user.
+//!
+//! What they change: `accumulate_ordering` lets accumulates overtake each other ([`orders_accumulates`]), `accumulate_ops` says which of them
+//! conflict (`conflicts`), and those about allocation how a window's memory lies. The others change nothing.
 
 use super::Flavor;
 use crate::objects::allocation::{self, ALIGNMENT_KEY};
@@ -30,7 +33,7 @@ fn orders(value: &str) -> bool {
             .all(|order| matches!(order, "rar" | "raw" | "war" | "waw"))
 }
 
-const HINTS: [Hint; 8] = [
+const HINTS: [Hint; 9] = [
     Hint {
         key: "no_locks",
         default: "false",
@@ -39,7 +42,7 @@ const HINTS: [Hint; 8] = [
         fixed: false,
     },
     Hint {
-        key: "accumulate_ordering",
+        key: ORDERING_KEY,
         default: "rar,raw,war,waw",
         is_valid: orders,
         has: |_| true,
@@ -87,7 +90,24 @@ const HINTS: [Hint; 8] = [
         has: |flavor| flavor == Flavor::Allocate,
         fixed: true,
     },
+    Hint {
+        key: PROGRESS_KEY,
+        default: "false",
+        is_valid: boolean,
+        has: |_| true,
+        fixed: false,
+    },
 ];
+
+/// The hint in which order the accumulates of one origin are done.
+const ORDERING_KEY: &str = "accumulate_ordering";
+/// Weft's own: whether a thread makes progress while this process computes.
+const PROGRESS_KEY: &str = "weft_progress_thread";
+
+/// Whether the user wants that for a window with these hints.
+pub fn wants_progress_thread(hints: &Info) -> bool {
+    hints.get(PROGRESS_KEY).as_deref() == Some("true")
+}
 
 /// The hint that the parts of a shared window need not follow one another.
 const SEPARATE_KEY: &str = "alloc_shared_noncontig";
@@ -95,6 +115,12 @@ const SEPARATE_KEY: &str = "alloc_shared_noncontig";
 /// Whether the user allows that.
 pub fn may_be_separate(asked: Option<&Info>) -> bool {
     asked.and_then(|asked| asked.get(SEPARATE_KEY)).as_deref() == Some("true")
+}
+
+/// Whether accumulates of one origin are done in their order, as far as the hints promise that they need not be. Any order that is wanted
+/// keeps all.
+pub fn orders_accumulates(hints: &Info) -> bool {
+    hints.get(ORDERING_KEY).as_deref() != Some("none")
 }
 
 /// The hints of a new window.
@@ -166,6 +192,7 @@ mod tests {
             ("accumulate_ops", "same_op"),
             ("mpi_accumulate_granularity", "4096"),
             ("same_size", "true"),
+            (PROGRESS_KEY, "true"),
             (SEPARATE_KEY, "true"),
             ("of_another_library", "yes"),
         ]);
@@ -175,6 +202,11 @@ mod tests {
             assert_eq!(hints.value(&key), counts.then_some(value), "{key}");
         }
         assert_eq!(hints.get("same_disp_unit").as_deref(), Some("false"));
+        assert!(wants_progress_thread(&hints));
+        change(&hints, &info(&[(PROGRESS_KEY, "no")]));
+        assert!(wants_progress_thread(&hints));
+        change(&hints, &info(&[(PROGRESS_KEY, "false")]));
+        assert!(!wants_progress_thread(&hints));
     }
 
     #[test]
@@ -204,5 +236,19 @@ mod tests {
         assert_eq!(hints.get("no_locks").as_deref(), Some("true"));
         assert_eq!(hints.get("accumulate_ordering").as_deref(), Some("none"));
         assert_eq!(hints.get("accumulate_ops").as_deref(), Some("same_op_no_op"));
+    }
+
+    #[test]
+    fn accumulates_are_in_order_unless_the_user_needs_none() {
+        let hints = of_new(Flavor::Create, None);
+        for (value, ordered) in [
+            ("rar", true),
+            ("none", false),
+            ("rar,raw,war,waw", true),
+            ("any", true),
+        ] {
+            change(&hints, &info(&[("accumulate_ordering", value)]));
+            assert_eq!(orders_accumulates(&hints), ordered, "{value}");
+        }
     }
 }

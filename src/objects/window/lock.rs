@@ -1,17 +1,25 @@
 //! The locks of a window's processes in memory that all its processes share: the words of a [`ticket`] lock for each process.
 //!
-//! A process that waits sleeps in the end, as all that wait for words in shared memory do
-//! ([`sharers`](crate::objects::communicator::sharers)), and is woken when its own turn has come. Its wait ends with an error if the
-//! process that had the lock last when it began to wait is lost, or, where nobody has had it, the one whose lock it is. Then the lock can't be had any
-//! more. What another one leaves behind nobody notices here.
+//! A process that does not get a lock at once looks for it again for a while: where there are more processes than processors, who has it may
+//! need this one, and takes and leaves it often before it is another one's turn to run. Then it draws a ticket and sleeps in the end, as
+//! all that wait for words in shared memory do ([`sharers`](crate::objects::communicator::sharers)), and is woken when its own turn has come. Its
+//! wait ends with an error if the process that had the lock last when it began to wait is lost, or, where nobody has had it, the one whose
+//! lock it is. Then the lock can't be had any more. What another one leaves behind nobody notices here.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::time::{Duration, Instant};
 
 use super::Members;
 use super::segments::{Control, Segments};
 use super::ticket::{self, Words};
 use crate::base::error::Result;
 use crate::objects::communicator::sharers::Awaited;
+
+/// How long a process looks for a lock before it draws a ticket: longer than it takes all processes that want it, some for each processor, to
+/// find out that who has it is not running.
+const PATIENCE: Duration = Duration::from_millis(2);
+/// How often it looks before it lets others run.
+const LOOKS: u32 = 64;
 
 /// The lock of a process.
 struct Lock<'a> {
@@ -25,23 +33,53 @@ impl Lock<'_> {
         // Different locks and tickets may be taken for the same, which wakes somebody too early.
         self.control.place() << 16 | (ticket & 0xffff) as u32
     }
+
+    /// What a wait for a value of a word is, which whoever has the lock now, or who comes behind him, raises.
+    fn awaited(&self, at: usize, least: u64, ticket: u64, tag: i32) -> Awaited {
+        let sharers = self.segments.sharers();
+        let holder = self.control.holder().load(Relaxed).checked_sub(1);
+        let holder = holder.filter(|&place| place < sharers.size() && place != sharers.mine());
+        Awaited {
+            at,
+            least,
+            sleeps_for: self.turn(ticket),
+            by: holder.unwrap_or(self.control.place()),
+            tag,
+        }
+    }
+
+    /// Said by whoever has got it.
+    #[inline]
+    fn has_holder(&self) {
+        self.control
+            .holder()
+            .store(self.segments.sharers().mine() + 1, Relaxed);
+    }
 }
 
 impl Words for Lock<'_> {
+    fn state(&self) -> u64 {
+        self.control.state().load(Acquire)
+    }
+    #[inline]
+    fn change(&self, from: u64, to: u64) -> Result<(), u64> {
+        let changed = self.control.state().compare_exchange(from, to, AcqRel, Acquire);
+        changed.map(drop)
+    }
     fn draw(&self) -> u64 {
-        self.control.users().fetch_add(1, Relaxed)
+        self.control.drawn().fetch_add(1, Relaxed)
     }
-    fn write(&self) -> u64 {
-        self.control.write().load(Acquire)
+    fn first(&self) -> u64 {
+        self.control.first().load(Acquire)
     }
-    fn raise_write(&self) -> u64 {
-        self.control.write().fetch_add(1, Release).wrapping_add(1)
+    fn set_first(&self, to: u64) {
+        self.control.first().store(to, Release);
     }
-    fn read(&self) -> u64 {
-        self.control.read().load(Acquire)
+    fn given(&self) -> u64 {
+        self.control.given().load(Acquire)
     }
-    fn set_read(&self, to: u64) {
-        self.control.read().store(to, Release);
+    fn set_given(&self, to: u64) {
+        self.control.given().store(to, Release);
     }
     fn wake(&self, ticket: u64) {
         self.segments.sharers().wake(self.turn(ticket));
@@ -49,13 +87,51 @@ impl Words for Lock<'_> {
 }
 
 impl Members {
+    #[inline]
     fn lock_of(&self, rank: u32) -> Lock<'_> {
         let segments = self.segments().expect("all processes share memory");
         let control = segments.control(rank).expect("one of the processes");
         Lock { segments, control }
     }
 
-    /// Waits for the lock of a rank, where all are in shared memory ([`Members::all_here`]). `tag`: that of the message that stands for the
+    /// Takes the lock of a rank if it is free, where all are in shared memory ([`Members::all_here`]).
+    ///
+    /// # Panics
+    /// If the locks are elsewhere.
+    #[inline]
+    pub fn try_lock(&self, rank: u32, exclusive: bool) -> bool {
+        let lock = self.lock_of(rank);
+        let taken = ticket::try_take(&lock, exclusive);
+        if taken {
+            lock.has_holder();
+        }
+        taken
+    }
+
+    /// The same for a while. Other processes run in between, if there is no processor for them.
+    ///
+    /// # Panics
+    /// As there.
+    pub fn look_for_lock(&self, rank: u32, exclusive: bool) -> bool {
+        let lock = self.lock_of(rank);
+        let since = Instant::now();
+        loop {
+            for _ in 0..LOOKS {
+                if ticket::is_free(&lock, exclusive) && ticket::try_take(&lock, exclusive) {
+                    lock.has_holder();
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+            if since.elapsed() > PATIENCE {
+                return false;
+            }
+            lock.segments.sharers().instance().step();
+            std::thread::yield_now();
+        }
+    }
+
+    /// Waits for the lock of a rank, where all are in shared memory. `tag`: that of the message that stands for the
     /// wait in reports, which nobody sends.
     ///
     /// The result is awaited to its end: others wait for this process's turn to pass.
@@ -66,31 +142,31 @@ impl Members {
     /// # Panics
     /// If the locks are elsewhere.
     pub async fn lock(&self, rank: u32, exclusive: bool, tag: i32) -> Result<()> {
+        if self.try_lock(rank, exclusive) {
+            return Ok(());
+        }
         let lock = self.lock_of(rank);
+        let [first, given] = lock.control.places();
+        let ticket = ticket::draw(&lock, exclusive);
         let sharers = lock.segments.sharers();
-        let ticket = ticket::take(&lock, exclusive);
-        if !ticket::is_granted(&lock, ticket) {
-            let [write, read] = lock.control.places();
-            let holder = lock.control.holder().load(Relaxed).checked_sub(1);
-            let holder = holder.filter(|&place| place < sharers.size() && place != sharers.mine());
-            let awaited = Awaited {
-                at: if exclusive { write } else { read },
-                least: ticket.number,
-                sleeps_for: lock.turn(ticket.number),
-                by: holder.unwrap_or(lock.control.place()),
-                tag,
-            };
+        if !ticket::is_first(&lock, ticket) {
+            let awaited = lock.awaited(first, ticket.number, ticket.number, tag);
             sharers.wait(awaited).await?;
         }
-        lock.control.holder().store(sharers.mine() + 1, Relaxed);
+        if !ticket::claim(&lock, ticket) && !ticket::is_given(&lock, ticket) {
+            let awaited = lock.awaited(given, ticket.number + 1, ticket.number, tag);
+            sharers.wait(awaited).await?;
+        }
+        lock.has_holder();
         ticket::entered(&lock, ticket);
         Ok(())
     }
 
-    /// Gives the lock of a rank back, which this process has got by [`Members::lock`].
+    /// Gives the lock of a rank back, which this process has got by [`Members::lock`], or one of the others.
     ///
     /// # Panics
     /// If the locks are elsewhere.
+    #[inline]
     pub fn unlock(&self, rank: u32, exclusive: bool) {
         ticket::release(&self.lock_of(rank), exclusive);
     }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::Exposed;
+use super::remote::Remote;
 use super::segments::{self, Segments};
 use crate::base::error::{Error, Result};
 use crate::base::settings::Access;
@@ -25,6 +26,8 @@ pub enum Way {
         /// Where the memory begins there.
         address: u64,
     },
+    /// By the one-sided operations of a lane, as far as that has any; otherwise by messages.
+    Remote,
     /// Only by asking the process.
     Messages,
 }
@@ -43,13 +46,20 @@ pub struct Member {
     pub size: u64,
     /// How many bytes its displacements count as one; positive.
     pub disp_unit: i64,
+    /// It looks for accesses that conflict (`WEFT_CHECK`).
+    pub checks: bool,
 }
 
 impl Member {
-    const BYTES: usize = 24;
+    const BYTES: usize = 32;
 
     fn encode(self) -> [u8; Self::BYTES] {
-        let words = [self.base, self.size, self.disp_unit.cast_unsigned()];
+        let words = [
+            self.base,
+            self.size,
+            self.disp_unit.cast_unsigned(),
+            self.checks.into(),
+        ];
         let mut bytes = [0; Self::BYTES];
         bytes.copy_from_slice(words.map(u64::to_le_bytes).as_flattened());
         bytes
@@ -62,8 +72,10 @@ impl Member {
             base: number(0),
             size: number(8),
             disp_unit: number(16).cast_signed(),
+            checks: number(24) == 1,
         };
-        let possible = member.disp_unit > 0 && member.base.checked_add(member.size).is_some();
+        let possible =
+            number(24) <= 1 && member.disp_unit > 0 && member.base.checked_add(member.size).is_some();
         possible.then_some(member)
     }
 }
@@ -93,10 +105,28 @@ impl<T: Copy + PartialEq> PerRank<T> {
     }
 }
 
+/// Memory of a rank that this process sees, in one piece of the processor's cache.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    base: *mut u8,
+    size: u64,
+    disp_unit: i64,
+}
+
+// SAFETY: only an address; as for `Way`.
+unsafe impl Send for Seen {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Seen {}
+
+/// Of so many ranks at most.
+const SEEN: u32 = 512;
+
 /// See the module.
 #[derive(Debug)]
 pub struct Members {
     size: u32,
+    /// By rank, or empty. Of those whose memory this process does not see, nothing.
+    seen: Box<[Seen]>,
     mine: u32,
     bases: PerRank<u64>,
     sizes: PerRank<u64>,
@@ -111,6 +141,11 @@ pub struct Members {
     all_mapped: bool,
     /// See [`Members::are_apart`].
     are_apart: bool,
+    /// See [`Members::are_checked`].
+    are_checked: bool,
+    /// See [`Members::wants_remote`].
+    wants_remote: bool,
+    remote: Option<Remote>,
 }
 
 impl Members {
@@ -130,16 +165,22 @@ impl Members {
             base,
             size: exposed.size() as u64,
             disp_unit,
+            checks: parent.instance().settings().check,
         };
         let said = collective::allgather_bytes(&parent.collective(), &mine.encode()).await?;
         let members = decode(&said)?;
-        let access = segments::access(parent.instance());
+        let are_checked = members.iter().any(|member| member.checks);
+        // Who looks for conflicts has to see all accesses.
+        let access = match are_checked {
+            true => Access::Messages,
+            false => segments::access(parent.instance()),
+        };
         let here = segments.map(|segments| {
             let ways = ways(&segments, exposed, &members, access);
             (segments, ways)
         });
         let size = parent.size();
-        let all_here = access != Access::Messages
+        let all_here = !matches!(access, Access::Messages | Access::Rdma)
             && size > 1
             && here.as_ref().is_some_and(|(segments, _)| {
                 // A process that is alone needs no lock that others see.
@@ -152,21 +193,32 @@ impl Members {
             let sees = segments.own().is_some() && segments.sharers().size() > 1;
             sees || others.any(|(_, way)| *way != Way::Messages)
         });
+        let reached = here.iter().flat_map(|(_, ways)| ways);
+        let reached = reached.filter(|way| **way != Way::Messages).count();
+        let is_far = |place: usize| here.as_ref().is_none_or(|(_, ways)| ways[place] == Way::Messages);
+        let own_place = here
+            .as_ref()
+            .map_or(0, |(segments, _)| segments.sharers().mine() as usize);
+        let own_unreached = usize::from(is_far(own_place));
+        let far = size as usize > reached + own_unreached;
+        let wants_remote = !are_checked && Remote::is_wanted(parent.instance(), exposed, far);
         let sees_all = size == 1
             || here
                 .as_ref()
                 .is_some_and(|(segments, _)| segments.sharers().size() == size && segments.own().is_some());
         let sees_all = sees_all && matches!(access, Access::Auto | Access::Direct);
         // Their settings may differ.
-        let said = [reaches, !all_here, !sees_all].map(u64::from);
-        let [reaching, not_here, unseen] = collective::largest(&parent.collective(), said).await?;
-        Ok(Members {
+        let said = [reaches || wants_remote, !all_here, !sees_all, wants_remote].map(u64::from);
+        let [reaching, not_here, unseen, remote] = collective::largest(&parent.collective(), said).await?;
+        let mut all = Members {
             size,
+            seen: Box::default(),
             mine: parent.rank(),
             bases: PerRank::of(members.iter().map(|member| member.base)),
             sizes: PerRank::of(members.iter().map(|member| member.size)),
             units: PerRank::of(members.iter().map(|member| member.disp_unit)),
             own: match parent.instance().settings().windows {
+                _ if are_checked => Way::Messages,
                 Access::Messages => Way::Messages,
                 _ => Way::Mapped(exposed.base()),
             },
@@ -174,7 +226,35 @@ impl Members {
             all_here: not_here == 0,
             all_mapped: unseen == 0,
             are_apart: reaching == 0,
-        })
+            are_checked,
+            wants_remote: remote != 0,
+            remote: None,
+        };
+        let sees_any = !matches!(exposed, Exposed::Attached(_)) && size <= SEEN;
+        all.seen = (0..size).filter(|_| sees_any).map(|rank| all.see(rank)).collect();
+        Ok(all)
+    }
+
+    fn see(&self, rank: u32) -> Seen {
+        let member = self.member(rank);
+        let (base, size) = match self.way(rank) {
+            Way::Mapped(base) if !base.is_null() => (base, member.size),
+            _ => (std::ptr::null_mut(), 0),
+        };
+        Seen {
+            base,
+            size,
+            disp_unit: member.disp_unit,
+        }
+    }
+
+    /// Where `len` bytes, of which there are some, of a rank's memory are from a displacement on, if the rank exposes them and this process sees them.
+    #[inline(always)]
+    pub fn reach(&self, rank: u32, disp: i64, len: usize) -> Option<*mut u8> {
+        let seen = self.seen.get(rank as usize)?;
+        let at = u64::try_from(disp.checked_mul(seen.disp_unit)?).ok()?;
+        let end = at.checked_add(len as u64)?;
+        (end <= seen.size && len > 0).then(|| seen.base.wrapping_add(at as usize))
     }
 
     /// What a rank exposes.
@@ -187,11 +267,12 @@ impl Members {
             base: self.bases.get(rank),
             size: self.sizes.get(rank),
             disp_unit: self.units.get(rank),
+            checks: self.are_checked,
         }
     }
 
     /// Number of processes.
-    #[cfg(feature = "sim")]
+    #[inline]
     pub fn size(&self) -> u32 {
         self.size
     }
@@ -219,13 +300,33 @@ impl Members {
         if rank == self.mine {
             return self.own;
         }
-        let Some((segments, ways)) = &self.here else {
-            return Way::Messages;
-        };
-        match segments.sharers().place_of_rank(rank) {
-            Some(place) => ways[place as usize],
-            None => Way::Messages,
+        let way = self.here.as_ref().and_then(|(segments, ways)| {
+            let place = segments.sharers().place_of_rank(rank)?;
+            Some(ways[place as usize])
+        });
+        match way {
+            Some(way) if way != Way::Messages => way,
+            _ => match &self.remote {
+                Some(remote) if remote.has(rank) => Way::Remote,
+                _ => Way::Messages,
+            },
         }
+    }
+
+    /// Whether any process wants to access memory by the one-sided operations of a lane. The same on all processes.
+    pub(super) fn wants_remote(&self) -> bool {
+        self.wants_remote
+    }
+
+    /// Adds by what it can be accessed so.
+    pub(super) fn give_remote(&mut self, remote: Remote) {
+        self.remote = Some(remote);
+    }
+
+    /// By what memory can be accessed by lanes.
+    #[inline]
+    pub(super) fn remote(&self) -> Option<&Remote> {
+        self.remote.as_ref()
     }
 
     /// Whether all processes, of which there are several, have control lines that all see, and can wake each other: then locks are in
@@ -245,6 +346,12 @@ impl Members {
     #[inline]
     pub fn are_apart(&self) -> bool {
         self.are_apart
+    }
+
+    /// Whether any process looks for accesses that conflict, so that all operations go by messages. The same on all processes.
+    #[inline]
+    pub fn are_checked(&self) -> bool {
+        self.are_checked
     }
 
     /// The memory that it shares with processes of its host.
@@ -275,7 +382,7 @@ fn ways(segments: &Segments, exposed: &Exposed, members: &[Member], access: Acce
     let way = |(&rank, place)| {
         let address = members[rank as usize].base;
         match segments.segment(rank) {
-            _ if access == Access::Messages => Way::Messages,
+            _ if matches!(access, Access::Messages | Access::Rdma) => Way::Messages,
             Some(segment) if may_map => Way::Mapped(segments.address(segment)),
             // What is attached there is known to the process alone.
             _ if matches!(exposed, Exposed::Attached(_)) || place == sharers.mine() || !may_attach => {
@@ -298,6 +405,7 @@ mod tests {
         base: 0x7fff_1234_5678,
         size: 1 << 40,
         disp_unit: 12,
+        checks: true,
     };
 
     #[test]

@@ -8,7 +8,10 @@
 //! All numbers are little-endian. Bytes from other processes are input: [`parse`] checks the form of an operation, and the target whether
 //! its contents make sense.
 
-use crate::base::bytes::RawBytes;
+use super::runs;
+use crate::base::bytes::{RawBytes, RawRoom};
+use crate::data::datatype::Runs;
+use crate::data::memory::Memory;
 
 /// What an operation does at the target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,7 +19,7 @@ use crate::base::bytes::RawBytes;
 pub enum Code {
     /// Stores the data.
     Put = 1,
-    /// Stores the data of the message with the tag, which comes next, and acknowledges that with the same tag.
+    /// Stores the data of the message with the tag + 1, which comes next.
     PutLong = 2,
     /// Sends what is there as the message with the tag.
     Get = 3,
@@ -32,12 +35,18 @@ pub enum Code {
     Unlock = 8,
     /// Is acknowledged when all operations before it are complete.
     Flush = 9,
+    /// The operations behind it are done only if they can still be taken: the data is the number of the offer.
+    Offer = 10,
 }
 
 /// Of [`Code::Lock`]: an exclusive lock.
 pub const EXCLUSIVE: u8 = 1;
-/// Of [`Code::Put`] and [`Code::Accumulate`]: it is acknowledged by a message with the tag.
+/// Of [`Code::Put`], [`Code::PutLong`] and [`Code::Accumulate`]: it is acknowledged by a message with the tag.
 pub const ACKNOWLEDGE: u8 = 1;
+/// Of [`Code::Flush`]: all operations before are complete when it is acknowledged, and others may know that.
+pub const FLUSHED: u8 = 1;
+/// The same, but only what operations have fetched is sure to be there for others to know of.
+pub const FETCHED: u8 = 2;
 
 /// The fixed part of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,6 +87,22 @@ impl Head {
         }
     }
 
+    /// Bytes of an operation with these groups, and its data.
+    pub fn len_with(&self, groups: &[Runs]) -> usize {
+        let group_bytes: usize = groups.iter().map(runs::len_in_message).sum();
+        (Head::BYTES + group_bytes + self.data as usize).next_multiple_of(ALIGN)
+    }
+
+    /// Appends it, with these groups. The data follows, and [`fill`].
+    pub fn append_with(mut self, groups: &[Runs], list: &mut Vec<u8>) {
+        let group_bytes: usize = groups.iter().map(runs::len_in_message).sum();
+        (self.groups, self.group_bytes) = (groups.len() as u8, group_bytes as u16);
+        self.append_to(list);
+        for group in groups {
+            runs::encode(group, list);
+        }
+    }
+
     /// Appends it.
     pub fn append_to(&self, list: &mut Vec<u8>) {
         let mut bytes = [0; Head::BYTES];
@@ -105,6 +130,7 @@ impl Head {
             7 => Code::Lock,
             8 => Code::Unlock,
             9 => Code::Flush,
+            10 => Code::Offer,
             _ => return None,
         };
         // Tags are those of messages.
@@ -152,6 +178,22 @@ pub fn parse(bytes: RawBytes<'_>) -> Option<(Parsed<'_>, RawBytes<'_>)> {
         data: rest.skip(groups).first(data),
     };
     Some((parsed, rest.skip(len)))
+}
+
+/// Appends the packed bytes of memory.
+///
+/// # Safety
+/// It is readable.
+pub unsafe fn pack(memory: &Memory, list: &mut Vec<u8>) {
+    let (before, len) = (list.len(), memory.len() as usize);
+    list.reserve(len);
+    // SAFETY: the list has room for so many bytes there, which nobody else uses. The memory is readable, says the caller; as many bytes as
+    // it returns have been written.
+    unsafe {
+        let room = RawRoom::new(list.as_mut_ptr().add(before), len);
+        let packed = memory.pack(0, room);
+        list.set_len(before + packed);
+    }
 }
 
 /// Fills a batch up after an operation.

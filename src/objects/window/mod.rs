@@ -6,9 +6,10 @@
 //! - [`segments`]: memory that the processes of one host share
 //! - `lock`: locks in such memory; [`ticket`]: what they are made of
 //! - `hints`: what the user promises about a window's use
-//! - `access`: the operations; `runs`: where their elements are; `direct`, `quick`: by this process itself; `origin`, `outbox`: by messages;
-//!   `message`: these; `target`, `queue`: what a target does with them
-//! - `epoch`: which calls are allowed when; `active`, `passive`: the calls of synchronisation
+//! - `access`: the operations; `runs`: where their elements are; `direct`, `quick`: by this process itself; `collected`: by the kernel;
+//!   `origin`, `outbox`, `quick_message`: by messages; `message`: these; `target`, `queue`: what a target does with them; `conflicts`: which
+//!   of them conflict with each other; `remote`: by the one-sided operations of lanes
+//! - `epoch`: which calls are allowed when; `active`, `passive`: the calls of synchronisation; `ordering`: what a flush orders
 //!
 //! A window has the processes of the communicator that it was made of and a context of its own, in which nothing else is sent:
 //! that of a communicator that the user never sees. So operations on a window are messages among its members like those
@@ -20,23 +21,28 @@
 mod access;
 mod active;
 mod attached;
+mod collected;
+mod conflicts;
 mod direct;
 mod epoch;
 mod hints;
 mod lock;
 pub mod members;
 mod message;
+mod ordering;
 mod origin;
 mod outbox;
 mod passive;
 mod queue;
 mod quick;
+mod quick_message;
+mod remote;
 mod runs;
 pub mod segments;
 mod target;
 pub mod ticket;
 
-use std::sync::atomic::{AtomicI32, AtomicIsize, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicIsize, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
@@ -45,8 +51,10 @@ use crate::base::attribute::Attributes;
 use crate::base::error::{Error, Result};
 use crate::data::op::{Guard, Sharing};
 use crate::engine::dispatch::{Job, Serve};
+use crate::engine::one_sided;
 use crate::engine::request::RequestId;
 use crate::err;
+use crate::instance::WantsProgress;
 use crate::objects::allocation::{self, Allocation};
 use crate::objects::communicator::Communicator;
 use crate::objects::errhandler::Errhandler;
@@ -61,6 +69,7 @@ pub use attached::Attached;
 pub use members::Members;
 #[cfg(feature = "sim")]
 pub use members::Way;
+pub use passive::Until;
 use segments::{Segment, Segments, Wish};
 
 /// How a window was made, with the numbers of the standard ABI (section 20.3).
@@ -221,11 +230,21 @@ pub struct Window {
     members: OnceLock<Members>,
     me: Weak<Window>,
     origin: OwnedMutex<Origin>,
+    /// What its epochs allow.
+    open: Arc<epoch::Open>,
+    /// How many calls of synchronisation had nothing to wait for, more or less.
+    turns: AtomicU32,
     served: OwnedMutex<Served>,
     limits: OnceLock<origin::Limits>,
+    /// What lanes let others access: until the window is retired.
+    concealed: Mutex<Option<one_sided::Exposed>>,
     disp_unit: i64,
     facts: Facts,
     hints: Info,
+    /// See [`hints::orders_accumulates`].
+    orders: AtomicBool,
+    /// While its hints ask for a thread that makes progress.
+    progress: Mutex<Option<WantsProgress>>,
     name: Mutex<String>,
     errhandler: Mutex<Errhandler>,
     attributes: Attributes,
@@ -240,12 +259,18 @@ struct Origin {
     outbox: Outbox,
     /// The receives of the messages that end an exposure epoch.
     exposed: Vec<RequestId>,
+    /// The ranks to which it is, where words in shared memory end it.
+    exposed_to: epoch::Ranks,
     /// Tasks to be started when this is unlocked again.
     begun: Vec<Job>,
+    /// What tasks may still have to send of puts that were copied.
+    kept: Vec<Vec<u8>>,
     /// Requests to be given up then, with memory that they have.
     given_up: Vec<(RequestId, Option<passive::Told>)>,
-    /// How many calls of synchronisation had nothing to wait for.
-    turns: u32,
+    /// What it has offered to others.
+    offers: collected::Offers,
+    /// Room for the next acknowledgement.
+    told: Option<passive::Told>,
     /// The first error of an operation that a task has sent and no request tells of.
     failed: Option<Error>,
 }
@@ -272,14 +297,6 @@ impl Guard for Word<'_> {
 
     fn unlock(&self) {
         self.0.store(0, Ordering::Release);
-    }
-}
-
-impl Origin {
-    /// Counts such a call.
-    fn next_turn(&mut self) -> u32 {
-        self.turns = self.turns.wrapping_add(1);
-        self.turns
     }
 }
 
@@ -313,7 +330,7 @@ impl Window {
             part.exposed = Exposed::OnHost(shared.clone());
         }
         let window = Window::of(communicator, part);
-        let members = Members::gather(&parent, &window.exposed, window.disp_unit, shared).await;
+        let members = window.meet(&parent, shared).await;
         window.begin(members, failure)
     }
 
@@ -343,20 +360,26 @@ impl Window {
             asked,
         };
         let window = Window::of(communicator, part);
-        let members = Members::gather(&parent, &window.exposed, disp_unit, Some(shared)).await;
+        let members = window.meet(&parent, Some(shared)).await;
         window.begin(members, None)
     }
 
     /// A window that is served: messages of the others may come from when they know what this process exposes.
     fn of(communicator: Arc<Communicator>, part: Part) -> Arc<Window> {
         let flavor = part.exposed.flavor();
+        let checks = communicator.instance().settings().check;
+        let hints = hints::of_new(flavor, part.asked.as_deref());
+        let origin = Origin::default();
         let window = Arc::new_cyclic(|me| Window {
             communicator,
             members: OnceLock::new(),
             me: me.clone(),
-            origin: OwnedMutex::default(),
-            served: OwnedMutex::default(),
+            open: origin.epochs.open(),
+            origin: OwnedMutex::new(origin),
+            turns: AtomicU32::new(0),
+            served: OwnedMutex::new(Served::new(checks)),
             limits: OnceLock::new(),
+            concealed: Mutex::default(),
             disp_unit: part.disp_unit,
             facts: Facts {
                 size: AtomicIsize::new(part.exposed.size() as isize),
@@ -364,8 +387,10 @@ impl Window {
                 flavor: AtomicI32::new(flavor as i32),
                 model: AtomicI32::new(UNIFIED),
             },
-            hints: hints::of_new(flavor, part.asked.as_deref()),
+            orders: AtomicBool::new(hints::orders_accumulates(&hints)),
+            hints,
             exposed: part.exposed,
+            progress: Mutex::default(),
             name: Mutex::default(),
             // Section 12.6: whatever the communicator's is.
             errhandler: Mutex::new(Errhandler::AreFatal),
@@ -378,7 +403,17 @@ impl Window {
             .instance()
             .engine()
             .serve(communicator.context(), server);
+        window.settle_progress();
         window
+    }
+
+    /// Finds out what all expose, and the ways there.
+    async fn meet(&self, parent: &Arc<Communicator>, shared: Option<Arc<Segments>>) -> Result<Members> {
+        let mut members = Members::gather(parent, &self.exposed, self.disp_unit, shared).await?;
+        if members.wants_remote() {
+            members.give_remote(self.expose(parent).await?);
+        }
+        Ok(members)
     }
 
     /// The end of making it.
@@ -397,6 +432,7 @@ impl Window {
 
     /// Serves no messages any more, which keeps the window. `ignored`: others may not know, and their messages are ignored.
     pub fn retire(&self, ignored: bool) {
+        self.conceal();
         let communicator = &self.communicator;
         let server = communicator
             .instance()
@@ -404,6 +440,17 @@ impl Window {
             .end_service(communicator.context(), ignored);
         // Now that the engine is unlocked.
         drop(server);
+        drop(self.progress.lock().take());
+    }
+
+    /// Has a thread that makes progress, or has none, as the hints say.
+    fn settle_progress(&self) {
+        let mut progress = self.progress.lock();
+        match hints::wants_progress_thread(&self.hints) {
+            true if progress.is_some() => {}
+            true => *progress = Some(self.communicator.instance().want_progress_thread()),
+            false => *progress = None,
+        }
     }
 
     /// What this process has under way.
@@ -538,6 +585,9 @@ impl Window {
     /// Takes over hints of the user's.
     pub fn change_hints(&self, asked: &Info) {
         hints::change(&self.hints, asked);
+        self.orders
+            .store(hints::orders_accumulates(&self.hints), Ordering::Relaxed);
+        self.settle_progress();
     }
 
     /// Its name (`MPI_Win_set_name`).

@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use smallvec::SmallVec;
 
 use super::access::{Action, Pending, Place};
 use super::message::{self, ACKNOWLEDGE, Code, Head};
-use super::outbox::{ToTarget, of_data};
+use super::outbox::{POSTS, REPLIES, ToTarget, of_data};
 use super::runs::{self, Groups};
 use super::{Origin, Window};
 use crate::base::error::Result;
@@ -27,10 +28,6 @@ use crate::system::lock::MutexGuard;
 const BATCH: usize = 64 << 10;
 const SHORT: usize = 8 << 10;
 const GROUPS: usize = 128;
-/// So many replies may be waited for before operations wait for each other.
-const REPLIES: usize = 256;
-/// So many batches may be sent without an answer, likewise.
-const POSTS: u32 = 64;
 /// So many requests of the user's are remembered before it is looked which of them have ended.
 const REQUESTED: usize = 64;
 /// So many operations of a task may be under way.
@@ -63,6 +60,18 @@ impl Limits {
             combined: combined as u64,
             groups: (left / runs::GROUP_BYTES_MAX).clamp(1, GROUPS),
         }
+    }
+}
+
+impl Limits {
+    /// The most bytes of a batch.
+    pub(super) fn batch(&self) -> usize {
+        self.batch
+    }
+
+    /// The most data that a put has with it.
+    pub(super) fn short(&self) -> u64 {
+        self.short
     }
 }
 
@@ -112,20 +121,25 @@ impl Window {
         self.ensure_lock(origin, rank)?;
         let whole = self.whole(&action, &place);
         let to = self.to(origin, rank);
-        let has_room = to.replies.len() < REPLIES && to.posted < POSTS;
-        let (Some(piece), None, true) = (whole, &to.waiting, has_room) else {
+        // Behind what a task sends in pieces, unless their order does not matter.
+        let has_room = match self.is_ordered(&action) {
+            true => to.has_room(),
+            false => to.has_room_now(),
+        };
+        let (Some(piece), true) = (whole, has_room) else {
             return Ok(self.queue(origin, action, place, request));
         };
         // SAFETY: the caller's promises.
         let replies = unsafe { self.issue(origin, &action, &place, &piece, false) }?;
         let gets = !matches!(action, Action::Put(_) | Action::Accumulate(..));
+        let asks = self.asks_always();
         let long = piece.bytes > self.limits().short && !accumulates(&action);
         let to = self.to(origin, rank);
         if !request {
-            // A first one that is waited for is not kept back.
-            let alone = to.replies.is_empty() && !replies.is_empty();
+            // A first one that is waited for is not kept back, and none that is checked: with what comes later it may go unnoticed.
+            let alone = to.replies.is_empty() && !replies.is_empty() || self.members().are_checked();
             to.long |= long;
-            to.unanswered |= replies.is_empty() || self.may_fail_there();
+            to.unanswered |= replies.is_empty() || !gets || asks;
             to.replies.extend(replies);
             if alone {
                 self.post_batch(origin, rank)?;
@@ -152,7 +166,7 @@ impl Window {
         origin.begun.push(Box::pin(async move {
             let mut ended = window.end_all(replies).await;
             if window.may_fail_there() {
-                let told = window.ask_for_errors(rank).await;
+                let told = window.ask_for_errors(rank, true).await;
                 ended = ended.and(told);
             }
             window.end_request(done, ended);
@@ -202,7 +216,23 @@ impl Window {
 
     /// Whether a target may find errors that this process can't.
     pub(super) fn may_fail_there(&self) -> bool {
-        self.flavor() == super::Flavor::Dynamic
+        self.flavor() == super::Flavor::Dynamic || self.members().are_checked()
+    }
+
+    /// Whether an operation must not overtake accumulates that were started before it.
+    fn is_ordered(&self, action: &Action) -> bool {
+        match action {
+            Action::Put(_) | Action::Get(_) => false,
+            Action::Accumulate(..) | Action::GetAccumulate(..) | Action::CompareAndSwap(..) => {
+                self.orders.load(Ordering::Relaxed)
+            }
+        }
+    }
+
+    /// Whether a target has to be asked also after operations that it answers. Where locks are in shared memory, giving one back does not
+    /// tell it anything, and a lane may still have the memory that an answer was sent from.
+    pub(super) fn asks_always(&self) -> bool {
+        self.may_fail_there() || self.locks_by_words()
     }
 
     /// An operation as one piece, if it can be one.
@@ -269,7 +299,7 @@ impl Window {
                 result = posted.and(ended);
             }
             if full {
-                let asked = self.ask_for_errors(rank).await;
+                let asked = self.ask_for_errors(rank, false).await;
                 self.to(&mut self.origin().lock(), rank).posted = 0;
                 result = result.and(asked);
             }
@@ -281,7 +311,11 @@ impl Window {
                 None => unsafe { self.send_in_pieces(&action, &place).await },
             };
             if let Some(done) = done {
-                self.end_request(done, sent);
+                let told = match self.may_fail_there() {
+                    true => self.ask_for_errors(rank, true).await,
+                    false => Ok(()),
+                };
+                self.end_request(done, sent.and(told));
             } else {
                 result = result.and(sent);
             }
@@ -297,12 +331,14 @@ impl Window {
     /// # Safety
     /// As for the operation.
     unsafe fn send_whole(&self, action: &Action, place: &Place, piece: &Piece) -> Result<()> {
+        let asks = self.asks_always();
         let mut origin = self.origin().lock();
         // SAFETY: the caller's promises.
         let issued = unsafe { self.issue(&mut origin, action, place, piece, false) };
         let noted = issued.map(|replies| {
             let to = self.to(&mut origin, place.rank);
-            to.unanswered |= replies.is_empty() || self.may_fail_there();
+            let gets = !matches!(action, Action::Put(_) | Action::Accumulate(..));
+            to.unanswered |= replies.is_empty() || !gets || asks;
             to.long |= piece.bytes > self.limits().short && !accumulates(action);
             to.replies.extend(replies);
         });
@@ -347,7 +383,7 @@ impl Window {
             self.release(origin);
             result = issued;
         }
-        if self.may_fail_there() {
+        if self.asks_always() {
             self.to(&mut self.origin().lock(), place.rank).unanswered = true;
         }
         // Also after an error: they have the user's memory.
@@ -386,9 +422,9 @@ impl Window {
             }
             Action::Put(memory) => {
                 head.code = Code::PutLong;
+                head.tag = origin.outbox.new_tag() as u32;
                 follows = Some(memory.part(from, bytes));
-                // The acknowledgement.
-                Some(Memory::empty())
+                None
             }
             Action::Get(result) => {
                 head.code = Code::Get;
@@ -420,19 +456,17 @@ impl Window {
             head.flags |= ACKNOWLEDGE;
         }
         if let Some(result) = result.or_else(|| acknowledged.then(Memory::empty)) {
-            let tag = origin.outbox.new_tag();
-            head.tag = tag as u32;
+            if head.tag == 0 {
+                head.tag = origin.outbox.new_tag() as u32;
+            }
+            let tag = head.tag as i32;
             // SAFETY: the result is the operation's until it ends; `Replies` are waited for.
             replies.extend(unsafe { self.hear(place.rank, tag, result) }?);
         }
         head.data = data.iter().map(|part| part.len() as u32).sum();
-        let appended = self.append(origin, place.rank, head, &piece.groups, |into, mut at| {
-            for part in &data {
-                let len = part.len() as usize;
-                // SAFETY: the caller says that it is readable.
-                unsafe { part.pack(0, &mut into[at..at + len]) };
-                at += len;
-            }
+        let appended = self.append(origin, place.rank, head, &piece.groups, |into| {
+            // SAFETY: the caller says that it is readable.
+            data.iter().for_each(|part| unsafe { message::pack(part, into) });
         });
         if let Err(error) = appended {
             origin
@@ -463,31 +497,23 @@ impl Window {
         Ok(replies)
     }
 
-    /// Appends an operation to the batch for a rank, and sends those before it if there is no room. `fill` writes its data, from an
-    /// index on.
+    /// Appends an operation to the batch for a rank, and sends those before it if there is no room. `fill` appends its data.
     pub(super) fn append(
         &self,
         origin: &mut Origin,
         rank: u32,
-        mut head: Head,
+        head: Head,
         groups: &[Runs],
-        fill: impl FnOnce(&mut [u8], usize),
+        fill: impl FnOnce(&mut Vec<u8>),
     ) -> Result<()> {
-        head.groups = groups.len() as u8;
-        let group_bytes: usize = groups.iter().map(runs::len_in_message).sum();
-        head.group_bytes = group_bytes as u16;
-        let len = (Head::BYTES + group_bytes + head.data as usize).next_multiple_of(message::ALIGN);
-        if self.to(origin, rank).batch.len() + len > self.limits().batch {
+        if self.to(origin, rank).batch.len() + head.len_with(groups) > self.limits().batch {
             self.post_batch(origin, rank)?;
         }
         let batch = &mut self.to(origin, rank).batch;
-        head.append_to(batch);
-        for group in groups {
-            runs::encode(group, batch);
-        }
-        let at = batch.len();
-        batch.resize(at + head.data as usize, 0);
-        fill(batch, at);
+        head.append_with(groups, batch);
+        let data = batch.len();
+        fill(batch);
+        assert_eq!(batch.len() - data, head.data as usize);
         message::fill(batch);
         Ok(())
     }
@@ -501,10 +527,12 @@ impl Window {
         }
         let communicator = self.communicator();
         let arg = u64::from(communicator.rank()) | phase << 32;
-        let posted = communicator
-            .instance()
-            .engine()
-            .post(to.peer, communicator.context(), arg, &to.batch);
+        let posted =
+            communicator
+                .instance()
+                .engine()
+                .post(to.peer, communicator.context(), arg, &mut to.batch);
+        // Not so after an error.
         to.batch.clear();
         to.posted += 1;
         posted
@@ -568,7 +596,8 @@ impl Window {
         .await;
     }
 
-    fn limits(&self) -> &Limits {
+    #[inline]
+    pub(super) fn limits(&self) -> &Limits {
         self.limits
             .get_or_init(|| Limits::of(self.communicator().instance().engine().post_max()))
     }

@@ -10,6 +10,8 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::access::Pending;
+use super::collected::Collected;
+use super::remote::Direct;
 use crate::engine::request::RequestId;
 use crate::identity::PeerIndex;
 
@@ -21,11 +23,22 @@ pub const POST: i32 = 1;
 pub const COMPLETE: i32 = 2;
 /// The message that stands for a wait for a lock in shared memory, and is never sent.
 pub const LOCK: i32 = 3;
+/// The same for a fence.
+pub const FENCE: i32 = 4;
+
+/// So many replies of one target may be waited for before operations wait for each other.
+pub const REPLIES: usize = 256;
+/// So many batches may be sent without an answer, likewise.
+pub const POSTS: u32 = 64;
 
 /// See the module.
 #[derive(Default)]
 pub struct Outbox {
-    targets: FxHashMap<u32, ToTarget>,
+    targets: Vec<ToTarget>,
+    /// Where a rank's is.
+    places: FxHashMap<u32, usize>,
+    /// The one that was looked for last: mostly it is the next one, too.
+    recent: usize,
     tags: i32,
     /// How many times something was waited for.
     turns: u64,
@@ -35,10 +48,15 @@ pub struct Outbox {
 
 /// What is under way to one target.
 pub struct ToTarget {
+    rank: u32,
     /// Its process.
     pub peer: PeerIndex,
     /// Operations that have not been sent.
     pub batch: Vec<u8>,
+    /// Runs that the kernel is to copy to that process's memory, and from there.
+    pub puts: Collected,
+    /// See `puts`.
+    pub gets: Collected,
     /// How many batches were sent since something was last answered.
     pub posted: u32,
     /// How many operations were sent in each phase.
@@ -62,16 +80,35 @@ pub struct ToTarget {
     pub locked: bool,
     /// It is not known whether it has been granted.
     pub lock_pending: bool,
+    /// It is known that it has been granted.
+    pub granted: bool,
+    /// What goes there by a lane's one-sided operations.
+    pub direct: Option<Box<Direct>>,
     /// Who waits for what is under way: their turns, in ascending order.
     settling: SmallVec<[u64; 1]>,
 }
 
 impl Outbox {
     /// What is under way to a rank.
+    #[inline]
     pub fn to(&mut self, rank: u32, peer: impl FnOnce() -> PeerIndex) -> &mut ToTarget {
-        self.targets.entry(rank).or_insert_with(|| ToTarget {
-            peer: peer(),
+        match self.place(rank) {
+            Some(place) => self.recent = place,
+            None => self.add(rank, peer()),
+        }
+        &mut self.targets[self.recent]
+    }
+
+    #[cold]
+    fn add(&mut self, rank: u32, peer: PeerIndex) {
+        self.recent = self.targets.len();
+        self.places.insert(rank, self.recent);
+        self.targets.push(ToTarget {
+            rank,
+            peer,
             batch: Vec::new(),
+            puts: Collected::default(),
+            gets: Collected::default(),
             posted: 0,
             sent: [0; 2],
             replies: SmallVec::new(),
@@ -83,30 +120,53 @@ impl Outbox {
             waiting: None,
             locked: false,
             lock_pending: false,
+            granted: false,
+            direct: None,
             settling: SmallVec::new(),
-        })
+        });
     }
 
-    /// The same, if anything was sent there.
+    /// Where that of a rank is, if anything was sent there.
+    #[inline]
+    fn place(&self, rank: u32) -> Option<usize> {
+        match self.targets.get(self.recent) {
+            Some(recent) if recent.rank == rank => Some(self.recent),
+            _ => self.places.get(&rank).copied(),
+        }
+    }
+
+    fn get(&self, rank: u32) -> Option<&ToTarget> {
+        self.place(rank).map(|place| &self.targets[place])
+    }
+
+    /// The same as [`Outbox::to`], if anything was sent there.
+    #[inline]
     pub fn get_mut(&mut self, rank: u32) -> Option<&mut ToTarget> {
-        self.targets.get_mut(&rank)
+        self.recent = self.place(rank)?;
+        Some(&mut self.targets[self.recent])
+    }
+
+    /// Whether a task has anything under way to any rank.
+    pub fn has_jobs(&self) -> bool {
+        self.targets.iter().any(|to| to.jobs != 0)
     }
 
     /// A thread waits for all that is under way to some ranks; returns its turn.
     pub fn begin_settling(&mut self, ranks: &[u32]) -> u64 {
         self.turns += 1;
+        let turn = self.turns;
         for rank in ranks {
-            if let Some(to) = self.targets.get_mut(rank) {
-                to.settling.push(self.turns);
+            if let Some(to) = self.get_mut(*rank) {
+                to.settling.push(turn);
             }
         }
-        self.turns
+        turn
     }
 
     /// It has waited.
     pub fn end_settling(&mut self, ranks: &[u32], turn: u64) {
         for rank in ranks {
-            if let Some(to) = self.targets.get_mut(rank) {
+            if let Some(to) = self.get_mut(*rank) {
                 to.settling.retain(|other| *other != turn);
             }
         }
@@ -114,24 +174,21 @@ impl Outbox {
 
     /// Whether another thread that began before still waits for something under way to one of these ranks.
     pub fn settles_before(&self, ranks: &[u32], turn: u64) -> bool {
-        let first = |rank| self.targets.get(rank)?.settling.first();
+        let first = |&rank: &u32| self.get(rank)?.settling.first();
         ranks.iter().filter_map(first).any(|first| *first < turn)
     }
 
     /// The ranks whose locks were asked for, other than this one, and may not have been granted.
     pub fn pending_locks(&self, but: u32) -> Vec<u32> {
-        let pending = self
-            .targets
-            .iter()
-            .filter(|(rank, to)| **rank != but && to.lock_pending);
-        let mut ranks: Vec<u32> = pending.map(|(rank, _)| *rank).collect();
+        let pending = self.targets.iter().filter(|to| to.rank != but && to.lock_pending);
+        let mut ranks: Vec<u32> = pending.map(|to| to.rank).collect();
         ranks.sort_unstable();
         ranks
     }
 
     /// The ranks to which something was sent, in ascending order.
     pub fn ranks(&self) -> Vec<u32> {
-        let mut ranks: Vec<u32> = self.targets.keys().copied().collect();
+        let mut ranks: Vec<u32> = self.targets.iter().map(|to| to.rank).collect();
         ranks.sort_unstable();
         ranks
     }
@@ -141,8 +198,8 @@ impl Outbox {
     pub fn is_idle(&self, rank: Option<u32>) -> bool {
         match rank {
             _ if self.targets.is_empty() => true,
-            Some(rank) => self.targets.get(&rank).is_none_or(ToTarget::is_idle),
-            None => self.targets.values().all(ToTarget::is_idle),
+            Some(rank) => self.get(rank).is_none_or(ToTarget::is_idle),
+            None => self.targets.iter().all(ToTarget::is_idle),
         }
     }
 
@@ -166,13 +223,48 @@ pub fn of_data(tag: i32) -> i32 {
 }
 
 impl ToTarget {
+    /// Whether an operation may be sent now, or put into the batch, and need not wait behind others.
+    #[inline]
+    pub fn has_room(&self) -> bool {
+        self.waiting.is_none() && self.has_room_now()
+    }
+
+    /// The same for one that need not be in their order.
+    #[inline]
+    pub fn has_room_now(&self) -> bool {
+        self.replies.len() < REPLIES && self.posted < POSTS
+    }
+
+    /// Whether there is something that the kernel is to copy.
+    #[inline]
+    pub fn has_collected(&self) -> bool {
+        !self.puts.is_empty() || !self.gets.is_empty()
+    }
+
+    /// Whether a thread waits for all that is under way there.
+    pub fn is_waited_for(&self) -> bool {
+        !self.settling.is_empty()
+    }
+
     /// Whether nothing is under way that a flush has to wait for or to ask about.
     pub fn is_idle(&self) -> bool {
         self.batch.is_empty()
+            && !self.has_collected()
             && self.replies.is_empty()
             && !self.unanswered
             && self.jobs == 0
             && self.settling.is_empty()
+            && self.is_idle_by_lane()
+    }
+
+    /// Its lock, if that has not been given back meanwhile, is known to be granted.
+    pub fn is_granted(&mut self) {
+        self.granted = self.locked;
+    }
+
+    /// Whether nothing is under way by the lane's one-sided operations that nobody waits for yet.
+    pub fn is_idle_by_lane(&self) -> bool {
+        self.direct.as_ref().is_none_or(|direct| direct.is_idle())
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Where all processes of a window share memory, a lock is words in that memory ([`super::ticket`]). Elsewhere the target keeps a queue of
 //! those who ask ([`super::queue`]), and a request for a lock is an operation as others: it goes out in one message with the operations
-//! that follow it and the unlock. Only where a process accesses the target's memory by itself does it wait for the lock at once.
+//! that follow it and the unlock. Only where a process accesses the target's memory by itself does it wait for the lock at once; and with
+//! `WEFT_WINDOWS=rdma` where its lane may, as otherwise that would have to wait for a flush.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -13,8 +14,9 @@ use smallvec::SmallVec;
 
 use super::epoch::Lock;
 use super::members::Way;
-use super::message::{Code, EXCLUSIVE, Head};
+use super::message::{Code, EXCLUSIVE, FETCHED, FLUSHED, Head};
 use super::outbox::LOCK;
+use super::remote::UnderWay;
 use super::{Origin, Window};
 use crate::base::error::Result;
 use crate::data::memory::Memory;
@@ -24,6 +26,32 @@ use crate::engine::request::RequestId;
 const TOLD: usize = 256;
 /// Room for that.
 pub(super) type Told = Box<[u8; TOLD]>;
+
+/// What completes operations that are under way to a target.
+#[derive(Default)]
+struct Settling {
+    /// As in [`super::outbox::ToTarget`].
+    replies: SmallVec<[RequestId; 4]>,
+    /// Likewise.
+    requested: SmallVec<[RequestId; 2]>,
+    /// The target's acknowledgement.
+    answer: Option<(RequestId, Told)>,
+    /// What goes there by a lane's one-sided operations.
+    by_lane: Option<UnderWay>,
+    /// The answers also tell that its lock is granted.
+    grants: bool,
+}
+
+/// What has to be over when operations are completed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Until {
+    /// They are complete at this process.
+    Here,
+    /// And at their targets.
+    There,
+    /// Their epoch ends; the targets learn otherwise when it does.
+    Epoch,
+}
 
 impl Window {
     /// `MPI_Win_lock`.
@@ -40,7 +68,7 @@ impl Window {
         let pending = self.origin().lock().outbox.pending_locks(rank);
         let mut taken = match pending.is_empty() {
             true => Ok(()),
-            false => self.settle(&pending, true).await,
+            false => self.settle(&pending, Until::There).await,
         };
         if taken.is_ok() {
             taken = self.take_locks(exclusive, &[rank], !pending.is_empty()).await;
@@ -49,6 +77,28 @@ impl Window {
             self.origin().lock().epochs.unlock(rank);
         }
         taken
+    }
+
+    /// The first step of [`Window::lock`] for a call that blocks: takes a lock that is in shared memory, if it becomes free within a while.
+    pub fn lock_soon(&self, exclusive: bool, rank: u32) -> bool {
+        if self.lock_quickly(rank, exclusive) {
+            return true;
+        }
+        let members = self.members();
+        let may_lock = || self.origin().lock().epochs.may_lock(rank);
+        if !members.all_here() || !may_lock() || !members.look_for_lock(rank, exclusive) {
+            return false;
+        }
+        let lock = Lock {
+            exclusive,
+            unchecked: false,
+        };
+        // Another thread may have locked the rank meanwhile; then this has been wrong.
+        let begun = self.origin().lock().epochs.lock(rank, lock);
+        if begun.is_err() {
+            members.unlock(rank, exclusive);
+        }
+        begun.is_ok()
     }
 
     /// `MPI_Win_lock_all`. By messages, a target is locked with the first operation there.
@@ -111,10 +161,11 @@ impl Window {
     ///
     /// # Errors
     /// `MPI_ERR_RMA_SYNC`: no lock is held there. What has become of the operations.
+    #[cfg(feature = "sim")]
     pub async fn flush(self: &Arc<Self>, rank: Option<u32>) -> Result<()> {
         match self.flush_now(rank)? {
             true => Ok(()),
-            false => self.complete_at(rank, true).await,
+            false => self.complete_at(rank, Until::There).await,
         }
     }
 
@@ -122,10 +173,11 @@ impl Window {
     ///
     /// # Errors
     /// As for [`Window::flush`].
+    #[cfg(feature = "sim")]
     pub async fn flush_local(self: &Arc<Self>, rank: Option<u32>) -> Result<()> {
         match self.flush_now(rank)? {
             true => Ok(()),
-            false => self.complete_at(rank, false).await,
+            false => self.complete_at(rank, Until::Here).await,
         }
     }
 
@@ -136,57 +188,181 @@ impl Window {
         self.communicator().instance().step();
     }
 
-    async fn complete_at(self: &Arc<Self>, rank: Option<u32>, there: bool) -> Result<()> {
+    /// `MPI_Win_flush` or `MPI_Win_flush_local`, where [`Window::flush_now`] has said that something is under way.
+    ///
+    /// # Errors
+    /// What has become of the operations.
+    pub async fn complete_at(self: &Arc<Self>, rank: Option<u32>, until: Until) -> Result<()> {
         fence(Ordering::SeqCst);
-        let ranks = match rank {
-            Some(rank) => vec![rank],
-            None => self.origin().lock().outbox.ranks(),
-        };
-        self.settle(&ranks, there).await
+        if let Some(rank) = rank {
+            return self.settle_rank(rank, until).await;
+        }
+        let ranks = self.origin().lock().outbox.ranks();
+        self.settle(&ranks, until).await
     }
 
-    /// Completes what is under way to these ranks; `there`: at the targets too.
-    pub(super) async fn settle(&self, ranks: &[u32], there: bool) -> Result<()> {
+    /// As [`Window::settle`], of one rank.
+    async fn settle_rank(&self, rank: u32, until: Until) -> Result<()> {
+        match self.settle_one(rank, until).await {
+            Some(result) => result,
+            None => self.settle(&[rank], until).await,
+        }
+    }
+
+    /// As [`Window::settle_rank`], where no task has anything under way there and no other thread waits. `None`: one does, and
+    /// nothing was done.
+    async fn settle_one(&self, rank: u32, until: Until) -> Option<Result<()>> {
+        let mut offer = None;
+        let (turn, mut settling, mut result) = {
+            let mut origin = self.origin().lock();
+            let to = origin.outbox.get_mut(rank)?;
+            if to.jobs != 0 || !to.requested.is_empty() || to.is_waited_for() || !to.is_idle_by_lane() {
+                return None;
+            }
+            let has_collected = to.has_collected();
+            let turn = origin.outbox.begin_settling(&[rank]);
+            if until != Until::Here && has_collected {
+                // Where it can't be offered, the kernel copies it.
+                offer = self.offer(&mut origin, rank).and_then(Result::ok);
+            }
+            let (settling, result) = match offer {
+                Some(_) => (Settling::default(), Ok(())),
+                None => self.begin_to_settle(&mut origin, rank, until),
+            };
+            self.release(origin);
+            (turn, settling, result)
+        };
+        if let Some(offer) = offer {
+            let ended = self.end_offer(rank, offer).await;
+            let mut origin = self.origin().lock();
+            // Mostly there is nothing left.
+            let (rest, begun) = self.begin_to_settle(&mut origin, rank, until);
+            self.release(origin);
+            (settling, result) = (rest, ended.and(begun));
+        }
+        if !settling.replies.is_empty() {
+            let ended = self.end_all(settling.replies).await;
+            result = result.and(ended);
+        }
+        if let Some((request, told)) = settling.answer {
+            let answered = self.answered(request, told).await;
+            result = result.and(answered);
+        }
+        let mut has_jobs = false;
+        let failed = {
+            let mut origin = self.origin().lock();
+            if settling.grants && result.is_ok() {
+                self.to(&mut origin, rank).is_granted();
+            }
+            origin.outbox.end_settling(&[rank], turn);
+            let to = origin.outbox.get_mut(rank)?;
+            if to.is_waited_for() {
+                self.communicator().instance().engine().note_event();
+            }
+            match to.jobs {
+                0 => origin.failed.take().map_or(Ok(()), Err),
+                _ => {
+                    has_jobs = true;
+                    Ok(())
+                }
+            }
+        };
+        result = result.and(failed);
+        if has_jobs {
+            // The kernel has copied nothing any more, so tasks send it.
+            let settled = self.settle(&[rank], until).await;
+            result = result.and(settled);
+        }
+        Some(result)
+    }
+
+    /// Sends what has not been sent to a rank, and asks it for what no answer tells of. What has to be waited for then.
+    fn begin_to_settle(&self, origin: &mut Origin, rank: u32, until: Until) -> (Settling, Result<()>) {
+        // A target that finds errors is asked for them; one that looks for conflicts has to know what is complete.
+        let there = until == Until::There || self.may_fail_there() && until == Until::Epoch;
+        let there = there || self.members().are_checked();
+        let mut head = Head::of(Code::Flush, 0);
+        head.flags = match until {
+            Until::Here => FETCHED,
+            Until::There => FLUSHED,
+            Until::Epoch => 0,
+        };
+        let copied = self.copy_collected(origin, rank);
+        let Some(to) = origin.outbox.get_mut(rank) else {
+            return (Settling::default(), copied);
+        };
+        let mut settling = Settling {
+            replies: std::mem::take(&mut to.replies),
+            requested: std::mem::take(&mut to.requested),
+            answer: None,
+            by_lane: to.direct.as_mut().and_then(|direct| direct.take()),
+            grants: false,
+        };
+        to.long = false;
+        let asks = to.unanswered && (there || to.unanswered_gets) || to.lock_pending && there;
+        // An answer comes behind the batches before it. At the end of an epoch none is needed: they are done before the next one begins there.
+        if asks || !settling.replies.is_empty() || until == Until::Epoch {
+            to.posted = 0;
+        }
+        // Nothing is answered before.
+        settling.grants = to.locked && !to.granted && (asks || !settling.replies.is_empty());
+        if !asks {
+            let posted = self.post_batch(origin, rank);
+            return (settling, copied.and(posted));
+        }
+        // Those that a target has to know to be complete are still to be told of.
+        to.unanswered = until == Until::Here && self.members().are_checked();
+        to.unanswered_gets = false;
+        to.lock_pending = false;
+        let asked = self
+            .ask(origin, rank, head)
+            .map(|answer| settling.answer = Some(answer));
+        (settling, copied.and(asked))
+    }
+
+    /// Completes what is under way to these ranks.
+    pub(super) async fn settle(&self, ranks: &[u32], until: Until) -> Result<()> {
         let mut result = Ok(());
         // What tasks wait for has to be on its way.
         for &rank in ranks {
             let mut origin = self.origin().lock();
+            let copied = self.copy_collected(&mut origin, rank);
+            result = result.and(copied);
             if origin.outbox.get_mut(rank).is_some_and(|to| to.jobs != 0) {
                 let posted = self.post_batch(&mut origin, rank);
                 result = result.and(posted);
             }
+            self.release(origin);
         }
         let mut answers: Vec<(RequestId, Told)> = Vec::new();
         let mut requests: Vec<RequestId> = Vec::new();
         let mut requested: SmallVec<[RequestId; 2]> = SmallVec::new();
+        let (mut by_lane, mut granted) = (Vec::new(), Vec::new());
         let turn = self.origin().lock().outbox.begin_settling(ranks);
         for &rank in ranks {
             self.jobs_done(rank).await;
             let mut origin = self.origin().lock();
-            let Some(to) = origin.outbox.get_mut(rank) else {
-                continue;
-            };
-            requests.extend(to.replies.drain(..));
-            requested.append(&mut to.requested);
-            to.long = false;
-            to.posted = 0;
-            let asks = to.unanswered && (there || to.unanswered_gets) || to.lock_pending && there;
-            if !asks {
-                let posted = self.post_batch(&mut origin, rank);
-                result = result.and(posted);
-            } else {
-                to.unanswered = false;
-                to.unanswered_gets = false;
-                to.lock_pending = false;
-                match self.ask(&mut origin, rank, Head::of(Code::Flush, 0)) {
-                    Ok(answer) => answers.push(answer),
-                    Err(error) => result = result.and(Err(error)),
-                }
-            }
+            let (settling, begun) = self.begin_to_settle(&mut origin, rank, until);
             self.release(origin);
+            result = result.and(begun);
+            requests.extend(settling.replies);
+            requested.extend(settling.requested);
+            answers.extend(settling.answer);
+            by_lane.extend(settling.by_lane);
+            granted.extend(settling.grants.then_some(rank));
         }
         let ended = self.all_answered(requests, &requested, answers).await;
+        if ended.is_ok() && !granted.is_empty() {
+            let mut origin = self.origin().lock();
+            granted
+                .into_iter()
+                .for_each(|rank| self.to(&mut origin, rank).is_granted());
+        }
         result = result.and(ended);
+        for under_way in by_lane {
+            let ended = under_way.ended().await;
+            result = result.and(ended);
+        }
         self.settled(ranks, turn).await;
         match self.origin().lock().failed.take() {
             Some(error) => result.and(Err(error)),
@@ -224,9 +400,9 @@ impl Window {
     }
 
     /// Sends an operation that the target acknowledges, with what is in the batch.
-    fn ask(&self, origin: &mut Origin, rank: u32, head: Head) -> Result<(RequestId, Told)> {
+    pub(super) fn ask(&self, origin: &mut Origin, rank: u32, head: Head) -> Result<(RequestId, Told)> {
         let tag = origin.outbox.new_tag();
-        let mut told = Box::new([0; TOLD]);
+        let mut told = origin.told.take().unwrap_or_else(|| Box::new([0; TOLD]));
         // SAFETY: `told` is on the heap, and goes with the request, whose end is waited for before it is dropped.
         let request = unsafe { self.hear(rank, tag, Memory::of_mut(&mut told[..])) }?.expect("a receive");
         let head = Head {
@@ -234,7 +410,7 @@ impl Window {
             ..head
         };
         let sent = self
-            .append(origin, rank, head, &[], |_, _| ())
+            .append(origin, rank, head, &[], |_| ())
             .and_then(|()| self.post_batch(origin, rank));
         if let Err(error) = sent {
             // Not while the origin's state is locked.
@@ -244,11 +420,13 @@ impl Window {
         Ok((request, told))
     }
 
-    /// Asks a target for errors of operations before.
-    pub(super) async fn ask_for_errors(&self, rank: u32) -> Result<()> {
+    /// Asks a target for errors of operations before; `fetched`: what these have fetched is complete then for the user.
+    pub(super) async fn ask_for_errors(&self, rank: u32, fetched: bool) -> Result<()> {
+        let mut head = Head::of(Code::Flush, 0);
+        head.flags = if fetched { FETCHED } else { 0 };
         let asked = {
             let mut origin = self.origin().lock();
-            let asked = self.ask(&mut origin, rank, Head::of(Code::Flush, 0));
+            let asked = self.ask(&mut origin, rank, head);
             self.release(origin);
             asked
         };
@@ -257,13 +435,15 @@ impl Window {
     }
 
     /// Waits for the acknowledgement: it has no bytes, or an error of the target.
-    async fn answered(&self, request: RequestId, told: Told) -> Result<()> {
+    pub(super) async fn answered(&self, request: RequestId, told: Told) -> Result<()> {
         let instance = &**self.communicator().instance();
         let outcome = crate::instance::Completion::of(instance, request).await?;
-        match outcome.bytes {
+        let result = match outcome.bytes {
             0 => Ok(()),
             bytes => Err(super::target::error_of(&told[..(bytes as usize).min(TOLD)])),
-        }
+        };
+        self.origin().lock().told = Some(told);
+        result
     }
 
     /// Whether locks are words in shared memory.
@@ -271,7 +451,7 @@ impl Window {
         self.members().all_here()
     }
 
-    /// Whether a target is accessed by messages only. The program accesses its own memory by itself, and what is shared.
+    /// Whether the first operations on a target go by messages. The program accesses its own memory by itself, and what is shared.
     fn is_far(&self, rank: u32) -> bool {
         let members = self.members();
         let has_segment = || {
@@ -279,7 +459,14 @@ impl Window {
                 .segments()
                 .is_some_and(|segments| segments.segment(rank).is_some())
         };
-        rank != self.communicator().rank() && members.way(rank) == Way::Messages && !has_segment()
+        let by_messages = match members.way(rank) {
+            Way::Messages => true,
+            // The first operations go by messages, and the lock with them.
+            Way::Remote => members.remote().is_none_or(|remote| !remote.forced()),
+            Way::Mapped(_) | Way::Attach { .. } => false,
+        };
+        // Operations that are checked go out at once, and with the first one of many locks, in any order, its lock.
+        rank != self.communicator().rank() && by_messages && !has_segment() && !members.are_checked()
     }
 
     /// Takes the locks of these ranks; by messages, those of ranks that are far with the first operation there, unless it is to be `now`.
@@ -287,31 +474,34 @@ impl Window {
         if self.locks_by_words() {
             return self.take_words(exclusive, ranks).await;
         }
-        let mut answers = Vec::new();
         let mut result = Ok(());
-        {
-            let mut origin = self.origin().lock();
-            for &rank in ranks {
-                let mut head = Head::of(Code::Lock, 0);
-                head.flags = if exclusive { EXCLUSIVE } else { 0 };
-                let later = self.is_far(rank) && !now;
+        // One after the other: others may hold one of these locks alone, and wait for the next one.
+        for &rank in ranks {
+            let mut head = Head::of(Code::Lock, 0);
+            head.flags = if exclusive { EXCLUSIVE } else { 0 };
+            let later = self.is_far(rank) && !now;
+            let asked = {
+                let mut origin = self.origin().lock();
                 let asked = match later {
-                    true => self.append(&mut origin, rank, head, &[], |_, _| ()),
-                    false => self
-                        .ask(&mut origin, rank, head)
-                        .map(|answer| answers.push(answer)),
+                    true => self.append(&mut origin, rank, head, &[], |_| ()).map(|()| None),
+                    false => self.ask(&mut origin, rank, head).map(Some),
                 };
                 if asked.is_ok() {
                     let to = self.to(&mut origin, rank);
                     (to.locked, to.lock_pending) = (true, later);
                 }
-                result = result.and(asked);
+                self.release(origin);
+                asked
+            };
+            let taken = match asked {
+                Ok(Some((request, told))) => self.answered(request, told).await,
+                Ok(None) => continue,
+                Err(error) => Err(error),
+            };
+            if taken.is_ok() {
+                self.to(&mut self.origin().lock(), rank).is_granted();
             }
-            self.release(origin);
-        }
-        for (request, told) in answers {
-            let answered = self.answered(request, told).await;
-            result = result.and(answered);
+            result = result.and(taken);
         }
         result
     }
@@ -321,8 +511,9 @@ impl Window {
         if self.locks_by_words() || origin.epochs.locked_all() != Ok(false) || self.to(origin, rank).locked {
             return Ok(());
         }
-        self.append(origin, rank, Head::of(Code::Lock, 0), &[], |_, _| ())?;
-        self.to(origin, rank).locked = true;
+        self.append(origin, rank, Head::of(Code::Lock, 0), &[], |_| ())?;
+        let to = self.to(origin, rank);
+        (to.locked, to.granted) = (true, false);
         Ok(())
     }
 
@@ -347,12 +538,14 @@ impl Window {
             let mut origin = self.origin().lock();
             ranks.iter().partition(|&&rank| {
                 let to = origin.outbox.get_mut(rank);
-                to.is_some_and(|to| to.long || to.jobs != 0 || !to.locked)
+                to.is_some_and(|to| {
+                    to.long || to.jobs != 0 || !to.locked || to.has_collected() || !to.is_idle_by_lane()
+                })
             })
         };
         let mut result = self.unlock_by_messages(&quick).await;
         if !slow.is_empty() {
-            let settled = self.settle(&slow, true).await;
+            let settled = self.settle(&slow, Until::There).await;
             let unlocked = self.unlock_by_messages(&slow).await;
             result = result.and(settled).and(unlocked);
         }
@@ -376,6 +569,7 @@ impl Window {
                 };
                 to.locked = false;
                 to.lock_pending = false;
+                to.granted = false;
                 to.posted = 0;
                 to.unanswered = false;
                 to.unanswered_gets = false;
@@ -401,9 +595,10 @@ impl Window {
                 |rank: u32| failed || origin.outbox.get_mut(rank).is_some_and(|to| !to.is_idle());
             ranks.iter().copied().filter(|&rank| is_busy(rank)).collect()
         };
-        match busy.is_empty() {
-            true => Ok(()),
-            false => self.settle(&busy, true).await,
+        match busy[..] {
+            [] => Ok(()),
+            [rank] => self.settle_rank(rank, Until::There).await,
+            _ => self.settle(&busy, Until::There).await,
         }
     }
 

@@ -1,45 +1,181 @@
 //! The short way of what programs call most, on memory that this process sees: each call does all of its work, or nothing, and says which.
-//! Then the general one does it, and finds what is unusual or wrong.
+//! Then the general one does it, and finds what is unusual or wrong. Those that end with `now` may make progress; the others do nothing but their
+//! work, so whoever calls them may hold the window without a reference to it.
 
 use std::sync::atomic::{Ordering, fence};
 
-use super::Window;
 use super::epoch::Lock;
-use super::members::Way;
+use super::segments::Segments;
+use super::{Exposed, Origin, Window, Word, ordering};
 use crate::base::error::Result;
-use crate::data::op::Sharing;
+use crate::data::op::{Guard, Sharing};
 
 /// One of so many calls with nothing to wait for makes progress, for what comes by messages to this process.
-const STEPS: u32 = 32;
+const STEPS: u32 = 256;
+
+/// From so many elements on it pays to combine them as reductions do, where nobody else updates them, rather than each by itself.
+const MANY: u64 = 8;
+
+/// The lock word of a rank that shares memory with this process, looked for when it is needed.
+struct Guarded<'a> {
+    segments: &'a Segments,
+    rank: u32,
+}
+
+impl Guarded<'_> {
+    fn word(&self) -> Word<'_> {
+        Word(
+            self.segments
+                .control(self.rank)
+                .expect("its memory is seen")
+                .lock(),
+        )
+    }
+}
+
+impl Guard for Guarded<'_> {
+    fn lock(&self) {
+        self.word().lock();
+    }
+
+    fn unlock(&self) {
+        self.word().unlock();
+    }
+}
 
 impl Window {
     /// Where `len` bytes of a rank's memory are from a displacement on, if this process sees them and an epoch allows that it accesses them.
-    #[inline]
+    #[inline(always)]
     pub fn reach(&self, rank: u32, disp: i64, len: usize) -> Option<*mut u8> {
-        let members = self.members();
-        let Way::Mapped(base) = members.way(rank) else {
-            return None;
-        };
-        let member = members.member(rank);
-        let at = u64::try_from(disp.checked_mul(member.disp_unit)?).ok()?;
-        let end = at.checked_add(len as u64)?;
-        if end > member.size || len == 0 || base.is_null() {
-            return None;
-        }
-        self.origin().lock().epochs.access(rank).ok()?;
-        Some(base.wrapping_add(at as usize))
+        let at = self.members().reach(rank, disp, len)?;
+        (self.open.allows(rank) || self.allows(rank)).then_some(at)
     }
 
-    /// Updates elements at such an address, where others may do so too.
+    #[inline(never)]
+    fn allows(&self, rank: u32) -> bool {
+        self.origin().lock().epochs.access(rank).is_ok()
+    }
+
+    /// Said before a load of what is there.
+    #[inline(always)]
+    pub fn begin_loads(&self) {
+        ordering::begin_loads();
+    }
+
+    /// Updates so many elements within `len` bytes that are as for [`Window::reach`], where others may do so too, unless this process has the
+    /// target's lock for itself.
+    #[inline(always)]
+    pub fn update_at(
+        &self,
+        (rank, disp, len): (u32, i64, usize),
+        count: u64,
+        update: impl FnOnce(*mut u8, Sharing<'_>),
+    ) -> Option<()> {
+        let at = self.members().reach(rank, disp, len)?;
+        let (Exposed::OnHost(segments) | Exposed::Shared(segments)) = &self.exposed else {
+            return None;
+        };
+        let guard = Guarded { segments, rank };
+        if self.open.shares(rank) {
+            update(at, Sharing::Shared(&guard));
+            return Some(());
+        }
+        // Other threads of this process may use the same lock: they are excluded as long as the origin is locked.
+        let mut origin = self.origin().lock();
+        origin.epochs.access(rank).ok()?;
+        let alone = count >= MANY && self.has_alone(&origin, rank);
+        let sharing = if alone {
+            Sharing::Alone
+        } else {
+            Sharing::Shared(&guard)
+        };
+        update(at, sharing);
+        Some(())
+    }
+
+    /// Whether this process has the lock of a rank for itself: then nobody but its own threads updates the rank's memory.
+    pub(super) fn has_alone(&self, origin: &Origin, rank: u32) -> bool {
+        let lock = origin.epochs.lock_of(rank);
+        self.members().all_here() && lock.is_some_and(|lock| lock.exclusive && !lock.unchecked)
+    }
+
+    /// [`Window::flush`] and [`Window::flush_local`] of a rank, or all, where nothing goes by messages.
+    #[inline(always)]
+    pub fn flush_quickly(&self, rank: Option<u32>) -> bool {
+        let members = self.members();
+        let is_known = rank.is_none_or(|rank| rank < members.size());
+        if !is_known || !self.open.is_locked(rank) || !members.all_mapped() || !self.is_off_turn() {
+            return false;
+        }
+        ordering::complete_stores();
+        true
+    }
+
+    /// [`Window::lock`], where locks are in shared memory and this one is free.
     #[inline]
-    pub fn update_shared(&self, rank: u32, update: impl FnOnce(Sharing<'_>)) -> bool {
-        self.with_sharing(rank, |sharing| match sharing {
-            Sharing::Shared(_) => {
-                update(sharing);
-                true
+    pub fn lock_quickly(&self, rank: u32, exclusive: bool) -> bool {
+        let members = self.members();
+        if !members.all_here() || rank >= members.size() {
+            return false;
+        }
+        let mut origin = self.origin().lock();
+        if !origin.epochs.is_idle() || !members.try_lock(rank, exclusive) {
+            return false;
+        }
+        origin.epochs.lock_first(rank, exclusive);
+        true
+    }
+
+    /// [`Window::unlock`], where nothing goes by messages.
+    #[inline]
+    pub fn unlock_quickly(&self, rank: u32) -> bool {
+        let members = self.members();
+        if !members.all_here() || !members.all_mapped() || !self.is_off_turn() {
+            return false;
+        }
+        let mut origin = self.origin().lock();
+        let Some(exclusive) = origin.epochs.only_lock(rank) else {
+            return false;
+        };
+        members.unlock(rank, exclusive);
+        ordering::unlocked();
+        origin.epochs.end_access();
+        true
+    }
+
+    /// [`Window::lock_all`], where locks are in shared memory and all are free.
+    pub fn lock_all_quickly(&self) -> bool {
+        let members = self.members();
+        if !members.all_here() {
+            return false;
+        }
+        let mut origin = self.origin().lock();
+        if !origin.epochs.is_idle() {
+            return false;
+        }
+        for rank in 0..members.size() {
+            if !members.try_lock(rank, false) {
+                (0..rank).for_each(|rank| members.unlock(rank, false));
+                return false;
             }
-            Sharing::Alone => false,
-        })
+        }
+        origin.epochs.lock_all(false).is_ok()
+    }
+
+    /// [`Window::unlock_all`], where nothing goes by messages.
+    pub fn unlock_all_quickly(&self) -> bool {
+        let members = self.members();
+        if !members.all_here() || !members.all_mapped() || !self.is_off_turn() {
+            return false;
+        }
+        let mut origin = self.origin().lock();
+        if !origin.epochs.has_locked_all() {
+            return false;
+        }
+        (0..members.size()).for_each(|rank| members.unlock(rank, false));
+        ordering::unlocked();
+        origin.epochs.end_access();
+        true
     }
 
     /// [`Window::flush`] and [`Window::flush_local`], where nothing is under way.
@@ -48,16 +184,15 @@ impl Window {
     /// `MPI_ERR_RMA_SYNC`.
     #[inline]
     pub fn flush_now(&self, rank: Option<u32>) -> Result<bool> {
-        let turn = {
-            let mut origin = self.origin().lock();
+        {
+            let origin = self.origin().lock();
             origin.epochs.passive(rank, "a flush")?;
             if origin.failed.is_some() || !origin.outbox.is_idle(rank) {
                 return Ok(false);
             }
-            origin.next_turn()
-        };
+        }
         fence(Ordering::SeqCst);
-        self.step_in_turn(turn);
+        self.take_turn();
         Ok(true)
     }
 
@@ -80,21 +215,28 @@ impl Window {
             self.members().unlock(rank, exclusive);
         }
         origin.epochs.unlock(rank);
-        let turn = origin.next_turn();
         drop(origin);
-        self.step_in_turn(turn);
+        self.take_turn();
         Ok(true)
     }
 
-    /// A call that may have had nothing to wait for.
-    pub(super) fn take_turn(&self) {
-        let turn = self.origin().lock().next_turn();
-        self.step_in_turn(turn);
+    /// Counts a call that makes no progress. `false`: it is one that does.
+    #[inline(always)]
+    fn is_off_turn(&self) -> bool {
+        let turn = self.turns.load(Ordering::Relaxed).wrapping_add(1);
+        let is_off = !turn.is_multiple_of(STEPS);
+        if is_off {
+            // If two threads count one call together, that does not matter.
+            self.turns.store(turn, Ordering::Relaxed);
+        }
+        is_off
     }
 
-    /// Makes progress now and then; always where others can send operations of this window, as a program may wait for one in a loop of
-    /// such calls.
-    fn step_in_turn(&self, turn: u32) {
+    /// A call that may have had nothing to wait for makes progress now and then; always where others can send operations of this window, as a
+    /// program may wait for one in a loop of such calls.
+    pub(super) fn take_turn(&self) {
+        let turn = self.turns.load(Ordering::Relaxed).wrapping_add(1);
+        self.turns.store(turn, Ordering::Relaxed);
         if turn.is_multiple_of(STEPS) || !self.members().all_mapped() {
             self.communicator().instance().step();
         }

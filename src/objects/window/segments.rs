@@ -1,7 +1,7 @@
 //! Memory that the processes of a window share: a file without a name, which one of them makes and all map, each at an address of its own.
 //!
-//! It has *control lines* of each process: words for its lock, and for updates of its memory. Behind them may be its *segment*, the
-//! memory that it exposes:
+//! It has *control lines* of each process: words for its lock, for updates of its memory, and for synchronisation; and, where they are not too many,
+//! words for each two of them. Behind these may be its *segment*, the memory that it exposes:
 //!
 //! - `MPI_Win_allocate_shared` (MPI 5.0 section 12.2.3): all processes of the window share one file, or there is no window. The segments follow one
 //!   another by rank, without a gap, so that all of them can be used as one array; where all processes allow it
@@ -32,13 +32,22 @@ const PAGE: usize = 4096;
 const LINE: usize = 64;
 
 // Offsets in the control lines of a process. The first line is a record of `sharers`.
-const CONTROL: usize = 3 * LINE;
-const AT_USERS: usize = LINE;
-const AT_WRITE: usize = LINE + 8;
-const AT_READ: usize = LINE + 16;
-const AT_HOLDER: usize = LINE + 24;
+const CONTROL: usize = 4 * LINE;
+const AT_STATE: usize = LINE;
+const AT_HOLDER: usize = LINE + 8;
 const AT_LOCK: usize = 2 * LINE;
-const _: () = assert!(RECORD <= LINE && AT_LOCK < CONTROL);
+const AT_DRAWN: usize = 2 * LINE + 8;
+const AT_FIRST: usize = 2 * LINE + 16;
+const AT_GIVEN: usize = 2 * LINE + 24;
+const AT_OFFER: usize = 2 * LINE + 32;
+const AT_FENCES: usize = 3 * LINE;
+const _: () = assert!(RECORD <= LINE && AT_FENCES < CONTROL);
+
+/// So many processes at most have words for each two of them: how often one has posted to another one, and how often that one has
+/// completed.
+const PAIRED: usize = 64;
+/// The bytes of these.
+const PAIR: usize = 16;
 
 /// The segment of a process in the shared memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,6 +66,13 @@ pub struct Control<'a> {
     map: &'a Map,
     at: usize,
     place: u32,
+}
+
+/// The words of two processes: see [`Segments::pair`].
+#[derive(Clone, Copy)]
+pub(super) struct Pair<'a> {
+    map: &'a Map,
+    at: usize,
 }
 
 /// See the module.
@@ -153,10 +169,13 @@ fn lay_out(wishes: &[Wish]) -> Result<(Box<[Segment]>, usize)> {
     Ok((segments.into(), end))
 }
 
-/// Where the control lines of so many processes begin, and where they end, at a page.
+/// Where the control lines of so many processes begin, and where they end, with the words of pairs behind them, at a page.
+#[inline]
 fn lay_out_control(size: usize) -> (usize, usize) {
     let records = (size.div_ceil(64) * 8).next_multiple_of(LINE);
-    (records, (records + size * CONTROL).next_multiple_of(PAGE))
+    let pairs = if size <= PAIRED { size * size * PAIR } else { 0 };
+    let end = records + size * CONTROL + pairs;
+    (records, end.next_multiple_of(PAGE))
 }
 
 /// Of a file of so many processes, with so many bytes of segments; `None`: the address space has no room.
@@ -274,7 +293,7 @@ impl Segments {
         };
         let instance = parent.instance();
         let said = wish.map_or(Vec::new(), |wish| wish.encode().to_vec());
-        let willing = access(instance) != Access::Messages;
+        let willing = !matches!(access(instance), Access::Messages | Access::Rdma);
         let control = sizes(ranks.len(), 0);
         let whole = |said: &[u8]| {
             let wishes = Wish::all(said);
@@ -352,7 +371,23 @@ impl Segments {
         self.wakes
     }
 
+    /// The words of two processes of which the first one exposes its memory to the second one, where there are such words: how often it has done
+    /// so, and how often the other one has ended its epoch. By places.
+    pub(super) fn pair(&self, exposing: u32, accessing: u32) -> Option<Pair<'_>> {
+        let size = self.sharers.size();
+        if size as usize > PAIRED || exposing >= size || accessing >= size {
+            return None;
+        }
+        let (records, _) = lay_out_control(size as usize);
+        let nth = (exposing * size + accessing) as usize;
+        Some(Pair {
+            map: self.sharers.map(),
+            at: records + size as usize * CONTROL + nth * PAIR,
+        })
+    }
+
     /// The control lines of a rank, if it shares the memory.
+    #[inline]
     pub fn control(&self, rank: u32) -> Option<Control<'_>> {
         let place = self.sharers.place_of_rank(rank)?;
         let (records, _) = lay_out_control(self.sharers.size() as usize);
@@ -391,22 +426,41 @@ impl Segments {
 }
 
 impl<'a> Control<'a> {
-    /// How many have asked for the lock: the next ticket ([`ticket`](super::ticket)).
-    pub fn users(&self) -> &'a AtomicU64 {
-        self.map.u64(self.at + AT_USERS)
+    /// Who has the lock ([`ticket`](super::ticket)).
+    #[inline]
+    pub(super) fn state(&self) -> &'a AtomicU64 {
+        self.map.u64(self.at + AT_STATE)
     }
 
-    /// The ticket that may have the lock alone.
-    pub fn write(&self) -> &'a AtomicU64 {
-        self.map.u64(self.at + AT_WRITE)
+    /// How many tickets of the lock have been drawn.
+    pub(super) fn drawn(&self) -> &'a AtomicU64 {
+        self.map.u64(self.at + AT_DRAWN)
     }
 
-    /// The ticket that may share the lock.
-    pub fn read(&self) -> &'a AtomicU64 {
-        self.map.u64(self.at + AT_READ)
+    /// The oldest ticket of the lock.
+    pub(super) fn first(&self) -> &'a AtomicU64 {
+        self.map.u64(self.at + AT_FIRST)
+    }
+
+    /// The ticket behind the one that was given the lock last.
+    pub(super) fn given(&self) -> &'a AtomicU64 {
+        self.map.u64(self.at + AT_GIVEN)
+    }
+
+    /// How many fences the process has come to.
+    #[inline]
+    pub(super) fn fences(&self) -> &'a AtomicU64 {
+        self.map.u64(self.at + AT_FENCES)
+    }
+
+    /// Where that is, for a wait.
+    #[inline]
+    pub(super) fn place_of_fences(&self) -> usize {
+        self.at + AT_FENCES
     }
 
     /// The place, from 1, of the process that was the last one to get the lock.
+    #[inline]
     pub fn holder(&self) -> &'a AtomicU32 {
         self.map.u32(self.at + AT_HOLDER)
     }
@@ -416,14 +470,36 @@ impl<'a> Control<'a> {
         self.map.u32(self.at + AT_LOCK)
     }
 
+    /// What the process offers to another one (`collected`).
+    pub(super) fn offer(&self) -> &'a AtomicU64 {
+        self.map.u64(self.at + AT_OFFER)
+    }
+
     /// The process's place among those that share the memory.
     pub fn place(&self) -> u32 {
         self.place
     }
 
-    /// Where its words of the lock are, for a wait: those that may have it alone, and that may share it.
+    /// Where the oldest ticket of the lock is, for a wait, and the one behind the one that was given it.
     pub(super) fn places(&self) -> [usize; 2] {
-        [self.at + AT_WRITE, self.at + AT_READ]
+        [self.at + AT_FIRST, self.at + AT_GIVEN]
+    }
+}
+
+impl<'a> Pair<'a> {
+    /// How often the one has posted to the other.
+    pub fn posted(&self) -> &'a AtomicU64 {
+        self.map.u64(self.at)
+    }
+
+    /// How often the other has completed.
+    pub fn completed(&self) -> &'a AtomicU64 {
+        self.map.u64(self.at + 8)
+    }
+
+    /// Where these are, for a wait.
+    pub fn places(&self) -> [usize; 2] {
+        [self.at, self.at + 8]
     }
 }
 
@@ -473,7 +549,8 @@ mod tests {
         for size in [1, 2, 63, 64, 65, 512, 600, 40_000] {
             let (records, data) = lay_out_control(size);
             assert!(size.div_ceil(64) * 8 <= records && records.is_multiple_of(LINE));
-            assert!(records + size * CONTROL <= data && data.is_multiple_of(PAGE));
+            let pairs = if size <= PAIRED { size * size * PAIR } else { 0 };
+            assert!(records + size * CONTROL + pairs <= data && data.is_multiple_of(PAGE));
         }
         assert_eq!(sizes(2, usize::MAX), None);
     }

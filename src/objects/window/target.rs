@@ -9,8 +9,9 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::access::Place;
+use super::conflicts::{self, Conflicts};
 use super::direct::{self, Combine};
-use super::message::{self, ACKNOWLEDGE, Code, EXCLUSIVE, Head, Parsed};
+use super::message::{self, ACKNOWLEDGE, Code, EXCLUSIVE, FETCHED, FLUSHED, Head, Parsed};
 use super::outbox::of_data;
 use super::queue::{Queue, Waiting};
 use super::runs::{self, Groups};
@@ -45,6 +46,8 @@ pub struct Served {
     /// How many tasks send from the window's memory or receive into it.
     under_way: usize,
     origins: FxHashMap<u32, FromOrigin>,
+    /// What conflicts, if that is checked.
+    conflicts: Option<Conflicts>,
 }
 
 /// What it knows of an origin.
@@ -63,6 +66,34 @@ struct FromOrigin {
 }
 
 impl Served {
+    /// `checks`: conflicts are to be found.
+    pub fn new(checks: bool) -> Served {
+        Served {
+            conflicts: checks.then(Conflicts::default),
+            ..Served::default()
+        }
+    }
+
+    /// An epoch in which all could access this process's memory has ended.
+    pub fn end_accesses(&mut self) {
+        if let Some(conflicts) = &mut self.conflicts {
+            conflicts.end_all();
+        }
+    }
+
+    /// An origin has completed its operations; `fetched`: those that fetch.
+    fn end_accesses_of(&mut self, rank: u32, fetched: bool) {
+        if let Some(conflicts) = &mut self.conflicts {
+            conflicts.end(rank, fetched);
+        }
+    }
+
+    /// An operation was wrong.
+    fn note_error(&mut self, from: From, error: Error) {
+        let origin = self.origins.entry(from.rank).or_default();
+        origin.failed.get_or_insert(error);
+    }
+
     /// A task begins for an origin that uses the window's memory.
     fn begins(&mut self, from: From) {
         self.under_way += 1;
@@ -78,6 +109,8 @@ enum Rest {
     Waits,
     /// It waits, with the operation, until all tasks for the origin have ended.
     WaitsForTasks,
+    /// It was taken back.
+    Void,
     /// It makes no sense.
     Nonsense,
 }
@@ -139,6 +172,7 @@ impl Window {
         let left = served.arrived[phase].checked_sub(expected)?;
         served.arrived[phase] = left;
         served.phase = 1 - phase;
+        served.end_accesses();
         for (from, batch) in std::mem::take(&mut served.ahead) {
             // If it makes no sense, its sender loses its operations, which it will wait for.
             self.deliver(&mut served, outlet, from, batch[..].into());
@@ -150,6 +184,8 @@ impl Window {
     pub(super) fn give_up_phases(&self, outlet: &mut Outlet<'_>) {
         let mut served = self.served().lock();
         served.phaseless = true;
+        // Nor is it known from now on what is over.
+        served.conflicts = None;
         for (from, batch) in std::mem::take(&mut served.ahead) {
             self.deliver(&mut served, outlet, from, batch[..].into());
         }
@@ -158,8 +194,8 @@ impl Window {
 
     /// Does the operations of a batch, unless its origin waits for the lock. `false`: it makes no sense.
     fn deliver(&self, served: &mut Served, outlet: &mut Outlet<'_>, from: From, batch: RawBytes<'_>) -> bool {
-        match served.origins.entry(from.rank).or_default() {
-            FromOrigin { held: Some(held), .. } => {
+        match served.origins.get_mut(&from.rank) {
+            Some(FromOrigin { held: Some(held), .. }) => {
                 held.push_back((from.phase, batch.to_vec()));
                 true
             }
@@ -191,6 +227,7 @@ impl Window {
                     (origin.held, origin.waits_for_tasks) = (Some(held), true);
                     return true;
                 }
+                Rest::Void => return true,
                 Rest::Nonsense => return false,
             }
         }
@@ -207,10 +244,12 @@ impl Window {
         let head = &parsed.head;
         // An acknowledgement says that the window's memory may change: no lane reads it any more.
         if matches!(head.code, Code::Unlock | Code::Flush)
+            && served.under_way != 0
             && served.origins.entry(from.rank).or_default().under_way != 0
         {
             return Rest::WaitsForTasks;
         }
+        self.check_conflicts(served, from, parsed);
         let done = match head.code {
             Code::Lock => {
                 let asks = Waiting {
@@ -231,11 +270,23 @@ impl Window {
                 let Some(granted) = served.lock.give_back(from.rank) else {
                     return Rest::Nonsense;
                 };
+                served.end_accesses_of(from.rank, false);
                 self.acknowledge(served, outlet, from, head.tag);
                 served.granted.extend(granted);
                 return Rest::Next;
             }
+            Code::Offer => {
+                let number = parsed.data.array().map(u64::from_le_bytes);
+                return match number.map(|number| self.decides(from.rank, number)) {
+                    Some(true) => Rest::Next,
+                    Some(false) => Rest::Void,
+                    None => Rest::Nonsense,
+                };
+            }
             Code::Flush => {
+                if head.flags & (FLUSHED | FETCHED) != 0 {
+                    served.end_accesses_of(from.rank, head.flags & FLUSHED == 0);
+                }
                 self.acknowledge(served, outlet, from, head.tag);
                 return Rest::Next;
             }
@@ -257,17 +308,31 @@ impl Window {
         served.arrived[from.phase] += 1;
         match done {
             Some(Ok(())) => {}
-            Some(Err(error)) => drop(
-                served
-                    .origins
-                    .entry(from.rank)
-                    .or_default()
-                    .failed
-                    .get_or_insert(error),
-            ),
+            Some(Err(error)) => served.note_error(from, error),
             None => return Rest::Nonsense,
         }
         Rest::Next
+    }
+
+    /// Remembers what an operation accesses, if that is checked, and a conflict with another one as an error of it.
+    fn check_conflicts(&self, served: &mut Served, from: From, parsed: &Parsed<'_>) {
+        let Some(conflicts) = &mut served.conflicts else {
+            return;
+        };
+        let Some(access) = conflicts::Access::of(from.rank, &parsed.head) else {
+            return;
+        };
+        // What is wrong with others is said by whoever does them.
+        let unit = access.unit();
+        let Some(Some(Ok((groups, _)))) = unit.map(|unit| self.groups(parsed, unit)) else {
+            return;
+        };
+        let same_op = self.hints().get("accumulate_ops").as_deref() == Some("same_op");
+        if let Some(conflict) = conflicts.note(access, &groups, same_op) {
+            let addresses = matches!(self.exposed(), Exposed::Attached(_));
+            let words = conflict.describe(self.communicator().rank(), addresses);
+            served.note_error(from, err!(RmaConflict, "{words}"));
+        }
     }
 
     /// Those who have got the lock go on with what was kept, which may give it to others.
@@ -326,10 +391,17 @@ impl Window {
     /// make no sense.
     fn groups(&self, parsed: &Parsed<'_>, unit: Unit) -> Option<Result<(Groups, u64)>> {
         // Another process may be able to write where they came from.
-        let mut bytes: SmallVec<[u8; 2 * runs::GROUP_BYTES_MAX]> = SmallVec::new();
-        bytes.resize(parsed.groups.len(), 0);
-        RawRoom::from(&mut bytes[..]).fill_from(parsed.groups);
-        let (groups, data, rest) = runs::decode(&bytes, parsed.head.groups.into(), unit)?;
+        let one: Option<[u8; runs::GROUP_BYTES_MIN]> = parsed.groups.array();
+        let mut several: SmallVec<[u8; 2 * runs::GROUP_BYTES_MAX]> = SmallVec::new();
+        let bytes = match &one {
+            Some(one) => &one[..],
+            None => {
+                several.resize(parsed.groups.len(), 0);
+                RawRoom::from(&mut several[..]).fill_from(parsed.groups);
+                &several[..]
+            }
+        };
+        let (groups, data, rest) = runs::decode(bytes, parsed.head.groups.into(), unit)?;
         if !rest.is_empty() {
             return None;
         }
@@ -416,6 +488,7 @@ impl Window {
             Err(error) => (Memory::empty(), Err(error)),
         };
         let (window, tag) = (self.me.upgrade()?, parsed.head.tag as i32);
+        let acknowledges = parsed.head.flags & ACKNOWLEDGE != 0;
         let uses_memory = done.is_ok();
         if uses_memory {
             served.begins(from);
@@ -431,7 +504,9 @@ impl Window {
             if uses_memory {
                 window.task_ended(from);
             }
-            window.tell(from.rank, tag)?;
+            if acknowledges {
+                window.tell(from.rank, tag)?;
+            }
             Ok(Outcome::EMPTY)
         }));
         Some(done)
@@ -440,6 +515,7 @@ impl Window {
     /// Forgets an origin that is lost. What it has left behind in the window is not known, but nobody waits for its lock any more.
     fn forget(&self, served: &mut Served, outlet: &mut Outlet<'_>, rank: u32) {
         served.origins.remove(&rank);
+        served.end_accesses_of(rank, false);
         let granted = served.lock.forget(rank);
         served.granted.extend(granted);
         self.grant(served, outlet);

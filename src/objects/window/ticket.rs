@@ -1,33 +1,50 @@
-//! A lock that one may have alone or several may share, in words that all its users see and that only grow. Who asks first gets it
-//! first.
+//! A lock that one may have alone or several may share, in words that all its users see. Whoever comes while it is free takes it at once,
+//! even if others wait, so that a process that runs need not hand it to one that sleeps. Nobody is passed over for long: who has not got
+//! it draws a ticket, and the one with the oldest ticket is given it by whoever leaves it next.
 //!
-//! Each asks by drawing a ticket, a number from 0 on. `write` counts those who have left the lock, so whoever wants it alone waits until
-//! it is his number. `read` counts those who don't keep others from sharing it: that are those who share it, once they have entered, and those
-//! who had it alone, when they have left. So whoever wants to share it waits until `read` is his number, and lets the next one pass.
+//! `state` says who has the lock, and whether the first of those who wait wants it: from then on nobody takes it by himself. `first` is
+//! the ticket of that one, and `given` tells him that he has got it; both only grow, as does the number of tickets that were drawn. Who has got
+//! the lock by a ticket makes the next one the first.
 //!
 //! ```text
-//!   alone:   wait for write = ticket;                    leave: read + 1, then write + 1
-//!   shared:  wait for read = ticket, enter: read + 1;    leave: write + 1
+//!   take:     state: free → taken                       draw: wait for first = ticket
+//!   leave:    state: taken → free, or, if wanted,       first one: state: free → taken, or wanted: wait for given = ticket + 1
+//!             → taken for the first one, given + 1      in both cases: first + 1
 //! ```
 //!
-//! Nobody but the one whose turn it is changes `read`. Several may change `write` at once: those who share the lock, and one who has just let
-//! them enter by his `read + 1`.
+//! Those who share the lock let others share it too, unless the first one who waits wants it alone.
 //!
 //! The words are a parameter, so that a model can bring its own (`models/src/ticket.rs`).
 
-/// The words. Loads acquire, stores and additions release.
+/// How many share the lock.
+const SHARING: u64 = (1 << 32) - 1;
+/// One has it alone.
+const ALONE: u64 = 1 << 32;
+/// The first of those who wait wants it alone.
+const WANTED_ALONE: u64 = 1 << 33;
+/// The first of those who wait wants to share it.
+const WANTED_SHARED: u64 = 1 << 34;
+
+/// The words. Loads acquire, stores release, and what changes a value does both.
 pub trait Words {
+    /// Who has the lock. 0: nobody, and nobody has said that he wants it.
+    fn state(&self) -> u64;
+    /// Exchanges that, if it is what the caller thinks; otherwise returns it.
+    ///
+    /// # Errors
+    /// What it is.
+    fn change(&self, from: u64, to: u64) -> Result<(), u64>;
     /// Adds one to the number of tickets, and returns it as it was.
     fn draw(&self) -> u64;
-    /// The ticket that may have the lock alone.
-    fn write(&self) -> u64;
-    /// Adds one to that, and returns what it is then.
-    fn raise_write(&self) -> u64;
-    /// The ticket that may share the lock.
-    fn read(&self) -> u64;
+    /// The oldest ticket.
+    fn first(&self) -> u64;
     /// Sets that.
-    fn set_read(&self, to: u64);
-    /// A ticket's turn may have come: wakes who waits for that.
+    fn set_first(&self, to: u64);
+    /// The ticket behind the one that was given the lock last.
+    fn given(&self) -> u64;
+    /// Sets that.
+    fn set_given(&self, to: u64);
+    /// Something has changed that the one with this ticket may wait for.
     fn wake(&self, ticket: u64);
 }
 
@@ -41,47 +58,104 @@ pub struct Ticket {
     pub exclusive: bool,
 }
 
-/// Joins the queue. When the turn has come ([`is_granted`]), [`entered`] follows, and in the end [`release`].
-pub fn take(words: &impl Words, exclusive: bool) -> Ticket {
+/// What the state becomes if one more takes the lock, which has to be possible.
+fn taken(state: u64, exclusive: bool) -> Option<u64> {
+    match exclusive {
+        true => (state == 0).then_some(ALONE),
+        false => (state < SHARING).then_some(state + 1),
+    }
+}
+
+/// Takes the lock if it is free; [`release`] has to follow.
+#[inline]
+pub fn try_take(words: &impl Words, exclusive: bool) -> bool {
+    // Most often it is; then this is the only access.
+    let mut state = 0;
+    loop {
+        let Some(next) = taken(state, exclusive) else {
+            return false;
+        };
+        match words.change(state, next) {
+            Ok(()) => return true,
+            Err(other) => state = other,
+        }
+    }
+}
+
+/// Whether it seems to be free. This disturbs nobody, unlike a try.
+pub fn is_free(words: &impl Words, exclusive: bool) -> bool {
+    taken(words.state(), exclusive).is_some()
+}
+
+/// Joins the queue. When the ticket is the first one ([`is_first`]), [`claim`] follows.
+pub fn draw(words: &impl Words, exclusive: bool) -> Ticket {
     Ticket {
         number: words.draw(),
         exclusive,
     }
 }
 
-/// Whether the turn has come. It does not pass.
-pub fn is_granted(words: &impl Words, ticket: Ticket) -> bool {
-    match ticket.exclusive {
-        true => words.write() == ticket.number,
-        false => words.read() == ticket.number,
-    }
+/// Whether there is no older ticket.
+pub fn is_first(words: &impl Words, ticket: Ticket) -> bool {
+    words.first() == ticket.number
 }
 
-/// Said once when the turn has come: others may share the lock, too, unless it is for this one alone.
-pub fn entered(words: &impl Words, ticket: Ticket) {
-    if !ticket.exclusive {
-        let next = ticket.number + 1;
-        words.set_read(next);
-        words.wake(next);
-    }
-}
-
-/// Leaves the lock.
-pub fn release(words: &impl Words, exclusive: bool) {
-    if exclusive {
-        // Nobody else changes it now.
-        let next = words.read() + 1;
-        words.set_read(next);
-        let left = words.raise_write();
-        words.wake(next);
-        if left != next {
-            // The next one has left it meanwhile.
-            words.wake(left);
+/// The first one takes the lock if it is free, or says that he wants it. `false`: it is not; then he waits until he is given it
+/// ([`is_given`]). [`entered`] follows.
+pub fn claim(words: &impl Words, ticket: Ticket) -> bool {
+    let wanted = match ticket.exclusive {
+        true => WANTED_ALONE,
+        false => WANTED_SHARED,
+    };
+    let mut state = words.state();
+    loop {
+        let next = taken(state, ticket.exclusive);
+        match words.change(state, next.unwrap_or(state | wanted)) {
+            Ok(()) => return next.is_some(),
+            Err(other) => state = other,
         }
-    } else {
-        let left = words.raise_write();
-        words.wake(left);
     }
+}
+
+/// Whether the first one has been given the lock.
+pub fn is_given(words: &impl Words, ticket: Ticket) -> bool {
+    words.given() > ticket.number
+}
+
+/// Said once by the first one when he has got the lock: the next one is the first now.
+pub fn entered(words: &impl Words, ticket: Ticket) {
+    let next = ticket.number + 1;
+    words.set_first(next);
+    words.wake(next);
+}
+
+/// Leaves the lock, and gives it to the first one if he wants it and nobody else has it.
+#[inline]
+pub fn release(words: &impl Words, exclusive: bool) {
+    // Most often nobody else has come; then this is the only access.
+    let mut state = if exclusive { ALONE } else { 1 };
+    loop {
+        // Nobody but the first one wants it, and he stays the first until he has it.
+        let left = if exclusive { state & !ALONE } else { state - 1 };
+        let next = match left {
+            WANTED_ALONE => ALONE,
+            WANTED_SHARED => 1,
+            others => others,
+        };
+        match words.change(state, next) {
+            Ok(()) if next == left => return,
+            Ok(()) => break,
+            Err(other) => state = other,
+        }
+    }
+    give(words);
+}
+
+#[cold]
+fn give(words: &impl Words) {
+    let first = words.first();
+    words.set_given(first + 1);
+    words.wake(first);
 }
 
 #[cfg(all(test, not(loom)))]
@@ -91,55 +165,97 @@ mod tests {
 
     #[derive(Default)]
     struct Plain {
-        users: AtomicU64,
-        write: AtomicU64,
-        read: AtomicU64,
+        state: AtomicU64,
+        drawn: AtomicU64,
+        first: AtomicU64,
+        given: AtomicU64,
     }
 
     impl Words for Plain {
+        fn state(&self) -> u64 {
+            self.state.load(Ordering::Acquire)
+        }
+        fn change(&self, from: u64, to: u64) -> Result<(), u64> {
+            let changed = self
+                .state
+                .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
+            changed.map(drop)
+        }
         fn draw(&self) -> u64 {
-            self.users.fetch_add(1, Ordering::Relaxed)
+            self.drawn.fetch_add(1, Ordering::Relaxed)
         }
-        fn write(&self) -> u64 {
-            self.write.load(Ordering::Acquire)
+        fn first(&self) -> u64 {
+            self.first.load(Ordering::Acquire)
         }
-        fn raise_write(&self) -> u64 {
-            self.write.fetch_add(1, Ordering::Release) + 1
+        fn set_first(&self, to: u64) {
+            self.first.store(to, Ordering::Release);
         }
-        fn read(&self) -> u64 {
-            self.read.load(Ordering::Acquire)
+        fn given(&self) -> u64 {
+            self.given.load(Ordering::Acquire)
         }
-        fn set_read(&self, to: u64) {
-            self.read.store(to, Ordering::Release);
+        fn set_given(&self, to: u64) {
+            self.given.store(to, Ordering::Release);
         }
         fn wake(&self, _: u64) {}
     }
 
+    /// Waits in the queue.
+    fn wait(lock: &Plain, exclusive: bool) {
+        let ticket = draw(lock, exclusive);
+        while !is_first(lock, ticket) {
+            std::thread::yield_now();
+        }
+        if !claim(lock, ticket) {
+            while !is_given(lock, ticket) {
+                std::thread::yield_now();
+            }
+        }
+        entered(lock, ticket);
+    }
+
     #[test]
-    fn who_asks_first_gets_it_first() {
+    fn who_comes_while_it_is_free_takes_it() {
         let lock = Plain::default();
-        let [first, second] = [(); 2].map(|()| take(&lock, false));
-        let alone = take(&lock, true);
-        let last = take(&lock, false);
-        let granted = |tickets: [Ticket; 4]| tickets.map(|ticket| is_granted(&lock, ticket));
-        let all = [first, second, alone, last];
-        assert_eq!(granted(all), [true, false, false, false]);
-        entered(&lock, first);
-        assert!(is_granted(&lock, second));
-        entered(&lock, second);
-        assert_eq!(granted(all)[2..], [false, false]);
-        release(&lock, false);
-        assert!(!is_granted(&lock, alone), "one still shares it");
-        release(&lock, false);
-        assert!(is_granted(&lock, alone) && !is_granted(&lock, last));
-        entered(&lock, alone);
-        assert!(!is_granted(&lock, last), "it is for that one alone");
+        assert!(is_free(&lock, true) && try_take(&lock, true));
+        assert!(!is_free(&lock, false) && !try_take(&lock, false) && !try_take(&lock, true));
+        // One waits, but has not said that he wants it.
+        let ticket = draw(&lock, true);
         release(&lock, true);
-        assert!(is_granted(&lock, last));
-        entered(&lock, last);
+        assert!(try_take(&lock, false) && try_take(&lock, false) && !try_take(&lock, true));
+        assert!(is_first(&lock, ticket) && !claim(&lock, ticket));
+        assert!(!try_take(&lock, false), "the first one wants it alone");
         release(&lock, false);
-        let next = take(&lock, true);
-        assert!(is_granted(&lock, next));
+        assert!(!is_given(&lock, ticket), "one still shares it");
+        release(&lock, false);
+        assert!(is_given(&lock, ticket) && !try_take(&lock, false));
+        entered(&lock, ticket);
+        release(&lock, true);
+        assert!(is_free(&lock, true) && lock.state() == 0);
+    }
+
+    #[test]
+    fn those_who_wait_get_it_in_their_order() {
+        let lock = Plain::default();
+        assert!(try_take(&lock, true));
+        let tickets = [false, false, true].map(|exclusive| draw(&lock, exclusive));
+        let [first, second, alone] = tickets;
+        assert_eq!(
+            tickets.map(|ticket| is_first(&lock, ticket)),
+            [true, false, false]
+        );
+        assert!(!claim(&lock, first) && !is_given(&lock, first));
+        release(&lock, true);
+        assert!(is_given(&lock, first) && !is_given(&lock, second));
+        entered(&lock, first);
+        assert!(is_first(&lock, second) && claim(&lock, second), "it is shared");
+        entered(&lock, second);
+        assert!(is_first(&lock, alone) && !claim(&lock, alone));
+        release(&lock, false);
+        release(&lock, false);
+        assert!(is_given(&lock, alone));
+        entered(&lock, alone);
+        release(&lock, true);
+        assert!(try_take(&lock, true));
     }
 
     /// Threads that take it at random never see another one inside against the rules.
@@ -154,11 +270,9 @@ mod tests {
                     let mut rng = fastrand::Rng::with_seed(seed);
                     for _ in 0..300 {
                         let exclusive = rng.u32(..3) == 0;
-                        let ticket = take(lock, exclusive);
-                        while !is_granted(lock, ticket) {
-                            std::thread::yield_now();
+                        if !try_take(lock, exclusive) {
+                            wait(lock, exclusive);
                         }
-                        entered(lock, ticket);
                         let inside = if exclusive { writers } else { readers };
                         let others = inside.fetch_add(1, Ordering::SeqCst);
                         assert!(!exclusive || others == 0);
@@ -170,7 +284,7 @@ mod tests {
                 });
             }
         });
-        assert_eq!(lock.write(), 1200);
-        assert_eq!(lock.read(), 1200);
+        assert_eq!(lock.state(), 0);
+        assert_eq!(lock.first(), lock.drawn.load(Ordering::Relaxed));
     }
 }

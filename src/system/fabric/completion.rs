@@ -225,7 +225,9 @@ impl CompletionQueue {
             }
         };
         let call = match entry.flags {
+            flags if flags & sys::FI_ATOMIC != 0 => "fi_atomicmsg",
             flags if flags & sys::FI_READ != 0 => "fi_read",
+            flags if flags & sys::FI_WRITE != 0 => "fi_writemsg",
             flags if flags & sys::FI_RECV != 0 => "fi_recvmsg",
             flags if flags & sys::FI_SEND != 0 => "fi_send",
             _ => "fi_cq_readerr",

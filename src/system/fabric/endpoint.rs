@@ -1,8 +1,11 @@
 //! Reliable datagram endpoints and the operations that are posted to them.
 //!
+//! - `one_sided`: writes of remote memory, and atomic operations on it
 //! - `hooked`, `stand_in`: endpoints for tests, in place of a provider's
 //!
 //! What does not belong here: the other objects of libfabric (`objects`, `completion`), and when a message is sent (`lane::ofi`).
+
+mod one_sided;
 
 use std::ffi::c_void;
 use std::ptr;
@@ -14,6 +17,8 @@ use super::call::{CallError, Posted, check, posted};
 use super::completion::CompletionQueue;
 use super::info::Info;
 use super::objects::{AddressVector, Domain, close};
+
+pub use one_sided::{Asks, AtomicCall};
 
 /// How many messages a receive buffer takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -29,6 +29,13 @@ pub struct Query<'a> {
     pub provider: Option<&'a str>,
     /// Only providers that can read remote memory.
     pub rma: bool,
+    /// Of these, only those that can write it, too.
+    pub write: bool,
+    /// Only providers with atomic operations on remote memory.
+    pub atomics: bool,
+    /// Only providers that can report a write once the data is in the target's memory (`FI_DELIVERY_COMPLETE`). To be asked only to know
+    /// that: endpoints that are opened with such an entry would report all of their messages so.
+    pub delivers: bool,
     /// Only providers that deliver messages of one peer in order.
     pub ordered: bool,
     /// Only endpoints bound to this address.
@@ -65,6 +72,15 @@ pub fn query(query: &Query<'_>) -> Result<InfoList> {
         (*raw).caps = sys::FI_MSG | sys::FI_MULTI_RECV;
         if query.rma {
             (*raw).caps |= sys::FI_RMA | sys::FI_READ | sys::FI_REMOTE_READ;
+        }
+        if query.write {
+            (*raw).caps |= sys::FI_WRITE | sys::FI_REMOTE_WRITE;
+        }
+        if query.atomics {
+            (*raw).caps |= sys::FI_ATOMIC;
+        }
+        if query.delivers {
+            (*(*raw).tx_attr).op_flags = sys::FI_DELIVERY_COMPLETE;
         }
         (*raw).caps |= sys::FI_SEND | sys::FI_RECV;
         (*raw).mode = sys::FI_CONTEXT | sys::FI_CONTEXT2;
@@ -325,6 +341,17 @@ impl Facts {
     /// Whether remote memory can be read.
     pub fn has_rma(&self) -> bool {
         self.0.caps & (sys::FI_RMA | sys::FI_READ) == sys::FI_RMA | sys::FI_READ
+    }
+
+    /// Whether remote memory can be written.
+    pub fn has_writes(&self) -> bool {
+        let needed = sys::FI_RMA | sys::FI_WRITE | sys::FI_REMOTE_WRITE;
+        self.0.caps & needed == needed
+    }
+
+    /// Whether there may be atomic operations on remote memory.
+    pub fn has_atomics(&self) -> bool {
+        self.0.caps & sys::FI_ATOMIC != 0
     }
 
     /// Whether messages of one peer arrive in order (`FI_ORDER_SAS` granted on both sides).

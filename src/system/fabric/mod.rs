@@ -29,7 +29,7 @@ pub use call::{CallError, Posted};
 pub use completion::{Batch, Completion, CompletionQueue, Failure, Polled};
 #[cfg(test)]
 pub(crate) use endpoint::hooked::{PostedReceive, endpoint as hooked_endpoint};
-pub use endpoint::{Endpoint, Takes, When};
+pub use endpoint::{Asks, AtomicCall, Endpoint, Takes, When};
 pub(crate) use guard::{UnpacedLoopback, lengthen_accepted, limit_patience};
 pub use info::{Facts, Info, InfoList};
 pub(crate) use interface::socket_address;

@@ -185,8 +185,14 @@ pub enum Access {
     Receive,
     /// The target of remote reads by this process.
     ReadInto,
+    /// The source of sends and of writes to remote memory, and the target of what atomic operations return.
+    Any,
+    /// The source of writes to remote memory.
+    WriteFrom,
     /// The source of reads by peers.
     RemoteRead,
+    /// The source of reads by peers, and the target of their writes and atomic operations.
+    RemoteAny,
 }
 
 impl Access {
@@ -195,7 +201,10 @@ impl Access {
             Access::Send => sys::FI_SEND,
             Access::Receive => sys::FI_RECV,
             Access::ReadInto => sys::FI_READ,
+            Access::Any => sys::FI_SEND | sys::FI_READ | sys::FI_WRITE,
+            Access::WriteFrom => sys::FI_WRITE,
             Access::RemoteRead => sys::FI_REMOTE_READ,
+            Access::RemoteAny => sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE,
         }
     }
 }

@@ -137,9 +137,72 @@ impl Choice {
     }
 }
 
+/// Providers whose atomic operations are not used: with hundreds under way, those of `shm` (1.17) write other bytes to the target, and
+/// `udp;ofi_rxd` (1.17) crashes.
+const BAD_ATOMICS: &[&str] = &["shm", "udp;ofi_rxd"];
+
+/// What to open for an instance.
+pub struct Chosen {
+    /// The entry.
+    pub info: Info,
+    /// Whether writes and atomic operations can report that the data is in the target's memory (`FI_DELIVERY_COMPLETE`).
+    pub delivers: bool,
+}
+
 /// The entry to open for an instance. `local_only`: all processes of the job are on this machine.
-pub fn choose(settings: &Settings, local_only: bool) -> Result<Info> {
-    choose_from(settings, local_only, query)
+pub fn choose(settings: &Settings, local_only: bool) -> Result<Chosen> {
+    let info = choose_from(settings, local_only, query)?;
+    if !info.has_writes() {
+        return Ok(Chosen {
+            info,
+            delivers: false,
+        });
+    }
+    let provider = info.provider();
+    let ask = |atomics, delivers| {
+        query(&Query {
+            provider: Some(&provider),
+            rma: true,
+            write: true,
+            atomics,
+            delivers,
+            ordered: info.is_ordered(),
+            source: None,
+        })
+    };
+    let is_same = |other: &Facts| {
+        other.provider() == provider
+            && other.domain_name() == info.domain_name()
+            && other.fabric_name() == info.fabric_name()
+            && other.address_format() == info.address_format()
+            && other.source_ip() == info.source_ip()
+    };
+    let delivers = ask(false, true)?.iter().any(|other| is_same(&other));
+    // Asking for them changes what some providers promise (ofi_rxm no more promises an order of reads and writes), and others do not have
+    // them at all.
+    let wanted =
+        performs_atomics(&provider) || settings.emulated_atomics && !BAD_ATOMICS.contains(&provider.as_str());
+    if delivers && wanted {
+        let list = ask(true, false)?;
+        if let Some(with) = list.iter().find(|other| is_same(other)) {
+            return Ok(Chosen {
+                info: with.to_owned()?,
+                delivers,
+            });
+        }
+    }
+    Ok(Chosen { info, delivers })
+}
+
+/// Whether a provider has the network's hardware perform atomic operations. The others that have such operations leave them to the target's
+/// processor.
+pub fn performs_atomics(provider: &str) -> bool {
+    provider == "cxi"
+}
+
+/// Whether a provider's hardware reads and writes the target's memory, without the target's processor.
+pub fn accesses_memory(provider: &str) -> bool {
+    matches!(provider, "cxi" | "verbs;ofi_rxm")
 }
 
 /// The same, with `ask` in place of libfabric.
@@ -155,8 +218,10 @@ fn choose_from(
             let list = ask(&Query {
                 provider,
                 rma,
+                // No provider is known that only reads.
+                write: rma,
                 ordered,
-                source: None,
+                ..Query::default()
             })?;
             let entries: Vec<_> = list.iter().collect();
             let facts: Vec<&Facts> = entries.iter().map(|entry| &**entry).collect();
@@ -442,7 +507,9 @@ mod tests {
 
     #[test]
     fn on_one_machine_loopback_is_chosen() {
-        let chosen = choose(&settings(&[("WEFT_PROVIDER", "tcp;ofi_rxm")]), true).unwrap();
+        let chosen = choose(&settings(&[("WEFT_PROVIDER", "tcp;ofi_rxm")]), true)
+            .unwrap()
+            .info;
         assert_eq!(chosen.provider(), "tcp;ofi_rxm");
         assert_eq!(chosen.source_ip(), Some("127.0.0.1".parse().unwrap()));
         assert!(chosen.has_rma() && chosen.is_ordered());
@@ -450,7 +517,7 @@ mod tests {
 
     #[test]
     fn tcp_works_in_every_version() {
-        let chosen = choose(&settings(&[("WEFT_PROVIDER", "tcp")]), true).unwrap();
+        let chosen = choose(&settings(&[("WEFT_PROVIDER", "tcp")]), true).unwrap().info;
         assert!(chosen.provider().starts_with("tcp"), "{}", chosen.provider());
     }
 
@@ -473,7 +540,7 @@ mod tests {
             eprintln!("skipped: this system's choice is another");
             return;
         }
-        let chosen = choose(&settings, true).unwrap().provider();
+        let chosen = choose(&settings, true).unwrap().info.provider();
         assert_eq!(Some(&chosen.as_str()), first, "{offered:?}");
         let rank = |name: &str| Choice::Order.rank(name);
         assert!(
@@ -544,7 +611,7 @@ mod tests {
     fn an_interface_is_chosen_by_name_and_by_address() {
         for wanted in ["lo", "127.0.0.1"] {
             let values = [("WEFT_PROVIDER", "tcp;ofi_rxm"), ("WEFT_INTERFACE", wanted)];
-            let chosen = choose(&settings(&values), false).unwrap();
+            let chosen = choose(&settings(&values), false).unwrap().info;
             assert_eq!(chosen.domain_name(), "lo");
         }
     }

@@ -14,7 +14,7 @@ use weft::sim::{Rank, Simulation, check, join_all, skewed};
 
 use super::element::SUM;
 use super::idioms::Words;
-use super::options;
+use super::{by_lanes, options};
 
 const RANKS: u32 = 4;
 
@@ -89,7 +89,10 @@ fn nobody_hangs() {
         let ended = Arc::new(AtomicU32::new(0));
         let mut options = options(seed);
         if seed % 2 == 0 {
-            options.windows = Access::Messages;
+            match seed % 4 {
+                0 => options.windows = Access::Messages,
+                _ => by_lanes(seed, &mut options),
+            }
         }
         let ends = Simulation::new(seed, RANKS, options).run(|rank| {
             let ended = ended.clone();

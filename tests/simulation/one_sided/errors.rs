@@ -9,12 +9,15 @@ use weft::data::op::Op;
 use weft::objects::collective;
 use weft::objects::group::Group;
 use weft::objects::window::{Attached, Exposed, Part, Target, Window};
-use weft::sim::{Rank, Simulation, check};
+use weft::sim::{Options, Rank, Simulation, check};
 use weft::{Class, Result};
 
 use super::element::SUM;
 use super::idioms::Words;
 use super::options;
+
+/// `MPI_MODE_NOSUCCEED`
+const NO_SUCCEED: i32 = 16384;
 
 /// Which epochs are open at a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -375,5 +378,61 @@ fn groups_are_the_windows() {
             Class::Group,
         );
         words.free().await;
+    });
+}
+
+/// With the setting `check`, puts to the same word in one phase of fences, or under locks that are held at the same time, are an error of
+/// one of them, and no others are.
+#[test]
+fn conflicts_are_found() {
+    check("conflicts_are_found", 40, |seed| {
+        let options = Options {
+            check: true,
+            ..options(seed)
+        };
+        Simulation::new(seed, 3, options).run(|rank| async move {
+            let me = rank.me().number();
+            // All know what all do.
+            let mut rng = Rng::with_seed(seed);
+            let words = Words::new(&rank, 4).await;
+            let window = &words.window;
+            window.fence(0).await.expect("no epoch");
+            for round in 0..10 {
+                let target = rng.u32(..3);
+                let places = [(); 3].map(|()| rng.usize(..4));
+                let fences = rng.bool();
+                if !fences {
+                    window.fence(NO_SUCCEED).await.expect("no epoch");
+                    window.lock_all(false).await.expect("no epoch");
+                }
+                let buffer = rank.buffer(&[7; 8]);
+                let at = Words::target(target, places[me as usize], 1);
+                // SAFETY: the buffer is kept until the epoch's end; what is written is not looked at.
+                unsafe { window.put(buffer.memory(), &at) }.expect("an epoch is open");
+                let ended = match fences {
+                    true => window.fence(0).await,
+                    false => {
+                        // It comes to the target before anybody completes his.
+                        let arrived = window.flush_local(Some(target)).await;
+                        words.barrier().await;
+                        arrived.and(window.unlock_all().await)
+                    }
+                };
+                let found = ended.is_err();
+                if found {
+                    is_refused(&format!("round {round}, {places:?}"), ended, Class::RmaConflict);
+                }
+                let all = collective::allgather_bytes(&rank.world().collective(), &[u8::from(found)]).await;
+                let [a, b, c] = places;
+                let expected = a == b || b == c || a == c;
+                assert_eq!(
+                    all.expect("all live").contains(&1),
+                    expected,
+                    "round {round}, {places:?}"
+                );
+                window.fence(0).await.expect("no epoch");
+            }
+            words.free().await;
+        });
     });
 }

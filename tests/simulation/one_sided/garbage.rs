@@ -140,7 +140,7 @@ fn only_the_window_is_written() {
                     let (victim, contexts) = (PeerIndex::new(VICTIM), known.contexts.lock().clone());
                     for _ in 0..100 {
                         let most = rank.instance().engine().post_max();
-                        let payload = forge(&mut rng, *known.address.lock(), most);
+                        let mut payload = forge(&mut rng, *known.address.lock(), most);
                         let arg = match rng.u32(..30) {
                             0 => rng.u64(..),
                             1 => rng.u64(..4),
@@ -148,7 +148,7 @@ fn only_the_window_is_written() {
                             _ => ATTACKER.into(),
                         };
                         let context = contexts[usize::from(rng.u32(..40) == 0)];
-                        let posted = rank.instance().engine().post(victim, context, arg, &payload);
+                        let posted = rank.instance().engine().post(victim, context, arg, &mut payload);
                         // The victim may have had enough.
                         if posted.is_err() {
                             break;

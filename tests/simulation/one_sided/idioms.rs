@@ -58,6 +58,7 @@ impl Words {
         self.barrier().await;
         let Words { window, memory, .. } = self;
         window.may_free().expect("no epoch is open");
+        window.retire(true);
         drop(window);
         drop(memory);
     }

@@ -129,6 +129,7 @@ impl Runner {
         for opened in self.windows {
             let Opened { window, buffers, .. } = opened;
             window.may_free().expect("no epoch is open");
+            window.retire(true);
             drop(window);
             drop(buffers);
         }

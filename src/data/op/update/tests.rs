@@ -449,3 +449,43 @@ fn compare_and_swap_takes_integers_and_truth_values() {
     let error = check_compare_and_swap(datatype("MPI_DOUBLE")).unwrap_err();
     assert!(error.message.starts_with("datatype is MPI_DOUBLE;"), "{error}");
 }
+
+/// Where the way for words does anything, it does the same as the general one, and it knows no operation that is not defined.
+#[test]
+fn words_are_updated_as_all_else() {
+    let mut known = 0;
+    for (_, datatype) in Datatype::all_predefined() {
+        for (_, op) in Op::all_predefined() {
+            let mut targets = [[0x0123_4567_89ab_cdefu64, 7]; 2];
+            let (operand, mut was) = (0x0706_0504_0302_0100u64, [0u64; 2]);
+            let operands = (&raw const operand).cast::<u8>();
+            let at = targets.each_mut().map(|target| target.as_mut_ptr().cast::<u8>());
+            let before = was.each_mut().map(|was| std::ptr::from_mut(was).cast::<u8>());
+            // SAFETY: a word of 8 bytes each, and one behind it.
+            unsafe {
+                if !op.update_word(datatype, operands, at[0], Some(before[0])) {
+                    assert!(!op.is_of_words(datatype), "it is aligned");
+                    continue;
+                }
+                assert!(op.check_accumulate(datatype).is_ok());
+                assert!(
+                    !op.update_word(datatype, operands, at[0].wrapping_add(1), None),
+                    "not aligned"
+                );
+                let spin = Spin::default();
+                op.update(
+                    datatype,
+                    operands,
+                    at[1],
+                    1,
+                    Some(before[1]),
+                    Sharing::Shared(&spin),
+                );
+            }
+            assert_eq!(targets[0], targets[1], "{} of {}", op.name(), datatype.name());
+            assert_eq!(was[0], was[1], "{} of {}", op.name(), datatype.name());
+            known += 1;
+        }
+    }
+    assert!(known >= 3 * 8, "{known}");
+}

@@ -35,7 +35,7 @@ pub struct Candidate {
 /// It asks for more than the start of a process does, and can take some milliseconds.
 pub fn survey(settings: &Settings, local_only: bool) -> Result<Vec<Candidate>> {
     let choice = Choice::of(settings)?;
-    let chosen = choose(settings, local_only);
+    let chosen = choose(settings, local_only).map(|chosen| chosen.info);
     let mut candidates: Vec<Candidate> = Vec::new();
     for (rma, ordered) in wishes(true) {
         let all = Query {

@@ -1,0 +1,192 @@
+//! The short way of what programs send most: puts, gets and updates of a short run of bytes or elements where this process does not see the
+//! target's memory. Each call does all of its work, or nothing, and says which. Then the general one does it, and finds what is unusual or
+//! wrong. As in `quick`, they make no progress, so whoever calls them may hold the window without a reference to it.
+
+use super::collected::SHORT;
+use super::members::Way;
+use super::message::{self, Code, Head};
+use super::{Flavor, Window};
+use crate::data::datatype::{Datatype, Runs};
+use crate::data::memory::Memory;
+use crate::data::op::Op;
+use crate::data::pieces::Piece;
+
+impl Window {
+    /// Begins to put a run of bytes at a displacement in a rank's memory, or to get it.
+    ///
+    /// # Safety
+    /// As for [`Window::put`] and [`Window::get`].
+    pub unsafe fn begin_short(&self, rank: u32, disp: i64, here: Piece, puts: bool) -> bool {
+        let Some(at) = self.offset_within(rank, disp, here.len as u64) else {
+            return false;
+        };
+        let way = self.members().way(rank);
+        // SAFETY: the caller's promises; the bytes are within the rank's memory.
+        unsafe {
+            match way {
+                Way::Attach { .. } if here.len <= SHORT && self.collects() => {
+                    self.begin_to_collect(rank, here, at, puts)
+                }
+                _ => puts && self.put_into_batch(rank, here, at, way != Way::Messages),
+            }
+        }
+    }
+
+    /// Begins to combine elements of a predefined datatype with those at a displacement in a rank's memory; what was there goes to `result`.
+    ///
+    /// # Safety
+    /// As for [`Window::get_accumulate`]; the operation is defined on the datatype, whose elements have no gaps, and the memories have as many
+    /// elements.
+    pub unsafe fn begin_update(
+        &self,
+        rank: u32,
+        disp: i64,
+        (op, datatype): (&Op, &Datatype),
+        number: u64,
+        [operands, result]: [Option<Piece>; 2],
+    ) -> bool {
+        let len = number.saturating_mul(datatype.size());
+        let Some(at) = self.offset_within(rank, disp, len) else {
+            return false;
+        };
+        let mut origin = self.origin().lock();
+        if len > self.limits().short() || origin.epochs.access(rank).is_err() {
+            return false;
+        }
+        if self.ensure_lock(&mut origin, rank).is_err() {
+            return false;
+        }
+        let phase = origin.outbox.phase;
+        let code = if result.is_some() {
+            Code::GetAccumulate
+        } else {
+            Code::Accumulate
+        };
+        let run = Runs {
+            at,
+            len: number,
+            count: 1,
+            stride: 0,
+        };
+        let mut head = Head {
+            op: op.handle() as u8,
+            datatype: datatype.handle() as u16,
+            data: operands.map_or(0, |operands| operands.len) as u32,
+            ..Head::of(code, 0)
+        };
+        let asks = self.asks_always();
+        let to = self.to(&mut origin, rank);
+        if !to.has_room() || to.batch.len() + head.len_with(&[run]) > self.limits().batch() {
+            return false;
+        }
+        let mut reply = None;
+        if let Some(result) = result {
+            let tag = origin.outbox.new_tag();
+            // SAFETY: the caller's memory, which is the operation's until it ends; replies are waited for.
+            match unsafe { self.hear(rank, tag, Memory::run(result.address, result.len)) } {
+                Ok(request) => reply = request,
+                Err(_) => return false,
+            }
+            head.tag = tag as u32;
+        }
+        let to = self.to(&mut origin, rank);
+        head.append_with(&[run], &mut to.batch);
+        if let Some(operands) = operands {
+            // SAFETY: the caller's promise.
+            unsafe { message::pack(&Memory::run(operands.address, operands.len), &mut to.batch) };
+        }
+        message::fill(&mut to.batch);
+        to.sent[phase] += 1;
+        let Some(reply) = reply else {
+            to.unanswered = true;
+            return true;
+        };
+        // A first one that is waited for is not kept back.
+        let alone = to.replies.is_empty();
+        to.unanswered |= asks;
+        to.replies.push(reply);
+        if alone && let Err(error) = self.post_batch(&mut origin, rank) {
+            origin.failed.get_or_insert(error);
+        }
+        true
+    }
+
+    /// Whether this process does not see a rank's memory. (What is checked goes by the general way.)
+    #[inline]
+    pub fn is_unseen(&self, rank: u32) -> bool {
+        let members = self.members();
+        rank < members.size() && !members.are_checked() && !matches!(members.way(rank), Way::Mapped(_))
+    }
+
+    /// Where some bytes at a displacement begin in a rank's memory, if they are within that, and this process does not see it.
+    #[inline]
+    fn offset_within(&self, rank: u32, disp: i64, len: u64) -> Option<u64> {
+        if !self.is_unseen(rank) || self.flavor() == Flavor::Dynamic || len == 0 {
+            return None;
+        }
+        let members = self.members();
+        let member = members.member(rank);
+        let at = u64::try_from(disp.checked_mul(member.disp_unit)?).ok()?;
+        let end = at.checked_add(len)?;
+        (end <= member.size).then_some(at)
+    }
+
+    /// Whether locks are held, so that the target need not call MPI for the epoch to end.
+    fn collects(&self) -> bool {
+        !self.origin().lock().epochs.is_active()
+    }
+
+    /// # Safety
+    /// As for [`Window::collect`].
+    unsafe fn begin_to_collect(&self, rank: u32, here: Piece, at: u64, puts: bool) -> bool {
+        let mut origin = self.origin().lock();
+        if origin.epochs.access(rank).is_err() {
+            return false;
+        }
+        // SAFETY: the caller's promises.
+        let collected = unsafe { self.collect(&mut origin, rank, here, at, puts) };
+        if let Err(error) = collected {
+            // It may be one of an operation before.
+            origin.failed.get_or_insert(error);
+        }
+        // If tasks were begun, the call of synchronisation that waits for them starts them.
+        true
+    }
+
+    /// `active`: only in an epoch that is.
+    ///
+    /// # Safety
+    /// The memory is readable.
+    unsafe fn put_into_batch(&self, rank: u32, here: Piece, at: u64, active: bool) -> bool {
+        let len = here.len as u64;
+        let mut origin = self.origin().lock();
+        if len > self.limits().short() || origin.epochs.access(rank).is_err() {
+            return false;
+        }
+        if active && !origin.epochs.is_active() || self.ensure_lock(&mut origin, rank).is_err() {
+            return false;
+        }
+        let phase = origin.outbox.phase;
+        let to = self.to(&mut origin, rank);
+        let run = Runs {
+            at,
+            len,
+            count: 1,
+            stride: 0,
+        };
+        let head = Head {
+            data: len as u32,
+            ..Head::of(Code::Put, 0)
+        };
+        if !to.has_room() || to.batch.len() + head.len_with(&[run]) > self.limits().batch() {
+            return false;
+        }
+        head.append_with(&[run], &mut to.batch);
+        // SAFETY: the caller's promise.
+        unsafe { message::pack(&Memory::run(here.address, here.len), &mut to.batch) };
+        message::fill(&mut to.batch);
+        to.sent[phase] += 1;
+        to.unanswered = true;
+        true
+    }
+}
