@@ -37,10 +37,6 @@ pub mod foreign;
 mod incast;
 pub mod mismatch;
 mod numbering;
-#[cfg_attr(
-    not(feature = "sim"),
-    allow(dead_code, reason = "windows do not use it yet, only tests")
-)]
 pub mod one_sided;
 mod progress;
 mod protocol;

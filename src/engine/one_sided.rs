@@ -31,6 +31,10 @@ use crate::lane::{Lane, Region, RemoteKey, Sent};
 
 /// Memory in many short runs is packed, and unpacked, so many bytes at a time.
 const PACKED: u64 = 256 << 10;
+/// So many operations that wait for a lane that is full are passed over in one turn, for the sake of those behind them.
+const PASSED: usize = 64;
+/// So many may wait.
+const WAITING: usize = 1 << 10;
 
 /// Counts the operations of one caller.
 #[derive(Default)]
@@ -183,6 +187,10 @@ pub(super) struct Access {
 enum What {
     Write(Memory),
     Read(Memory),
+    #[cfg_attr(
+        not(any(test, feature = "sim")),
+        allow(dead_code, reason = "no window has lanes perform atomic operations")
+    )]
     Update(Update),
 }
 
@@ -266,6 +274,10 @@ impl Engine {
     }
 
     /// Whether a connected peer's lane has an atomic operation.
+    #[cfg_attr(
+        not(any(test, feature = "sim")),
+        allow(dead_code, reason = "no window has lanes perform atomic operations")
+    )]
     pub fn has_atomic(&self, peer: PeerIndex, form: Form, op: AtomicOp, number: Number) -> bool {
         let lane = self
             .state
@@ -273,6 +285,11 @@ impl Engine {
             .get(peer)
             .and_then(|peer| self.lanes.get(peer.lane));
         lane.is_some_and(|lane| lane.atomics().count(form, op, number) > 0)
+    }
+
+    /// Whether so many operations wait that it is better to send others in another way.
+    pub fn has_many_accesses(&self) -> bool {
+        self.state.accesses.len() >= WAITING
     }
 
     /// Writes the packed bytes of `from` to what a peer has exposed as `keys`, from its byte `offset` on.
@@ -310,6 +327,10 @@ impl Engine {
     /// # Safety
     /// Operands and comparands are readable, and stay so and unchanged, and the result writable and untouched, until the counter is idle.
     /// The first element is aligned to its size at the target.
+    #[cfg_attr(
+        not(any(test, feature = "sim")),
+        allow(dead_code, reason = "no window has lanes perform atomic operations")
+    )]
     pub unsafe fn update_remote(
         &mut self,
         peer: PeerIndex,
@@ -361,15 +382,16 @@ impl Engine {
 
     /// Tries the operations that wait.
     pub(super) fn start_accesses(&mut self) {
-        // A lane that takes no more for now must not hold up another.
+        // A lane that takes no more for now must not hold up another; but not all that wait for it are looked at each time.
         let mut full = 0u64;
         let mut refused = None;
-        let mut at = 0;
-        while let Some(access) = self.state.accesses.get(at) {
+        let (mut at, mut passed) = (0, 0);
+        while let Some(access) = self.state.accesses.get(at).filter(|_| passed < PASSED) {
             let peer = access.peer;
             let lane = self.state.peer(peer).lane;
             if full & 1 << (lane % 64) != 0 {
                 at += 1;
+                passed += 1;
                 continue;
             }
             let Some(mut access) = self.state.accesses.remove(at) else {

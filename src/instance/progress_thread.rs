@@ -3,8 +3,8 @@
 //!
 //! It leaves progress to the program where that makes it itself:
 //!
-//! 1. While a thread of the program polls, this one looks only now and then whether that is still so ([`Pauses`]). It asks no peer to wake it
-//!    and does not wait for the engine's lock.
+//! 1. While a thread of the program polls, this one looks only now and then whether that is still so ([`Pauses`]). It asks no peer to wake it,
+//!    and hardly ever waits for the engine's lock.
 //! 2. While a thread of the program sleeps in a wait, this one is *parked*: that thread is woken by whatever comes, and wakes this one when
 //!    its sleep has led to something.
 //! 3. Otherwise the program computes. This thread sleeps on what a wait sleeps on ([`super::wait`]), and makes progress when it is woken.
@@ -22,7 +22,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
 use parking_lot::Mutex;
 
 use super::Instance;
@@ -187,9 +187,21 @@ impl Instance {
         }
         let stop = Arc::new(AtomicBool::new(false));
         let (instance, stops) = (self.clone(), stop.clone());
-        // The program's signal handlers run in the program's threads: this one begins with all signals blocked.
+        // The program's signal handlers run in the program's threads: this one begins with all signals blocked, but those that tell of what it
+        // does itself, such as an access to the program's memory.
+        let mut blocked = SigSet::all();
+        for own in [
+            Signal::SIGSEGV,
+            Signal::SIGBUS,
+            Signal::SIGFPE,
+            Signal::SIGILL,
+            Signal::SIGTRAP,
+            Signal::SIGSYS,
+        ] {
+            blocked.remove(own);
+        }
         let mut before = SigSet::empty();
-        pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), Some(&mut before))
+        pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&blocked), Some(&mut before))
             .map_err(|error| failed("signals can't be blocked", &error))?;
         let started = std::thread::Builder::new()
             .name(NAME.into())

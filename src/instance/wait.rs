@@ -197,6 +197,10 @@ impl Instance {
             if let Some(found) = check(&mut engine) {
                 return found;
             }
+            if any {
+                // First: tasks may run the program's code for long, and then the progress thread is needed.
+                idle = Idle::new(&self.progress_thread);
+            }
             if engine.has_ready_tasks() {
                 drop(engine);
                 self.run_ready_tasks();
@@ -206,7 +210,6 @@ impl Instance {
                 }
             }
             if any {
-                idle = Idle::new(&self.progress_thread);
                 continue;
             }
             engine = self.rest(engine, &mut idle, early, &needs);
@@ -273,6 +276,10 @@ impl Instance {
             if is_reached() {
                 break Ok(());
             }
+            if any {
+                // As above.
+                idle = begin(watch);
+            }
             if engine.has_ready_tasks() {
                 drop(engine);
                 self.run_ready_tasks();
@@ -286,7 +293,6 @@ impl Instance {
                 break if is_reached() { Ok(()) } else { Err(error) };
             }
             if any {
-                idle = begin(watch);
                 continue;
             }
             if idle.tired && watch.is_none() {

@@ -52,7 +52,7 @@ mod tests;
 mod transfers;
 mod tuning;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -116,6 +116,8 @@ pub const MACHINE: char = '@';
 pub struct OfiLane {
     endpoint: Rc<Endpoint>,
     registered: HashMap<u64, Registered, FxBuildHasher>,
+    /// Those of them that hardware serves, so that they need no polls: [`Lane::expose`].
+    unattended: HashSet<u64, FxBuildHasher>,
     transfers: Transfers,
     /// Registrations of the lane's own buffers, in no order.
     own_regions: Vec<MemoryRegion>,
@@ -553,6 +555,7 @@ impl Lane for OfiLane {
     }
 
     fn deregister(&mut self, region: Region) {
+        self.unattended.remove(&region.0);
         if let Some(registered) = self.registered.remove(&region.0) {
             self.registrar.end(registered);
         }
@@ -677,7 +680,7 @@ impl Lane for OfiLane {
     }
 
     fn is_registered(&self) -> bool {
-        !self.registered.is_empty()
+        self.registered.len() > self.unattended.len()
     }
 
     fn count_all(&mut self, on: bool) {

@@ -45,6 +45,9 @@ impl OfiLane {
         };
         self.next_region += 1;
         self.registered.insert(self.next_region, registered);
+        if matches!(access, Access::RemoteAny) && !self.limits.needs_target {
+            self.unattended.insert(self.next_region);
+        }
         Ok((Region(self.next_region), key.encode()))
     }
 

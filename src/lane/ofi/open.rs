@@ -134,6 +134,7 @@ impl OfiLane {
         let mut lane = OfiLane {
             endpoint,
             registered: HashMap::default(),
+            unattended: HashSet::default(),
             transfers: Transfers::new(info.max_msg_size().min(READ_PART), info.send_iov_limit()),
             own_regions: Vec::new(),
             queue,

@@ -30,7 +30,12 @@ fn serve() {
     let provider = std::env::var(PROVIDER).expect("another test starts this one");
     // SAFETY: standard input is the socket that `OtherProcess::open` gave this process, and nobody else here uses it.
     let mut socket = UnixStream::from(unsafe { OwnedFd::from_raw_fd(0) });
-    let settings = Settings::read(|name| (name == "WEFT_PROVIDER").then(|| provider.clone())).unwrap();
+    let settings = Settings::read(|name| match name {
+        "WEFT_PROVIDER" => Some(provider.clone()),
+        "WEFT_WINDOWS" => Some("rdma".into()),
+        _ => None,
+    })
+    .unwrap();
     let lane = OfiLane::open(&settings, true, false, &Ledger::default()).unwrap();
     let mut served = Served {
         lane,

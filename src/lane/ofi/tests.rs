@@ -7,6 +7,7 @@ fn settings(provider: &str) -> Settings {
     Settings::read(|name| match name {
         "WEFT_PROVIDER" => Some(provider.to_string()),
         "WEFT_EMULATED_ATOMICS" => Some("1".into()),
+        "WEFT_WINDOWS" => Some("rdma".into()),
         _ => None,
     })
     .unwrap()

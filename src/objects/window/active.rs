@@ -182,6 +182,13 @@ impl Window {
         !self.members().all_mapped()
     }
 
+    /// Words have been raised; if this process is one of those that wait for them (`own`), another thread may sleep.
+    fn wakes_itself(&self, own: bool) {
+        if own {
+            self.communicator().instance().engine().note_event();
+        }
+    }
+
     /// `MPI_Win_post`: the processes of a group may access this one's memory.
     ///
     /// # Errors
@@ -191,7 +198,10 @@ impl Window {
         let mut origin = self.origin().lock();
         origin.epochs.post()?;
         if let Some(words) = self.words().filter(|_| self.groups_in_place()) {
+            let own = ranks.contains(&self.communicator().rank());
             post_by_words(words, &mut origin, ranks);
+            drop(origin);
+            self.wakes_itself(own);
             return Ok(());
         }
         fence(Ordering::SeqCst);
@@ -272,6 +282,7 @@ impl Window {
         let ranks = self.origin().lock().epochs.complete()?;
         if let Some(words) = self.words().filter(|_| self.groups_in_place()) {
             ranks.iter().for_each(|&rank| complete_by_words(words, rank));
+            self.wakes_itself(ranks.contains(&self.communicator().rank()));
             return Ok(());
         }
         fence(Ordering::SeqCst);

@@ -28,6 +28,8 @@ pub const SHORT: usize = 8 << 10;
 /// So many runs are collected, and so many bytes.
 const RUNS: usize = cma::BATCH;
 const BYTES: usize = 64 << 10;
+/// No run of those is longer: it fits into a message together with what describes it, so that nothing but tasks sends it later.
+const MERGED: usize = 1 << 10;
 /// Room for those that are copied at once.
 const ROOM: usize = 8 << 10;
 /// What is put from a run of so many bytes is copied at once. The standard has programs leave it alone until the operation is complete
@@ -47,6 +49,8 @@ pub struct Collected {
     here: Vec<Piece>,
     there: Vec<Piece>,
     bytes: usize,
+    /// The last one of those here is of `kept`.
+    ends_kept: bool,
     /// What has been copied. It does not grow beyond the room that it gets first, so that pieces stay where they are.
     kept: Vec<u8>,
 }
@@ -58,12 +62,23 @@ impl Collected {
         self.bytes == 0
     }
 
-    /// Adds some bytes. `false`: now there are so many that they are to be copied.
-    fn push(&mut self, here: Piece, there: Piece) -> bool {
+    /// Adds some bytes, `kept` ones or others. `false`: now there are so many that they are to be copied.
+    fn push(&mut self, here: Piece, there: Piece, kept: bool) -> bool {
         self.bytes += here.len;
-        for (list, piece) in [(&mut self.here, here), (&mut self.there, there)] {
+        let joined = match self.here.last() {
+            Some(last) if self.ends_kept == kept && kept => MERGED.saturating_sub(last.len),
+            Some(_) if self.ends_kept == kept => usize::MAX,
+            _ => 0,
+        };
+        self.ends_kept = kept;
+        for (list, piece, most) in [
+            (&mut self.here, here, joined),
+            (&mut self.there, there, usize::MAX),
+        ] {
             match list.last_mut() {
-                Some(last) if last.address.wrapping_add(last.len) == piece.address => last.len += piece.len,
+                Some(last) if last.address.wrapping_add(last.len) == piece.address && piece.len <= most => {
+                    last.len += piece.len;
+                }
                 _ => list.push(piece),
             }
         }
@@ -74,17 +89,17 @@ impl Collected {
     ///
     /// # Safety
     /// It is readable.
-    unsafe fn keep(&mut self, put: Piece) -> Piece {
+    unsafe fn keep(&mut self, put: Piece) -> Option<Piece> {
         if self.kept.capacity() == 0 {
             self.kept.reserve_exact(ROOM);
         }
         let at = self.kept.len();
         if put.len > KEPT || self.kept.capacity() - at < put.len {
-            return put;
+            return None;
         }
         // SAFETY: as the caller says.
         unsafe { message::pack(&Memory::run(put.address, put.len), &mut self.kept) };
-        Piece::of_mut(&mut self.kept[at..])
+        Some(Piece::of_mut(&mut self.kept[at..]))
     }
 
     fn clear(&mut self) {
@@ -198,10 +213,10 @@ impl Window {
         let goes_on = match puts {
             true => {
                 // SAFETY: the caller's promise.
-                let here = unsafe { to.puts.keep(here) };
-                to.puts.push(here, there)
+                let kept = unsafe { to.puts.keep(here) };
+                to.puts.push(kept.unwrap_or(here), there, kept.is_some())
             }
-            false => to.gets.push(here, there),
+            false => to.gets.push(here, there, false),
         };
         match goes_on {
             true => Ok(()),
@@ -448,7 +463,7 @@ mod tests {
     fn neighbours_are_one_run_on_each_side() {
         let mut list = Collected::default();
         for (here, there, len) in [(100, 1000, 10), (110, 2000, 5), (115, 2005, 5), (300, 2010, 8)] {
-            assert!(list.push(run(here, len), run(there, len)));
+            assert!(list.push(run(here, len), run(there, len), false));
         }
         let pieces = |list: &[Piece]| -> Vec<(usize, usize)> {
             list.iter()
@@ -474,33 +489,32 @@ mod tests {
         let mut list = Collected::default();
         let mut bytes = vec![1u8; KEPT + 1];
         // SAFETY: they are there.
-        let mut keep = |len: usize, bytes: &mut [u8]| unsafe { list.keep(Piece::of_mut(&mut bytes[..len])) };
-        let first = keep(KEPT, &mut bytes);
-        assert_ne!(first.address, bytes.as_mut_ptr());
-        for _ in 1..ROOM / KEPT {
-            assert_ne!(keep(KEPT, &mut bytes).address, bytes.as_mut_ptr());
+        let mut keep =
+            |list: &mut Collected, len: usize| unsafe { list.keep(Piece::of_mut(&mut bytes[..len])) };
+        for nth in 0..ROOM / KEPT {
+            let kept = keep(&mut list, KEPT).unwrap();
+            assert!(list.push(kept, run(1000 + nth * KEPT, KEPT), true));
         }
-        assert_eq!(
-            keep(1, &mut bytes).address,
-            bytes.as_mut_ptr(),
-            "there is no room"
-        );
+        assert!(keep(&mut list, 1).is_none(), "there is no room");
+        assert_eq!((list.here.len(), list.there.len()), (ROOM / MERGED, 1));
+        // What follows in memory by chance is none of them.
+        let after = list.kept.as_ptr().addr() + ROOM;
+        assert!(list.push(run(after, 8), run(8, 8), false));
+        assert_eq!(list.here.len(), ROOM / MERGED + 1);
         list.clear();
         assert_eq!(list.kept.capacity(), ROOM);
-        // SAFETY: as above.
-        let long = unsafe { list.keep(Piece::of_mut(&mut bytes)) };
-        assert_eq!(long.address, bytes.as_mut_ptr(), "it is too long");
+        assert!(keep(&mut list, KEPT + 1).is_none(), "it is too long");
     }
 
     #[test]
     fn lists_are_bounded() {
         let mut list = Collected::default();
         let room = (0..)
-            .take_while(|&nth| list.push(run(nth * 16, 8), run(nth * 32, 8)))
+            .take_while(|&nth| list.push(run(nth * 16, 8), run(nth * 32, 8), false))
             .count();
         assert_eq!(room, RUNS - 1);
         list.clear();
-        assert!(!list.push(run(0, BYTES), run(0, BYTES)));
+        assert!(!list.push(run(0, BYTES), run(0, BYTES), false));
     }
 
     #[test]

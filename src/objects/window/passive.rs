@@ -244,6 +244,8 @@ impl Window {
             let ended = self.end_all(settling.replies).await;
             result = result.and(ended);
         }
+        // Another thread may have begun some meanwhile.
+        self.requested_done(&settling.requested).await;
         if let Some((request, told)) = settling.answer {
             let answered = self.answered(request, told).await;
             result = result.and(answered);
@@ -298,14 +300,16 @@ impl Window {
             by_lane: to.direct.as_mut().and_then(|direct| direct.take()),
             grants: false,
         };
-        to.long = false;
+        let long = std::mem::take(&mut to.long);
         let asks = to.unanswered && (there || to.unanswered_gets) || to.lock_pending && there;
+        // What is long may only have to leave this process; the ends of all else come from the target.
+        let is_answered = asks || !long && !settling.replies.is_empty();
         // An answer comes behind the batches before it. At the end of an epoch none is needed: they are done before the next one begins there.
-        if asks || !settling.replies.is_empty() || until == Until::Epoch {
+        if is_answered || until == Until::Epoch {
             to.posted = 0;
         }
         // Nothing is answered before.
-        settling.grants = to.locked && !to.granted && (asks || !settling.replies.is_empty());
+        settling.grants = to.locked && !to.granted && is_answered;
         if !asks {
             let posted = self.post_batch(origin, rank);
             return (settling, copied.and(posted));
@@ -386,10 +390,9 @@ impl Window {
         result
     }
 
-    /// Another thread may wait for operations of this one: waits until it has what it began to wait for before.
+    /// Another thread may wait for operations of this one: waits until it has what it began to wait for before. The turn ends only then, as the other
+    /// one sees by it that there is somebody to be told.
     async fn settled(&self, ranks: &[u32], turn: u64) {
-        self.origin().lock().outbox.end_settling(ranks, turn);
-        self.communicator().instance().engine().note_event();
         poll_fn(
             |_| match self.origin().lock().outbox.settles_before(ranks, turn) {
                 true => Poll::Pending,
@@ -397,6 +400,8 @@ impl Window {
             },
         )
         .await;
+        self.origin().lock().outbox.end_settling(ranks, turn);
+        self.communicator().instance().engine().note_event();
     }
 
     /// Sends an operation that the target acknowledges, with what is in the batch.

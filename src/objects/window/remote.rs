@@ -9,7 +9,7 @@
 //!   performs; updates of the target itself and of processes of its host are atomic with those that it does for others
 //! - what is accessed before the connection is there, or before it is known that the lock is granted, which is asked for with the first
 //!   operation
-//! - what has many runs at the target
+//! - what has many runs at the target, and whatever comes while many operations wait for their lanes
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -240,6 +240,9 @@ impl Window {
         let direct = to.direct.get_or_insert_default();
         let communicator = self.communicator();
         let mut engine = communicator.instance().engine();
+        if engine.has_many_accesses() {
+            return None;
+        }
         if direct.keys.is_none() {
             let keys = Keys::decode(remote.encoded(rank)).ok().map(Arc::new);
             let reached = keys.as_ref().map_or(Reach::No, |keys| engine.reach(peer, keys));

@@ -22,7 +22,7 @@ use nix::sys::socket::SockaddrStorage;
 use super::info::{Facts, Info, InfoList, Query, query};
 use super::interface::{Device, Reach, Wishes, best_device, network, reach};
 use crate::base::error::Result;
-use crate::base::settings::Settings;
+use crate::base::settings::{Access, Settings};
 use crate::err;
 use crate::system::locality::Processors;
 
@@ -152,16 +152,19 @@ pub struct Chosen {
 /// The entry to open for an instance. `local_only`: all processes of the job are on this machine.
 pub fn choose(settings: &Settings, local_only: bool) -> Result<Chosen> {
     let info = choose_from(settings, local_only, query)?;
-    if !info.has_writes() {
+    let provider = info.provider();
+    // Nobody else uses them, and each question takes time.
+    let uses_writes =
+        settings.windows == Access::Rdma || settings.emulated_atomics || accesses_memory(&provider);
+    if !info.has_writes() || !uses_writes {
         return Ok(Chosen {
             info,
             delivers: false,
         });
     }
-    let provider = info.provider();
-    let ask = |atomics, delivers| {
+    let ask_of = |provider, atomics, delivers| {
         query(&Query {
-            provider: Some(&provider),
+            provider,
             rma: true,
             write: true,
             atomics,
@@ -177,21 +180,25 @@ pub fn choose(settings: &Settings, local_only: bool) -> Result<Chosen> {
             && other.address_format() == info.address_format()
             && other.source_ip() == info.source_ip()
     };
-    let delivers = ask(false, true)?.iter().any(|other| is_same(&other));
-    // Asking for them changes what some providers promise (ofi_rxm no more promises an order of reads and writes), and others do not have
-    // them at all.
-    let wanted =
-        performs_atomics(&provider) || settings.emulated_atomics && !BAD_ATOMICS.contains(&provider.as_str());
-    if delivers && wanted {
-        let list = ask(true, false)?;
-        if let Some(with) = list.iter().find(|other| is_same(other)) {
-            return Ok(Chosen {
-                info: with.to_owned()?,
-                delivers,
-            });
-        }
-    }
-    Ok(Chosen { info, delivers })
+    // Some versions find no layered provider by its name. Without an answer the endpoint is good for everything else.
+    let ask = |atomics, delivers| {
+        let found = |provider| {
+            let list = ask_of(provider, atomics, delivers).ok()?;
+            list.iter()
+                .find(|other| is_same(other))
+                .and_then(|same| same.to_owned().ok())
+        };
+        found(Some(&provider)).or_else(|| found(None))
+    };
+    let delivers = ask(false, true).is_some();
+    // Asking for them changes what some providers promise (ofi_rxm no more promises an order of reads and writes), others do not have
+    // them at all, and no window uses them.
+    let wanted = settings.emulated_atomics && !BAD_ATOMICS.contains(&provider.as_str());
+    let with = (delivers && wanted).then(|| ask(true, false)).flatten();
+    Ok(Chosen {
+        info: with.unwrap_or(info),
+        delivers,
+    })
 }
 
 /// Whether a provider has the network's hardware perform atomic operations. The others that have such operations leave them to the target's

@@ -10,7 +10,7 @@ use weft::objects::window::{Exposed, Part, Target, Users, Window};
 use weft::sim::{Buffer, Rank, Simulation, check, skewed};
 
 use super::element::{NO_OP, REPLACE, SUM};
-use super::options;
+use super::{by_hardware, options};
 
 /// A window of 64-bit words, and this rank's memory of it.
 pub struct Words {
@@ -227,6 +227,55 @@ fn exclusive_locks_exclude() {
             found.sort_unstable();
             let expected = (0..u64::from(size)).flat_map(|rank| std::iter::repeat_n(rank, entries));
             assert!(found.into_iter().eq(expected));
+            words.free().await;
+        });
+    });
+}
+
+/// Whoever has an exclusive lock writes all of a list, in two parts. When the second one begins, the first one is complete at its origin only:
+/// by that nobody knows that the lock is granted.
+#[test]
+fn nothing_is_written_before_the_lock_is_granted() {
+    check("nothing_is_written_before_the_lock_is_granted", 60, |seed| {
+        let size = 3 + seed as u32 % 3;
+        let half = [100, 1300, 4000][(seed / 3 % 3) as usize];
+        let mut options = options(seed);
+        if seed % 2 == 0 {
+            by_hardware(&mut options);
+        }
+        Simulation::new(seed, size, options).run(|rank| async move {
+            let mut rng = rng(seed, &rank);
+            let words = Words::new(&rank, 2 * half).await;
+            let me = u64::from(rank.me().number() + 1);
+            let bytes: Vec<u8> = std::iter::repeat_n(me.to_le_bytes(), half).flatten().collect();
+            let part = rank.buffer(&bytes);
+            for _ in 0..6 {
+                let (target, exclusive) = (rng.u32(..2), rng.u32(..4) != 0);
+                let window = &words.window;
+                window.lock(exclusive, target, false).await.expect("no epoch");
+                if exclusive {
+                    let places = [0, half].map(|at| Words::target(target, at, half));
+                    // SAFETY: the buffer is kept until the window is freed.
+                    unsafe { window.put(part.memory(), &places[0]) }.expect("all live");
+                    window.flush_local(Some(target)).await.expect("all live");
+                    if rng.bool() {
+                        rank.pause(skewed(&mut rng, 12)).await;
+                    }
+                    // SAFETY: as above.
+                    unsafe { window.put(part.memory(), &places[1]) }.expect("all live");
+                } else {
+                    let list = words.read(target, 0, 2 * half).await.expect("all live");
+                    let others = list.iter().position(|word| *word != list[0]);
+                    assert_eq!(
+                        others,
+                        None,
+                        "{} was there before {}",
+                        list[0],
+                        list[2 * half - 1]
+                    );
+                }
+                window.unlock(target).await.expect("all live");
+            }
             words.free().await;
         });
     });
