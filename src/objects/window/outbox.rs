@@ -86,6 +86,8 @@ pub struct ToTarget {
     pub direct: Option<Box<Direct>>,
     /// Who waits for what is under way: their turns, in ascending order.
     settling: SmallVec<[u64; 1]>,
+    /// How many threads wait for the turns of others to end.
+    pub watchers: u32,
 }
 
 impl Outbox {
@@ -123,6 +125,7 @@ impl Outbox {
             granted: false,
             direct: None,
             settling: SmallVec::new(),
+            watchers: 0,
         });
     }
 
@@ -151,31 +154,27 @@ impl Outbox {
         self.targets.iter().any(|to| to.jobs != 0)
     }
 
-    /// A thread waits for all that is under way to some ranks; returns its turn.
-    pub fn begin_settling(&mut self, ranks: &[u32]) -> u64 {
+    /// A thread waits for all that is under way to a rank; returns its turn.
+    pub fn begin_settling(&mut self, rank: u32) -> u64 {
         self.turns += 1;
         let turn = self.turns;
-        for rank in ranks {
-            if let Some(to) = self.get_mut(*rank) {
-                to.settling.push(turn);
-            }
+        if let Some(to) = self.get_mut(rank) {
+            to.settling.push(turn);
         }
         turn
     }
 
     /// It has waited.
-    pub fn end_settling(&mut self, ranks: &[u32], turn: u64) {
-        for rank in ranks {
-            if let Some(to) = self.get_mut(*rank) {
-                to.settling.retain(|other| *other != turn);
-            }
+    pub fn end_settling(&mut self, rank: u32, turn: u64) {
+        if let Some(to) = self.get_mut(rank) {
+            to.settling.retain(|other| *other != turn);
         }
     }
 
-    /// Whether another thread that began before still waits for something under way to one of these ranks.
-    pub fn settles_before(&self, ranks: &[u32], turn: u64) -> bool {
-        let first = |&rank: &u32| self.get(rank)?.settling.first();
-        ranks.iter().filter_map(first).any(|first| *first < turn)
+    /// Whether another thread that began before still waits for something under way to a rank.
+    pub fn settles_before(&self, rank: u32, turn: u64) -> bool {
+        let first = self.get(rank).and_then(|to| to.settling.first());
+        first.is_some_and(|first| *first < turn)
     }
 
     /// The ranks whose locks were asked for, other than this one, and may not have been granted.
@@ -243,7 +242,7 @@ impl ToTarget {
 
     /// Whether a thread waits for all that is under way there.
     pub fn is_waited_for(&self) -> bool {
-        !self.settling.is_empty()
+        !self.settling.is_empty() || self.watchers != 0
     }
 
     /// Whether nothing is under way that a flush has to wait for or to ask about.

@@ -220,7 +220,7 @@ impl Window {
                 return None;
             }
             let has_collected = to.has_collected();
-            let turn = origin.outbox.begin_settling(&[rank]);
+            let turn = origin.outbox.begin_settling(rank);
             if until != Until::Here && has_collected {
                 // Where it can't be offered, the kernel copies it.
                 offer = self.offer(&mut origin, rank).and_then(Result::ok);
@@ -256,7 +256,7 @@ impl Window {
             if settling.grants && result.is_ok() {
                 self.to(&mut origin, rank).is_granted();
             }
-            origin.outbox.end_settling(&[rank], turn);
+            origin.outbox.end_settling(rank, turn);
             let to = origin.outbox.get_mut(rank)?;
             if to.is_waited_for() {
                 self.communicator().instance().engine().note_event();
@@ -342,10 +342,12 @@ impl Window {
         let mut requests: Vec<RequestId> = Vec::new();
         let mut requested: SmallVec<[RequestId; 2]> = SmallVec::new();
         let (mut by_lane, mut granted) = (Vec::new(), Vec::new());
-        let turn = self.origin().lock().outbox.begin_settling(ranks);
+        let mut turns: SmallVec<[(u32, u64); 4]> = SmallVec::new();
         for &rank in ranks {
             self.jobs_done(rank).await;
             let mut origin = self.origin().lock();
+            // Together with what it is for: another thread that takes some of that before has an earlier turn.
+            turns.push((rank, origin.outbox.begin_settling(rank)));
             let (settling, begun) = self.begin_to_settle(&mut origin, rank, until);
             self.release(origin);
             result = result.and(begun);
@@ -367,7 +369,7 @@ impl Window {
             let ended = under_way.ended().await;
             result = result.and(ended);
         }
-        self.settled(ranks, turn).await;
+        self.settled(&turns).await;
         match self.origin().lock().failed.take() {
             Some(error) => result.and(Err(error)),
             None => result,
@@ -390,18 +392,30 @@ impl Window {
         result
     }
 
-    /// Another thread may wait for operations of this one: waits until it has what it began to wait for before. The turn ends only then, as the other
-    /// one sees by it that there is somebody to be told.
-    async fn settled(&self, ranks: &[u32], turn: u64) {
-        poll_fn(
-            |_| match self.origin().lock().outbox.settles_before(ranks, turn) {
+    /// Another thread may wait for operations of this one: waits until it has what it began to wait for before. This thread's turns end first, as
+    /// the other one may wait for it likewise, at another rank.
+    async fn settled(&self, turns: &[(u32, u64)]) {
+        {
+            let mut origin = self.origin().lock();
+            for &(rank, turn) in turns {
+                origin.outbox.end_settling(rank, turn);
+                self.to(&mut origin, rank).watchers += 1;
+            }
+        }
+        self.communicator().instance().engine().note_event();
+        poll_fn(|_| {
+            let origin = self.origin().lock();
+            let waits = |&(rank, turn): &(u32, u64)| origin.outbox.settles_before(rank, turn);
+            match turns.iter().any(waits) {
                 true => Poll::Pending,
                 false => Poll::Ready(()),
-            },
-        )
+            }
+        })
         .await;
-        self.origin().lock().outbox.end_settling(ranks, turn);
-        self.communicator().instance().engine().note_event();
+        let mut origin = self.origin().lock();
+        for &(rank, _) in turns {
+            self.to(&mut origin, rank).watchers -= 1;
+        }
     }
 
     /// Sends an operation that the target acknowledges, with what is in the batch.
