@@ -149,13 +149,26 @@ fn table() {
     }
 }
 
-/// A lock that nobody else takes.
+/// A lock that nobody else takes, beside which atomic operations stay in use.
 struct Nobody;
 
 impl Guard for Nobody {
+    fn by_atomics(&self, update: &mut dyn FnMut()) -> bool {
+        update();
+        true
+    }
+
+    fn excludes_all(&self, _: bool) -> bool {
+        false
+    }
+
     fn lock(&self) {}
 
-    fn unlock(&self) {}
+    fn unlock(&self) -> bool {
+        false
+    }
+
+    fn give_way(&self) {}
 }
 
 /// Prints what an update of an element takes.

@@ -91,6 +91,116 @@ CASE case_window_waitall(void)
     MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
 }
 
+/* The window of rank 1, of MPI_Win_allocate or MPI_Win_create; rank 0 alone acts. */
+static MPI_Win window;
+static long long one = 1, before, memory[8];
+
+CASE case_put(void)
+{
+    MPI_Put(out, 8, MPI_CHAR, 1, 0, 8, MPI_CHAR, window);
+}
+
+CASE case_put_flush(void)
+{
+    MPI_Put(out, 8, MPI_CHAR, 1, 0, 8, MPI_CHAR, window);
+    MPI_Win_flush(1, window);
+}
+
+CASE case_get_flush(void)
+{
+    MPI_Get(in, 8, MPI_CHAR, 1, 0, 8, MPI_CHAR, window);
+    MPI_Win_flush(1, window);
+}
+
+CASE case_created_put_flush(void)
+{
+    MPI_Put(out, 8, MPI_CHAR, 1, 0, 8, MPI_CHAR, window);
+    MPI_Win_flush(1, window);
+}
+
+CASE case_created_get_flush(void)
+{
+    MPI_Get(in, 8, MPI_CHAR, 1, 0, 8, MPI_CHAR, window);
+    MPI_Win_flush(1, window);
+}
+
+CASE case_accumulate_flush(void)
+{
+    double number = 1;
+    MPI_Accumulate(&number, 1, MPI_DOUBLE, 1, 1, 1, MPI_DOUBLE, MPI_SUM, window);
+    MPI_Win_flush(1, window);
+}
+
+CASE case_fetch_and_op_flush(void)
+{
+    MPI_Fetch_and_op(&one, &before, MPI_INT64_T, 1, 2, MPI_SUM, window);
+    MPI_Win_flush(1, window);
+}
+
+CASE case_compare_and_swap_flush(void)
+{
+    MPI_Compare_and_swap(&one, &one, &before, MPI_INT64_T, 1, 3, window);
+    MPI_Win_flush(1, window);
+}
+
+CASE case_lock_unlock(void)
+{
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 1, 0, window);
+    MPI_Win_unlock(1, window);
+}
+
+CASE case_lock_shared_unlock(void)
+{
+    MPI_Win_lock(MPI_LOCK_SHARED, 1, 0, window);
+    MPI_Win_unlock(1, window);
+}
+
+CASE case_lock_all_unlock_all(void)
+{
+    MPI_Win_lock_all(0, window);
+    MPI_Win_unlock_all(window);
+}
+
+/* While rank 1 waits in a barrier, or makes no call of MPI. */
+static void one_sided(long rounds)
+{
+    long i;
+    void *mine;
+    MPI_Win_allocate(sizeof memory, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &mine, &window);
+    for (i = 0; rank == 0 && i < rounds; i++) {
+        case_lock_unlock();
+        case_lock_shared_unlock();
+        case_lock_all_unlock_all();
+    }
+    if (rank == 0)
+        MPI_Win_lock_all(0, window);
+    for (i = 0; rank == 0 && i < rounds; i++) {
+        case_put();
+        case_put_flush();
+        case_get_flush();
+        case_accumulate_flush();
+        case_fetch_and_op_flush();
+        case_compare_and_swap_flush();
+    }
+    if (rank == 0)
+        MPI_Win_unlock_all(window);
+    MPI_Win_free(&window);
+    MPI_Win_create(memory, sizeof memory, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+    if (rank == 0)
+        MPI_Win_lock_all(0, window);
+    else
+        hear(4 * rounds + 1);
+    for (i = 0; rank == 0 && i < rounds; i++) {
+        case_created_put_flush();
+        case_created_get_flush();
+    }
+    if (rank == 0) {
+        MPI_Win_unlock_all(window);
+        tell(4 * rounds + 1);
+    }
+    MPI_Win_free(&window);
+}
+
 int main(int argc, char **argv)
 {
     long i, k, rounds = argc > 1 ? atol(argv[1]) : 1000;
@@ -153,6 +263,7 @@ int main(int argc, char **argv)
         hear(4 * i);
         case_window_waitall();
     }
+    one_sided(rounds);
     MPI_Finalize();
     return 0;
 }

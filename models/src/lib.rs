@@ -37,7 +37,12 @@ mod protocol;
 #[allow(dead_code, reason = "the library also looks at it")]
 mod tickets;
 
+#[path = "../../src/objects/window/updates.rs"]
+#[allow(dead_code, reason = "the library has more words")]
+mod updates_of_elements;
+
 mod lock;
 mod rcu;
 mod shm;
 mod ticket;
+mod updates;

@@ -189,6 +189,7 @@ impl Map {
     }
 
     /// Whether `bytes` from an offset on, which may be any number, are within the mapping.
+    #[inline]
     pub fn has(&self, at: usize, bytes: usize) -> bool {
         at.checked_add(bytes).is_some_and(|end| end <= self.len)
     }
@@ -197,6 +198,7 @@ impl Map {
     ///
     /// # Panics
     /// If it is not, or they are not within the mapping.
+    #[inline]
     pub fn u32(&self, at: usize) -> &AtomicU32 {
         assert!(at.is_multiple_of(4) && self.has(at, 4), "within the mapping");
         // SAFETY: aligned (pages are, and `at` is), within the mapping, which lives as long as `self`, and accessed as an
@@ -208,6 +210,7 @@ impl Map {
     ///
     /// # Panics
     /// If it is not, or they are not within the mapping.
+    #[inline]
     pub fn u64(&self, at: usize) -> &AtomicU64 {
         assert!(at.is_multiple_of(8) && self.has(at, 8), "within the mapping");
         // SAFETY: as in `u32`.

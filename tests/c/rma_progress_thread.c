@@ -2,11 +2,13 @@
  * It is turned on by WEFT_PROGRESS_THREAD=1, or with the argument `hint` by the window's info key. The argument `off`: the target computes for
  * a while, and nobody is promised more than that the program ends. `idle`: a target that computes while nothing comes costs nothing. `cycles`:
  * no thread is left behind. `exit`: it exits without an
- * end while the others go on. `sessions`: the same without a World Model. */
+ * end while the others go on. `sessions`: the same without a World Model. `jobs`: beside the thread the program forks and spawns, and the thread
+ * is parked when the end comes. */
 #include "rma.h"
 #include <pthread.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 enum { LARGE = 20000, CYCLES = 1000, ROUNDS = 3 };
 
@@ -219,6 +221,64 @@ static int sessions(void)
     return 0;
 }
 
+/* Both jobs call this. */
+static void jobs(const char *program)
+{
+    MPI_Comm parent, all;
+    MPI_Win win;
+    long *base;
+    char *arguments[] = {"jobs", NULL};
+    int place, size, spawned;
+    OK(MPI_Comm_get_parent(&parent));
+    spawned = parent != MPI_COMM_NULL;
+    fflush(NULL);
+    for (int i = 0; i < 4 && !spawned; i++) {
+        int status = -1;
+        pid_t child = fork();
+        CHECK(child >= 0, "no child");
+        if (child == 0 && i % 2 == 0)
+            exit(0);
+        if (child == 0) {
+            execl("/bin/true", "true", NULL);
+            _exit(1);
+        }
+        CHECK(waitpid(child, &status, 0) == child && status == 0, "a child ended with status %d", status);
+    }
+    if (!spawned)
+        OK(MPI_Comm_spawn(program, arguments, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &parent, MPI_ERRCODES_IGNORE));
+    OK(MPI_Intercomm_merge(parent, spawned, &all));
+    OK(MPI_Comm_rank(all, &place));
+    OK(MPI_Comm_size(all, &size));
+    for (int round = 0; round < ROUNDS; round++) {
+        OK(MPI_Win_allocate(size * sizeof *base, sizeof *base, info, all, &base, &win));
+        memset(base, 0, size * sizeof *base);
+        OK(MPI_Barrier(all));
+        OK(MPI_Win_lock_all(0, win));
+        for (int rank = 0; rank < size; rank++) {
+            long value = 100 * round + place, got;
+            OK(MPI_Fetch_and_op(&value, &got, MPI_LONG, rank, place, MPI_SUM, win));
+            OK(MPI_Win_flush(rank, win));
+        }
+        OK(MPI_Win_unlock_all(win));
+        OK(MPI_Barrier(all));
+        OK(MPI_Win_lock(MPI_LOCK_SHARED, place, 0, win));
+        for (int rank = 0; rank < size; rank++)
+            SAME(base[rank], 100 * round + rank, "what rank %d added", rank);
+        OK(MPI_Win_unlock(place, win));
+        OK(MPI_Win_free(&win));
+    }
+    OK(MPI_Comm_free(&all));
+    OK(MPI_Comm_disconnect(&parent));
+    /* The others sleep in the barrier, where their threads are parked. */
+    if (me == 0)
+        usleep(20000);
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    if (spawned) {
+        OK(MPI_Finalize());
+        exit(0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     how = argc > 1 ? argv[1] : how;
@@ -234,6 +294,8 @@ int main(int argc, char **argv)
         is_idle();
     } else if (strcmp(how, "cycles") == 0) {
         cycles();
+    } else if (strcmp(how, "jobs") == 0) {
+        jobs(argv[0]);
     } else {
         computes();
     }

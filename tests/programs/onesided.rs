@@ -26,6 +26,7 @@ const PROGRAMS: &[&str] = &[
     "rma_offers",
     "rma_errors",
     "rma_threads",
+    "rma_bulk",
     "rma_sessions",
 ];
 
@@ -195,6 +196,7 @@ fn progress() -> Vec<(String, &'static str, u32)> {
         (shm(), "cycles", 1),
         (shm(), "sessions", 1),
         (shm(), "exit", 3),
+        (shm(), "jobs", 2),
         (over(common()), "setting", 3),
         (over("tcp;ofi_rxm"), "hint", 2),
     ];
@@ -207,7 +209,7 @@ fn progress() -> Vec<(String, &'static str, u32)> {
         ]);
         for way in ways {
             for ranks in [2, 3, 5] {
-                let hows = ["setting", "hint", "off", "idle"];
+                let hows = ["setting", "hint", "off", "idle", "jobs"];
                 all.extend(hows.map(|how| (way.clone(), how, ranks)));
             }
             all.extend(["cycles", "sessions"].map(|how| (way.clone(), how, 1)));
@@ -223,7 +225,7 @@ fn progresses(way: &str, how: &str, ranks: u32) -> Outcome {
             .arguments(&[how])
             .over(way);
         // Otherwise the program asks by the info key, or not at all.
-        if matches!(how, "setting" | "sessions" | "exit") {
+        if matches!(how, "setting" | "sessions" | "exit" | "jobs") {
             job = job.env("WEFT_PROGRESS_THREAD", "1");
         }
         let ended = job.run()?;

@@ -3,6 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 
+use crate::abi::common::constants::MPI_NO_OP;
 use crate::abi::common::objects::WINDOWS;
 use crate::abi::common::types::*;
 use crate::base::bytes;
@@ -73,11 +74,41 @@ pub unsafe fn copy(
     Some(())
 }
 
-/// Combines elements of a predefined datatype with those at a target; `result` gets what they were. `None`: it has done nothing.
+/// [`update`] of one element, where the processor does it; `result`, unless it is null, gets what it was. `None`: it has done nothing.
 ///
 /// # Safety
 /// The buffers are valid for that.
 #[inline(always)]
+pub unsafe fn update_one(
+    origin: *const c_void,
+    result: *mut c_void,
+    datatype: MPI_Datatype,
+    rank: c_int,
+    disp: MPI_Aint,
+    op: MPI_Op,
+    win: MPI_Win,
+) -> Option<()> {
+    let single = Op::predefined(op)?.single(Datatype::predefined(datatype)?)?;
+    let loads = op == MPI_NO_OP;
+    if origin.is_null() && !loads {
+        return None;
+    }
+    let window = WINDOWS.hold(win)?;
+    let there = (u32::try_from(rank).ok()?, disp as i64, single.size());
+    window.update_word_at(there, |target| {
+        if loads {
+            window.begin_loads();
+        }
+        // SAFETY: the caller's buffers; the target's memory, which the user leaves to the window's operations.
+        unsafe { single.update(origin.cast(), target, result.cast()) };
+    })
+}
+
+/// Combines elements of a predefined datatype with those at a target; `result` gets what they were. `None`: it has done nothing.
+///
+/// # Safety
+/// The buffers are valid for that.
+#[inline(never)]
 #[allow(clippy::too_many_arguments, reason = "those of the procedure")]
 pub unsafe fn update(
     origin: *const c_void,
@@ -97,10 +128,7 @@ pub unsafe fn update(
     if !is_dense || !has_origin || result.is_some_and(|result| result.is_null()) {
         return None;
     }
-    let is_word = number == 1 && op.is_of_words(datatype);
-    if !is_word {
-        op.check_accumulate(datatype).ok()?;
-    }
+    op.check_accumulate(datatype).ok()?;
     let window = WINDOWS.hold(win)?;
     if op.is_no_op() {
         window.begin_loads();
@@ -110,16 +138,11 @@ pub unsafe fn update(
     let done = window.update_at(there, number as u64, |target, sharing| {
         let (operands, before) = (origin.cast(), result.map(|result| result.cast()));
         // SAFETY: the caller's buffers; the target's memory, which the user leaves to the window's operations.
-        unsafe {
-            if !is_word || !op.update_word(datatype, operands, target, before) {
-                op.update(datatype, operands, target, number as u64, before, sharing);
-            }
-        }
+        unsafe { op.update(datatype, operands, target, number as u64, before, sharing) };
     });
     if done.is_some() || !window.is_unseen(rank) {
         return done;
     }
-    op.check_accumulate(datatype).ok()?;
     let operands = (!op.is_no_op()).then(|| piece(origin.cast_mut(), len));
     let memories = [operands, result.map(|result| piece(result, len))];
     // SAFETY: the caller's buffers, which the user leaves alone until the operation is complete.

@@ -171,6 +171,13 @@ mpi! {
         win: MPI_Win) win(win) {
         let op_type = (origin_datatype, i64::from(origin_count));
         // SAFETY: the user's buffer.
+        if op != MPI_NO_OP && op_type == (target_datatype, target_count.into()) && op_type.1 == 1 && unsafe {
+            let none = std::ptr::null_mut();
+            fast_path::update_one(origin_addr, none, origin_datatype, target_rank, target_disp, op, win).is_some()
+        } {
+            return Ok(());
+        }
+        // SAFETY: as above.
         if op != MPI_NO_OP && op_type == (target_datatype, target_count.into()) && unsafe {
             fast_path::update(origin_addr, None, op_type.1, origin_datatype, target_rank, target_disp, op, win).is_some()
         } {
@@ -190,6 +197,16 @@ mpi! {
     large fn MPI_Get_accumulate(origin_addr: *const c_void, origin_count: Count, origin_datatype: MPI_Datatype,
         result_addr: *mut c_void, result_count: Count, result_datatype: MPI_Datatype, target_rank: c_int,
         target_disp: MPI_Aint, target_count: Count, target_datatype: MPI_Datatype, op: MPI_Op, win: MPI_Win) win(win) {
+        let result_type = (result_datatype, i64::from(result_count));
+        let is_one = result_type == (target_datatype, target_count.into())
+            && result_type.1 == 1
+            && (op == MPI_NO_OP || result_type == (origin_datatype, origin_count.into()));
+        // SAFETY: the user's buffers.
+        if is_one && !result_addr.is_null() && unsafe {
+            fast_path::update_one(origin_addr, result_addr, result_datatype, target_rank, target_disp, op, win).is_some()
+        } {
+            return Ok(());
+        }
         let window = window(win)?;
         let op = objects::op(op)?;
         let (origin, origin_type) = origin_of(&op, origin_addr, origin_count, origin_datatype)?;
@@ -207,11 +224,15 @@ mpi! {
     small fn MPI_Fetch_and_op(origin_addr: *const c_void, result_addr: *mut c_void, datatype: MPI_Datatype,
         target_rank: c_int, target_disp: MPI_Aint, op: MPI_Op, win: MPI_Win) win(win) {
         // SAFETY: the user's buffers.
-        let done = unsafe { fast_path::update(origin_addr, Some(result_addr), 1, datatype, target_rank, target_disp, op, win) };
+        let done = unsafe {
+            let is_done = !result_addr.is_null()
+                && fast_path::update_one(origin_addr, result_addr, datatype, target_rank, target_disp, op, win).is_some();
+            is_done || fast_path::update(origin_addr, Some(result_addr), 1, datatype, target_rank, target_disp, op, win).is_some()
+        };
         match done {
-            Some(()) => Ok(()),
+            true => Ok(()),
             // SAFETY: as for MPI_Put and MPI_Get.
-            None => unsafe { general::fetch_and_op(origin_addr, result_addr, datatype, target_rank, target_disp, op, win) },
+            false => unsafe { general::fetch_and_op(origin_addr, result_addr, datatype, target_rank, target_disp, op, win) },
         }
     }
 

@@ -39,7 +39,7 @@ fn flush(rank: Option<c_int>, win: MPI_Win, until: Until) -> Result<()> {
         Some(rank) => rank,
         None => None,
     };
-    match window.flush_now(rank)? {
+    match window.flush_now(rank, until)? {
         true => Ok(()),
         false => window
             .communicator()

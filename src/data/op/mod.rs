@@ -4,7 +4,7 @@
 //! A predefined operation on a predefined type is a kernel, a plain function over arrays: `kernels` has those on
 //! numbers, `logical` those on Fortran's truth values, `location` those on pairs, `half`, `longdouble` and `binary128` the arithmetic that Rust lacks. `loops` has the loops, which are compiled
 //! several times, and `level` says for which processor. Buffers need no alignment. `update` is for elements that others may update at the
-//! same time.
+//! same time, and `single` the short way for one of them.
 //!
 //! What does not belong here: in which order the elements of several processes are combined (`objects::collective`), handles and arguments
 //! (`abi::collective`), and which types there are (`data::datatype`).
@@ -19,6 +19,7 @@ mod logical;
 mod longdouble;
 mod loops;
 mod predefined;
+mod single;
 mod update;
 mod word;
 
@@ -40,7 +41,9 @@ use std::borrow::Cow;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-pub use update::{Guard, Sharing, can_compare_and_swap, check_compare_and_swap, compare_and_swap};
+pub use update::{
+    AT_ONCE, Guard, Held, MANY, Sharing, can_compare_and_swap, check_compare_and_swap, compare_and_swap,
+};
 
 /// A user's reduction function, in the form that `MPI_Op_create` or `MPI_Op_create_c` was given. The last argument
 /// points to an `MPI_Datatype`, which is as wide as a pointer.

@@ -87,7 +87,7 @@ static ROWS: [Row; PredefinedKind::ALL.len()] = {
 };
 
 impl PredefinedKind {
-    const ALL: [PredefinedKind; 14] = {
+    pub(super) const ALL: [PredefinedKind; 14] = {
         use PredefinedKind::*;
         [
             Min, Sum, Prod, Max, Band, Bor, Bxor, Land, Lor, Lxor, Minloc, Maxloc, Replace, NoOp,
@@ -114,6 +114,13 @@ impl PredefinedKind {
             | PredefinedKind::Replace
             | PredefinedKind::NoOp => 0,
         }
+    }
+
+    /// Whether an accumulate by it takes a basic element of a category: what those that only accumulates have do not look at.
+    #[inline(always)]
+    pub(super) fn takes(self, category: Category) -> bool {
+        let is_copy = matches!(self, PredefinedKind::Replace | PredefinedKind::NoOp);
+        is_copy || ROWS[self as usize].categories >> category as u16 & 1 != 0
     }
 
     /// The functions that do it, for each level; `None` where section 6.9.2 or 6.9.4 does not define it on `element`.
@@ -146,6 +153,7 @@ const SUM: usize = 33;
 
 impl Op {
     /// The predefined operation of the handle constant `abi_value`: `MPI_SUM` for 33.
+    #[inline]
     pub fn predefined(abi_value: usize) -> Option<&'static Arc<Op>> {
         PREDEFINED.get(abi_value.wrapping_sub(OP_NULL))?.as_ref()
     }

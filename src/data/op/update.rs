@@ -2,10 +2,11 @@
 //! (MPI 5.0 sections 12.3.4 and 12.7.1).
 //!
 //! `target = target op operand`, atomically for each element of a predefined datatype. An element of 1, 2, 4 or 8 bytes that is aligned to its
-//! size is updated by an atomic operation of the processor: the same one in all processes, as memory is mapped by pages, so that its
-//! alignment is the same everywhere. All others (16 and 32 bytes, pairs of a value and an index, and elements without alignment) are updated
-//! under a lock, which the caller has for each target ([`Guard`]). Where nobody else may update, neither is needed
-//! ([`Sharing::Alone`]), and the elements are combined by the vector instructions of reductions.
+//! size, a *word*, can be updated by an atomic operation of the processor: the same one in all processes, as memory is mapped by pages, so that
+//! its alignment is the same everywhere. All others (16 and 32 bytes, pairs of a value and an index, and elements without alignment) are updated
+//! under a lock, which the caller has for each target ([`Guard`]). Atomic operations are best for a few words; for many, the vector instructions
+//! of reductions are ten times faster, but they need the lock, and that nobody updates words without it. The guard says which of the two
+//! is in use. Where nobody else may update, neither is needed ([`Sharing::Alone`]).
 //!
 //! Updates acquire and release: what a process wrote before one is visible to whoever has read the result and goes on. They are not
 //! ordered among each other beyond that, so what completes them (a flush, an unlock) needs a fence of its own where the order of a
@@ -25,13 +26,25 @@ use crate::data::datatype::{Basic, Category, Datatype, Element, Representation};
 use crate::err;
 use std::sync::atomic::Ordering;
 
-/// The lock for a target's elements that the processor has no atomic operations for. All who update elements of this target use the same one.
+/// What keeps updates of a target's elements apart. All who update elements of this target have the same one.
+///
+/// Words are updated by atomic operations of the processor within [`Guard::by_atomics`], or under the lock; all else under the lock.
 pub trait Guard: Sync {
-    /// Waits until nobody has it, and takes it.
+    /// Has words updated by atomic operations, without the lock. `false`: they have to be under the lock now, and nothing was done.
+    fn by_atomics(&self, update: &mut dyn FnMut()) -> bool;
+
+    /// Waits until nobody has the lock, and takes it.
     fn lock(&self);
 
-    /// Gives it back. It was taken by this thread.
-    fn unlock(&self);
+    /// Gives it back; returns whether others wait for it. It was taken by this thread.
+    fn unlock(&self) -> bool;
+
+    /// Lets others take it who wait for it, before this thread wants it again.
+    fn give_way(&self);
+
+    /// Whether words are updated under the lock only, now that this thread has it and later. `wanted`: there are many, so it is worthwhile to
+    /// bring that about.
+    fn excludes_all(&self, wanted: bool) -> bool;
 }
 
 /// Who else may update the elements meanwhile.
@@ -39,17 +52,39 @@ pub trait Guard: Sync {
 pub enum Sharing<'a> {
     /// Nobody.
     Alone,
-    /// Others, who use these functions and this lock.
+    /// Others may update words by atomic operations. The caller has the lock.
+    Locked,
+    /// Others, who use these functions and this guard.
     Shared(&'a dyn Guard),
+    /// The same within [`Guard::by_atomics`], for few elements.
+    ByAtomics(&'a dyn Guard),
 }
 
-/// A taken lock.
-struct Held<'a>(&'a dyn Guard);
+/// The lock of a guard, taken.
+pub struct Held<'a>(&'a dyn Guard);
 
 impl<'a> Held<'a> {
-    fn take(guard: &'a dyn Guard) -> Held<'a> {
+    /// Takes it.
+    pub fn take(guard: &'a dyn Guard) -> Held<'a> {
         guard.lock();
         Held(guard)
+    }
+
+    /// Gives it back in the midst of something long, so that those who wait get it.
+    pub fn interrupt(self) {
+        let guard = self.0;
+        std::mem::forget(self);
+        if guard.unlock() {
+            guard.give_way();
+        }
+    }
+
+    /// Who else may update elements of a predefined datatype as long as it is held. `many`: there are at least [`MANY`].
+    pub fn sharing(&self, datatype: &Datatype, many: bool) -> Sharing<'static> {
+        match has_words(datatype) && !self.0.excludes_all(many) {
+            true => Sharing::Locked,
+            false => Sharing::Alone,
+        }
     }
 }
 
@@ -59,11 +94,25 @@ impl Drop for Held<'_> {
     }
 }
 
-/// How many elements are updated before others get the lock.
-const AT_ONCE: usize = 64;
+/// From so many elements on, those of one operation are updated under the lock: from 16 on that takes less time, but it is the end of atomic
+/// operations for those who update few. Simulated programs are short.
+pub const MANY: u64 = if cfg!(feature = "sim") { 16 } else { 64 };
+/// From so many on it pays to call a kernel for numbers, and not to update each by itself.
+const SOME: usize = 8;
+/// How many bytes are updated before others get the lock, and how many pairs.
+pub const AT_ONCE: usize = 16 << 10;
+const PAIRS_AT_ONCE: usize = 128;
 
 /// Bytes of the largest element, with its gaps.
 const LARGEST: usize = 32;
+
+/// Whether the elements of a datatype may be words, if they are aligned.
+fn has_words(datatype: &Datatype) -> bool {
+    matches!(datatype.element(), Some(Element::Basic(basic)) if basic.representation.size() as usize <= WORD)
+}
+
+/// Bytes of the largest word.
+const WORD: usize = 8;
 
 /// An operation on a word of the processor. Its result is what was there before.
 #[derive(Clone, Copy)]
@@ -382,91 +431,53 @@ impl Op {
             count: count as usize,
             before,
         };
+        let extent = datatype.extent() as usize;
+        let word = match element {
+            Element::Basic(Basic { representation, .. })
+                if representation.size() as usize <= WORD
+                    && is_aligned(target, representation.size() as usize) =>
+            {
+                Some(representation)
+            }
+            _ => None,
+        };
+        let action = word.and_then(|word| Some((Action::of(*kind, word, kernels)?, word)));
         // SAFETY: the caller's promise; the kernels are those of the element and of this machine.
         unsafe {
-            match (element, sharing) {
-                (Element::Basic(Basic { representation, .. }), Sharing::Shared(_))
-                    if representation.size() <= 8 && is_aligned(target, representation.size() as usize) =>
-                {
-                    if let Some(action) = Action::of(*kind, representation, kernels) {
-                        elements.atomically(action, representation);
-                    }
+            let guard = match (sharing, action) {
+                (Sharing::Locked | Sharing::ByAtomics(_), Some((action, word))) => {
+                    return elements.atomically(action, word);
                 }
-                (_, Sharing::Alone) => elements.any(*kind, kernels, element, datatype.extent() as usize),
-                (_, Sharing::Shared(guard)) => {
-                    let (packed, extent) = (datatype.size() as usize, datatype.extent() as usize);
-                    for done in (0..elements.count).step_by(AT_ONCE) {
-                        let part = elements.part(done, AT_ONCE, packed, extent);
-                        let held = Held::take(guard);
-                        part.any(*kind, kernels, element, extent);
-                        drop(held);
+                (Sharing::Alone | Sharing::Locked, _) => {
+                    return elements.any(*kind, kernels, element, extent);
+                }
+                (Sharing::Shared(guard) | Sharing::ByAtomics(guard), _) => guard,
+            };
+            if count < MANY
+                && let Some((action, word)) = action
+                && guard.by_atomics(&mut || elements.atomically(action, word))
+            {
+                return;
+            }
+            let packed = datatype.size() as usize;
+            let at_once = match element {
+                Element::Basic(_) => AT_ONCE / packed,
+                Element::Pair(..) => PAIRS_AT_ONCE,
+            };
+            for done in (0..elements.count).step_by(at_once) {
+                let part = elements.part(done, at_once, packed, extent);
+                let held = Held::take(guard);
+                match action {
+                    Some((action, word)) if part.count < SOME || !guard.excludes_all(count >= MANY) => {
+                        part.atomically(action, word);
                     }
+                    _ => part.any(*kind, kernels, element, extent),
+                }
+                if done + at_once < elements.count {
+                    held.interrupt();
                 }
             }
         }
-    }
-}
-
-impl Op {
-    /// Whether [`Op::update_word`] knows this operation on a datatype: the most common ones on integers of 4 and 8 bytes, all of which are
-    /// defined there.
-    #[inline(always)]
-    pub fn is_of_words(&self, datatype: &Datatype) -> bool {
-        use Representation::*;
-        let (Function::Predefined(kind), Some(Element::Basic(basic))) = (&self.function, datatype.element())
-        else {
-            return false;
-        };
-        let is_word = matches!(basic.representation, I32 | U32 | I64 | U64);
-        let is_integer = matches!(
-            basic.category,
-            Category::CInteger | Category::FortranInteger | Category::MultiLanguage
-        );
-        is_word
-            && is_integer
-            && matches!(
-                kind,
-                PredefinedKind::Sum | PredefinedKind::Replace | PredefinedKind::NoOp
-            )
-    }
-
-    /// [`Op::update`] of one element that others may update. `false`: nothing has been done, as it is not aligned or no such operation.
-    ///
-    /// # Safety
-    /// As there.
-    #[inline(always)]
-    pub unsafe fn update_word(
-        &self,
-        datatype: &Datatype,
-        operands: *const u8,
-        target: *mut u8,
-        before: Option<*mut u8>,
-    ) -> bool {
-        let size = datatype.size() as usize;
-        let Function::Predefined(kind) = &self.function else {
-            return false;
-        };
-        if !self.is_of_words(datatype) || !is_aligned(target, size) {
-            return false;
-        }
-        let word = Elements {
-            operands,
-            target,
-            count: 1,
-            before,
-        };
-        // SAFETY: the caller's promise; the element is aligned, and of 4 or 8 bytes.
-        unsafe {
-            match (kind, size == 8) {
-                (PredefinedKind::Sum, true) => word.each::<u64>(u64::add),
-                (PredefinedKind::Sum, false) => word.each::<u32>(u32::add),
-                (PredefinedKind::Replace, true) => word.each::<u64>(u64::swap),
-                (PredefinedKind::Replace, false) => word.each::<u32>(u32::swap),
-                (_, true) => word.loads::<u64>(),
-                (_, false) => word.loads::<u32>(),
-            }
-        }
-        true
     }
 }
 
@@ -546,18 +557,42 @@ pub unsafe fn compare_and_swap(
         Some(Element::Basic(basic)) if is_compared(basic.category) => basic.size() as usize,
         _ => return,
     };
+    let is_word = size <= WORD && is_aligned(target, size);
     // SAFETY: the caller's promise; words are aligned.
     unsafe {
-        match (size, sharing) {
-            (1, Sharing::Shared(_)) => swap::<u8>(origin, compare, result, target),
-            (2, Sharing::Shared(_)) if is_aligned(target, 2) => swap::<u16>(origin, compare, result, target),
-            (4, Sharing::Shared(_)) if is_aligned(target, 4) => swap::<u32>(origin, compare, result, target),
-            (8, Sharing::Shared(_)) if is_aligned(target, 8) => swap::<u64>(origin, compare, result, target),
-            (_, Sharing::Alone) => swap_plainly(size, origin, compare, result, target),
-            (_, Sharing::Shared(guard)) => {
+        match sharing {
+            Sharing::Alone => swap_plainly(size, origin, compare, result, target),
+            Sharing::Locked | Sharing::ByAtomics(_) if is_word => {
+                swap_word(size, origin, compare, result, target)
+            }
+            Sharing::Locked => swap_plainly(size, origin, compare, result, target),
+            Sharing::Shared(guard) if is_word => {
+                let mut swap = || swap_word(size, origin, compare, result, target);
+                if !guard.by_atomics(&mut swap) {
+                    let _held = Held::take(guard);
+                    swap();
+                }
+            }
+            Sharing::Shared(guard) | Sharing::ByAtomics(guard) => {
                 let _held = Held::take(guard);
                 swap_plainly(size, origin, compare, result, target);
             }
+        }
+    }
+}
+
+/// # Safety
+/// As [`compare_and_swap`], for an aligned element of 1, 2, 4 or 8 bytes.
+#[inline(always)]
+unsafe fn swap_word(size: usize, origin: *const u8, compare: *const u8, result: *mut u8, target: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match size {
+            1 => swap::<u8>(origin, compare, result, target),
+            2 => swap::<u16>(origin, compare, result, target),
+            4 => swap::<u32>(origin, compare, result, target),
+            8 => swap::<u64>(origin, compare, result, target),
+            _ => {}
         }
     }
 }

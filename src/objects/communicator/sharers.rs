@@ -177,6 +177,7 @@ impl Sharers {
     }
 
     /// The place of a rank of the communicator, if it is one of them. Ranks are in order.
+    #[inline]
     pub fn place_of_rank(&self, rank: u32) -> Option<u32> {
         let ranks = &self.who.ranks;
         // Where all processes share the memory, each rank is its own place.

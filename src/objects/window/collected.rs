@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::access::{Action, Place};
 use super::members::Way;
 use super::message::{self, Code, Head};
-use super::passive::Told;
+use super::outbox::ToTarget;
+use super::passive::{Told, Until};
 use super::{Origin, Window, runs};
 use crate::base::error::Result;
 use crate::data::datatype::Runs;
@@ -38,10 +39,12 @@ const KEPT: usize = 256;
 /// So many puts are offered, with so many bytes.
 const OFFERED: usize = 8;
 const OFFERED_BYTES: usize = 4 << 10;
-/// So often it is looked whether an offer was taken.
-const LOOKS: u32 = 40;
-/// After so many offers in a row that were not taken the pauses do not become longer: 2 to the power of that.
-const REFUSED: u32 = 10;
+/// So often it is looked whether an offer was taken: some microseconds, as long as a system call takes where the system checks much. A target that
+/// is in a call of MPI answers in less than one, and one that sleeps in it wakes up too late for this offer, but not for the next one.
+const LOOKS: u32 = 160;
+/// After so many offers in a row that were not taken the pauses do not become longer: 2 to the power of that. After a longer one, a target that
+/// waits in a call of MPI would sleep again each time.
+const REFUSED: u32 = 6;
 
 /// Runs of memory here and there, with as many bytes. Those on one side need not be as long as those on the other.
 #[derive(Default)]
@@ -167,6 +170,13 @@ impl Offers {
         true
     }
 
+    /// Whether the next one would not pay; counts it then.
+    fn skips(&mut self) -> bool {
+        let skips = self.open || self.pause > 0;
+        self.pause = self.pause.saturating_sub(1);
+        skips
+    }
+
     fn decided(&mut self, taken: bool) {
         self.open = false;
         if taken {
@@ -224,6 +234,30 @@ impl Window {
         }
     }
 
+    /// Copies what was collected for a rank, if nothing else is under way there, and an offer does not pay, which is made for those only who wait
+    /// for the target.
+    pub(super) fn copy_now(&self, origin: &mut Origin, rank: u32, until: Until) -> Result<()> {
+        let Some(to) = origin.outbox.get_mut(rank).filter(|to| to.has_only_collected()) else {
+            return Ok(());
+        };
+        let may_be_offered = until != Until::Here && self.is_worth_a_message(to);
+        match may_be_offered && !origin.offers.skips() {
+            true => Ok(()),
+            false => self.copy_collected(origin, rank),
+        }
+    }
+
+    /// Whether what was collected for a rank may be offered to it.
+    fn is_worth_a_message(&self, to: &ToTarget) -> bool {
+        // All of it has to be one message.
+        let is_short = match (to.puts.is_empty(), to.gets.is_empty()) {
+            (false, true) => to.puts.is_short(OFFERED) && to.puts.bytes_in_message() <= self.limits().batch(),
+            (true, false) => to.gets.is_short(1),
+            _ => false,
+        };
+        is_short && self.communicator().instance().spins()
+    }
+
     /// Copies what was collected for a rank.
     pub(super) fn copy_collected(&self, origin: &mut Origin, rank: u32) -> Result<()> {
         let Some(to) = origin.outbox.get_mut(rank).filter(|to| to.has_collected()) else {
@@ -250,10 +284,18 @@ impl Window {
         let Way::Attach { pid, address } = self.members().way(rank) else {
             return Ok(());
         };
+        // One run is usual.
+        let is_run = |list: &Collected| list.here.len() == 1 && list.there.len() == 1;
         // SAFETY: `collect`'s caller has promised that the memory here is valid, and that what is put is expected there.
         let copied = unsafe {
-            cma::write(pid, &puts.there, &puts.here)
-                .and_then(|()| cma::read(pid, &gets.there, &gets.here, &mut Cursor::default()))
+            let written = match is_run(puts) {
+                true => cma::write_run(pid, puts.there[0].address as u64, puts.here[0]),
+                false => cma::write(pid, &puts.there, &puts.here),
+            };
+            written.and_then(|()| match is_run(gets) {
+                true => cma::read_run(pid, gets.there[0].address as u64, gets.here[0]),
+                false => cma::read(pid, &gets.there, &gets.here, &mut Cursor::default()),
+            })
         };
         match copied {
             Ok(()) => Ok(()),
@@ -281,16 +323,9 @@ impl Window {
     /// Offers what was collected for a rank to that rank. `None`: that does not pay.
     pub(super) fn offer(&self, origin: &mut Origin, rank: u32) -> Option<Result<Offer>> {
         let to = origin.outbox.get_mut(rank)?;
-        // All of it has to be one message.
-        let most = self.limits().batch();
-        let is_short = match (to.puts.is_empty(), to.gets.is_empty()) {
-            (false, true) => to.puts.is_short(OFFERED) && to.puts.bytes_in_message() <= most,
-            (true, false) => to.gets.is_short(1),
-            _ => false,
-        };
         // What is sent anyway has to be taken, too.
         let is_alone = to.batch.is_empty() && to.replies.is_empty() && !to.unanswered && to.jobs == 0;
-        if !is_short || !is_alone || !self.communicator().instance().spins() {
+        if !is_alone || !self.is_worth_a_message(to) {
             return None;
         }
         let word = self.offer_word(self.communicator().rank())?;
@@ -527,7 +562,7 @@ mod tests {
                 offers.decided(false);
             }
         }
-        assert!((5..15).contains(&made), "{made}");
+        assert!((25..45).contains(&made), "{made}");
         while !offers.pays() {}
         offers.decided(true);
         assert!(offers.pays() && offers.pays());

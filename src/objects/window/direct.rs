@@ -14,7 +14,7 @@ use super::runs::place;
 use crate::base::bytes::{self, RawBytes, RawRoom};
 use crate::data::datatype::{Datatype, Runs, Unit};
 use crate::data::memory::Memory;
-use crate::data::op::{Op, Sharing};
+use crate::data::op::{AT_ONCE, Held, MANY, Op, Sharing};
 use crate::data::pieces::{Cursor, Piece, total};
 use crate::lane::shm::cma;
 
@@ -188,14 +188,22 @@ pub struct Combine<'a> {
 }
 
 impl Combine<'_> {
-    /// Combines the elements of a group with packed operands; `before`, if there is one, is room for what they were, packed.
+    /// Combines the elements of a group with packed operands; `before`, if there is one, is room for what they were, packed. `many`: so many
+    /// are to be combined together with these that they go under the lock.
     ///
     /// # Safety
     /// As [`Op::update`], for each run of the group, in memory that begins at `base`.
     #[inline]
-    unsafe fn runs(&self, base: *mut u8, runs: &Runs, operands: *const u8, before: Option<*mut u8>) {
+    unsafe fn runs(
+        &self,
+        base: *mut u8,
+        runs: &Runs,
+        operands: *const u8,
+        before: Option<*mut u8>,
+        many: bool,
+    ) {
         let bytes = (runs.len * self.component.size()) as usize;
-        for (index, at) in runs.places().enumerate() {
+        let update = |index: usize, at, sharing| {
             let behind = index * bytes;
             // SAFETY: the caller's elements, operands and room.
             unsafe {
@@ -205,12 +213,30 @@ impl Combine<'_> {
                     place(base, at),
                     runs.len,
                     before.map(|before| before.wrapping_add(behind)),
-                    self.sharing,
+                    sharing,
                 );
             }
+        };
+        let mut places = runs.places().enumerate();
+        match self.sharing {
+            // Short runs that would take it one by one.
+            Sharing::Shared(guard) if many && bytes < AT_ONCE => {
+                let at_once = (AT_ONCE / bytes.max(1)).min(RUNS_AT_ONCE);
+                while let Some((index, at)) = places.next() {
+                    let held = Held::take(guard);
+                    let sharing = held.sharing(self.component, true);
+                    update(index, at, sharing);
+                    (places.by_ref().take(at_once - 1)).for_each(|(index, at)| update(index, at, sharing));
+                    held.interrupt();
+                }
+            }
+            sharing => places.for_each(|(index, at)| update(index, at, sharing)),
         }
     }
 }
+
+/// So many runs at most are combined before others get the lock.
+const RUNS_AT_ONCE: usize = 256;
 
 /// Combines the elements of groups, in memory that begins at `base`, with packed operands; `before`, if there is one, is room for what they
 /// were, packed.
@@ -225,6 +251,7 @@ pub unsafe fn accumulate_groups(
     before: Option<*mut u8>,
 ) {
     let mut done = 0;
+    let many = groups.iter().map(Runs::units).sum::<u64>() >= MANY;
     for runs in groups {
         // SAFETY: the caller's promise.
         unsafe {
@@ -233,6 +260,7 @@ pub unsafe fn accumulate_groups(
                 runs,
                 operands.wrapping_add(done),
                 before.map(|before| before.wrapping_add(done)),
+                many,
             );
         }
         done += (runs.units() * combine.component.size()) as usize;
@@ -315,6 +343,7 @@ unsafe fn groups(
 ) {
     let unit = Unit::element(combine.component);
     let mut done = 0;
+    let many = range.end / unit.size >= MANY;
     let first = target.expose_provenance() as u64;
     datatype.runs_of(first, count, range, unit, &mut |runs| {
         // SAFETY: some of the caller's elements, by their addresses.
@@ -324,6 +353,7 @@ unsafe fn groups(
                 &runs,
                 operands.wrapping_add(done),
                 before.map(|before| before.wrapping_add(done)),
+                many,
             );
         }
         done += (runs.units() * unit.size) as usize;

@@ -21,8 +21,8 @@ pub struct Lock {
     pub unchecked: bool,
 }
 
-/// The access epoch of a process.
-#[derive(Default, Debug)]
+/// The access epoch of a process. No list is in it, so that it costs nothing to replace.
+#[derive(Clone, Copy, Default, Debug)]
 enum Access {
     #[default]
     None,
@@ -31,12 +31,12 @@ enum Access {
         /// Operations were started in it.
         used: bool,
     },
-    /// To these ranks (`MPI_Win_start`), in ascending order.
-    Start(Ranks),
+    /// To the ranks of a group (`MPI_Win_start`): [`Epochs::group`].
+    Start,
     /// To one rank, which is locked.
     Lock(u32, Lock),
-    /// To several, which are locked.
-    Locks(FxHashMap<u32, Lock>),
+    /// To several, which are locked: [`Epochs::locks`].
+    Locks,
     /// To all ranks, by shared locks (`MPI_Win_lock_all`).
     LockAll {
         /// See [`Lock::unchecked`].
@@ -95,6 +95,10 @@ pub struct Epochs {
     access: Access,
     /// Says what `access` allows.
     open: Arc<Open>,
+    /// The ranks of `MPI_Win_start`, in ascending order.
+    group: Ranks,
+    /// Those that are locked, if they are several.
+    locks: FxHashMap<u32, Lock>,
     /// Whether there is an exposure epoch of `MPI_Win_post`.
     exposed: bool,
 }
@@ -107,8 +111,8 @@ impl Access {
             Access::Fence { .. } => {
                 "operations have followed the latest fence, which opened an epoch that only another fence ends"
             }
-            Access::Start(_) => "an access epoch of MPI_Win_start is open",
-            Access::Lock(..) | Access::Locks(_) => "locks of MPI_Win_lock are held",
+            Access::Start => "an access epoch of MPI_Win_start is open",
+            Access::Lock(..) | Access::Locks => "locks of MPI_Win_lock are held",
             Access::LockAll { .. } => "the locks of MPI_Win_lock_all are held",
         }
     }
@@ -126,7 +130,7 @@ impl Access {
             Access::Fence { used: true } => FENCED,
             Access::Lock(rank, lock) => locked_one(*rank, lock.exclusive),
             Access::LockAll { .. } => LOCKED_ALL,
-            Access::None | Access::Fence { used: false } | Access::Start(_) | Access::Locks(_) => 0,
+            Access::None | Access::Fence { used: false } | Access::Start | Access::Locks => 0,
         }
     }
 }
@@ -149,16 +153,16 @@ impl Epochs {
     /// `MPI_ERR_RMA_SYNC`: no epoch allows it.
     #[inline]
     pub fn access(&mut self, rank: u32) -> Result<()> {
-        match &self.access {
+        match self.access {
             Access::LockAll { .. } => Ok(()),
-            Access::Lock(locked, _) if *locked == rank => Ok(()),
-            Access::Locks(locks) if locks.contains_key(&rank) => Ok(()),
+            Access::Lock(locked, _) if locked == rank => Ok(()),
+            Access::Locks if self.locks.contains_key(&rank) => Ok(()),
             Access::Fence { used: true } => Ok(()),
             Access::Fence { used: false } => {
                 self.set(Access::Fence { used: true });
                 Ok(())
             }
-            Access::Start(ranks) if ranks.binary_search(&rank).is_ok() => Ok(()),
+            Access::Start if self.group.binary_search(&rank).is_ok() => Ok(()),
             _ => Err(self.no_access(rank)),
         }
     }
@@ -166,8 +170,8 @@ impl Epochs {
     #[cold]
     fn no_access(&self, rank: u32) -> crate::Error {
         match &self.access {
-            Access::Start(_) => err!(RmaSync, "rank {rank} is not in the group of MPI_Win_start"),
-            Access::Lock(..) | Access::Locks(_) => {
+            Access::Start => err!(RmaSync, "rank {rank} is not in the group of MPI_Win_start"),
+            Access::Lock(..) | Access::Locks => {
                 err!(RmaSync, "rank {rank} is not locked; other ranks are")
             }
             _ => err!(
@@ -180,7 +184,7 @@ impl Epochs {
     /// Whether the target has to call MPI for the epoch to end: what operations there need of it costs nothing then.
     #[inline]
     pub fn is_active(&self) -> bool {
-        matches!(self.access, Access::Fence { .. } | Access::Start(_))
+        matches!(self.access, Access::Fence { .. } | Access::Start)
     }
 
     /// An operation with a request is started: these belong to passive target communication (section 12.3.5).
@@ -197,14 +201,14 @@ impl Epochs {
     /// `MPI_ERR_RMA_SYNC`: no lock is held there.
     pub fn passive(&self, rank: Option<u32>, call: &str) -> Result<()> {
         match (&self.access, rank) {
-            (Access::LockAll { .. }, _) | (Access::Lock(..) | Access::Locks(_), None) => Ok(()),
+            (Access::LockAll { .. }, _) | (Access::Lock(..) | Access::Locks, None) => Ok(()),
             (Access::Lock(locked, _), Some(rank)) if *locked == rank => Ok(()),
-            (Access::Locks(locks), Some(rank)) if locks.contains_key(&rank) => Ok(()),
+            (Access::Locks, Some(rank)) if self.locks.contains_key(&rank) => Ok(()),
             (access, Some(rank)) => Err(err!(
                 RmaSync,
                 "{call} needs a lock of rank {rank}, by MPI_Win_lock or MPI_Win_lock_all, but {}",
                 match access {
-                    Access::Lock(..) | Access::Locks(_) => "only others are locked",
+                    Access::Lock(..) | Access::Locks => "only others are locked",
                     other => other.describe(),
                 }
             )),
@@ -247,9 +251,9 @@ impl Epochs {
     /// `MPI_ERR_RMA_SYNC`: another one is open.
     pub fn start(&mut self, ranks: impl Iterator<Item = u32>) -> Result<()> {
         self.check_idle("MPI_Win_start")?;
-        let mut ranks: Ranks = ranks.collect();
-        ranks.sort_unstable();
-        self.set(Access::Start(ranks));
+        self.group = ranks.collect();
+        self.group.sort_unstable();
+        self.set(Access::Start);
         Ok(())
     }
 
@@ -258,16 +262,15 @@ impl Epochs {
     /// # Errors
     /// `MPI_ERR_RMA_SYNC`: there is none.
     pub fn complete(&mut self) -> Result<Ranks> {
-        // An epoch of a group is none of those in the word.
-        match std::mem::take(&mut self.access) {
-            Access::Start(ranks) => Ok(ranks),
-            other => {
-                self.access = other;
-                Err(err!(
-                    RmaSync,
-                    "no access epoch of MPI_Win_start is open that MPI_Win_complete could end"
-                ))
+        match self.access {
+            Access::Start => {
+                self.set(Access::None);
+                Ok(std::mem::take(&mut self.group))
             }
+            _ => Err(err!(
+                RmaSync,
+                "no access epoch of MPI_Win_start is open that MPI_Win_complete could end"
+            )),
         }
     }
 
@@ -329,6 +332,13 @@ impl Epochs {
         self.set(Access::Lock(rank, lock));
     }
 
+    /// [`Epochs::lock_all`], likewise.
+    #[inline]
+    pub fn lock_all_first(&mut self) {
+        debug_assert!(self.is_idle());
+        self.set(Access::LockAll { unchecked: false });
+    }
+
     /// Whether a rank is the only one that is locked, with a lock that was taken; and if so, whether it is exclusive.
     #[inline]
     pub fn only_lock(&self, rank: u32) -> Option<bool> {
@@ -355,7 +365,7 @@ impl Epochs {
     pub fn may_lock(&self, rank: u32) -> bool {
         match &self.access {
             Access::Lock(locked, _) => *locked != rank,
-            Access::Locks(locks) => !locks.contains_key(&rank),
+            Access::Locks => !self.locks.contains_key(&rank),
             others => others.is_idle(),
         }
     }
@@ -371,11 +381,11 @@ impl Epochs {
                 "this process has locked rank {rank} of the window already, and has to unlock it first"
             ));
         }
-        match &mut self.access {
-            Access::Locks(locks) => drop(locks.insert(rank, lock)),
+        match self.access {
+            Access::Locks => drop(self.locks.insert(rank, lock)),
             Access::Lock(first, held) => {
-                let locks = FxHashMap::from_iter([(*first, *held), (rank, lock)]);
-                self.set(Access::Locks(locks));
+                self.locks.extend([(first, held), (rank, lock)]);
+                self.set(Access::Locks);
             }
             _ => {
                 self.check_idle("MPI_Win_lock")?;
@@ -404,7 +414,7 @@ impl Epochs {
     pub fn lock_of(&self, rank: u32) -> Option<Lock> {
         match &self.access {
             Access::Lock(locked, lock) if *locked == rank => Some(*lock),
-            Access::Locks(locks) => locks.get(&rank).copied(),
+            Access::Locks => self.locks.get(&rank).copied(),
             _ => None,
         }
     }
@@ -414,18 +424,18 @@ impl Epochs {
         match &self.access {
             Access::LockAll { unchecked } => !unchecked,
             Access::Lock(locked, lock) => *locked == rank && !lock.unchecked,
-            Access::Locks(locks) => locks.get(&rank).is_some_and(|lock| !lock.unchecked),
-            Access::None | Access::Fence { .. } | Access::Start(_) => false,
+            Access::Locks => self.locks.get(&rank).is_some_and(|lock| !lock.unchecked),
+            Access::None | Access::Fence { .. } | Access::Start => false,
         }
     }
 
     /// A rank is unlocked, which was locked.
     pub fn unlock(&mut self, rank: u32) {
-        match &mut self.access {
-            Access::Lock(locked, _) if *locked == rank => self.set(Access::None),
-            Access::Locks(locks) => {
-                locks.remove(&rank);
-                if locks.is_empty() {
+        match self.access {
+            Access::Lock(locked, _) if locked == rank => self.set(Access::None),
+            Access::Locks => {
+                self.locks.remove(&rank);
+                if self.locks.is_empty() {
                     self.set(Access::None);
                 }
             }

@@ -49,7 +49,6 @@ impl Lock<'_> {
     }
 
     /// Said by whoever has got it.
-    #[inline]
     fn has_holder(&self) {
         self.control
             .holder()
@@ -87,25 +86,52 @@ impl Words for Lock<'_> {
 }
 
 impl Members {
-    #[inline]
     fn lock_of(&self, rank: u32) -> Lock<'_> {
         let segments = self.segments().expect("all processes share memory");
         let control = segments.control(rank).expect("one of the processes");
         Lock { segments, control }
     }
 
-    /// Takes the lock of a rank if it is free, where all are in shared memory ([`Members::all_here`]).
-    ///
-    /// # Panics
-    /// If the locks are elsewhere.
-    #[inline]
+    /// Takes the lock of a rank if it is free, and if it is found at once.
+    #[inline(always)]
     pub fn try_lock(&self, rank: u32, exclusive: bool) -> bool {
+        let Some(line) = self.lines(rank) else {
+            return false;
+        };
+        let (free, taken) = (ticket::FREE, ticket::taken_by_one(exclusive));
+        match line.state.compare_exchange(free, taken, AcqRel, Acquire) {
+            Ok(_) => {
+                // All share the memory, so that places are ranks.
+                line.holder.store(self.mine() + 1, Relaxed);
+                true
+            }
+            Err(_) => self.try_again(rank, exclusive),
+        }
+    }
+
+    /// Others may share it.
+    #[cold]
+    #[inline(never)]
+    fn try_again(&self, rank: u32, exclusive: bool) -> bool {
         let lock = self.lock_of(rank);
         let taken = ticket::try_take(&lock, exclusive);
         if taken {
             lock.has_holder();
         }
         taken
+    }
+
+    /// Gives back what [`Members::try_lock`] has taken, or one of the others. `false`: it is not found at once.
+    #[inline(always)]
+    pub fn try_unlock(&self, rank: u32, exclusive: bool) -> bool {
+        let Some(line) = self.lines(rank) else {
+            return false;
+        };
+        let (free, taken) = (ticket::FREE, ticket::taken_by_one(exclusive));
+        if line.state.compare_exchange(taken, free, AcqRel, Acquire).is_err() {
+            self.unlock(rank, exclusive);
+        }
+        true
     }
 
     /// The same for a while. Other processes run in between, if there is no processor for them.
@@ -142,10 +168,11 @@ impl Members {
     /// # Panics
     /// If the locks are elsewhere.
     pub async fn lock(&self, rank: u32, exclusive: bool, tag: i32) -> Result<()> {
-        if self.try_lock(rank, exclusive) {
+        let lock = self.lock_of(rank);
+        if ticket::try_take(&lock, exclusive) {
+            lock.has_holder();
             return Ok(());
         }
-        let lock = self.lock_of(rank);
         let [first, given] = lock.control.places();
         let ticket = ticket::draw(&lock, exclusive);
         let sharers = lock.segments.sharers();
@@ -166,7 +193,8 @@ impl Members {
     ///
     /// # Panics
     /// If the locks are elsewhere.
-    #[inline]
+    #[cold]
+    #[inline(never)]
     pub fn unlock(&self, rank: u32, exclusive: bool) {
         ticket::release(&self.lock_of(rank), exclusive);
     }

@@ -3,11 +3,12 @@
 //! All processes say what they expose when the window is made, in one collective operation. Which way leads to a process each finds
 //! out for itself: it need not be the same in both directions.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::Exposed;
 use super::remote::Remote;
-use super::segments::{self, Segments};
+use super::segments::{self, Lines, Segments};
 use crate::base::error::{Error, Result};
 use crate::base::settings::Access;
 use crate::err;
@@ -111,9 +112,11 @@ struct Seen {
     base: *mut u8,
     size: u64,
     disp_unit: i64,
+    /// Its words, where locks are in shared memory.
+    lines: Option<NonNull<Lines>>,
 }
 
-// SAFETY: only an address; as for `Way`.
+// SAFETY: only addresses; as for `Way`, and what is at the second one is used by atomic operations only.
 unsafe impl Send for Seen {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Seen {}
@@ -125,7 +128,7 @@ const SEEN: u32 = 512;
 #[derive(Debug)]
 pub struct Members {
     size: u32,
-    /// By rank, or empty. Of those whose memory this process does not see, nothing.
+    /// By rank, or empty. No memory of those that this process does not see.
     seen: Box<[Seen]>,
     mine: u32,
     bases: PerRank<u64>,
@@ -230,8 +233,10 @@ impl Members {
             wants_remote: remote != 0,
             remote: None,
         };
-        let sees_any = !matches!(exposed, Exposed::Attached(_)) && size <= SEEN;
-        all.seen = (0..size).filter(|_| sees_any).map(|rank| all.see(rank)).collect();
+        all.seen = (0..size)
+            .filter(|_| size <= SEEN)
+            .map(|rank| all.see(rank))
+            .collect();
         Ok(all)
     }
 
@@ -245,7 +250,31 @@ impl Members {
             base,
             size,
             disp_unit: member.disp_unit,
+            lines: match self.all_here {
+                true => self.segments().and_then(|segments| segments.lines(rank)),
+                false => None,
+            },
         }
+    }
+
+    /// Whether locks are in shared memory, and the ranks not too many, so that all have words that are found at once.
+    #[inline(always)]
+    pub(super) fn are_locked_nearby(&self) -> bool {
+        self.all_here && !self.seen.is_empty()
+    }
+
+    /// The words of a rank, if locks are in shared memory, and the ranks not too many.
+    #[inline(always)]
+    pub(super) fn lines(&self, rank: u32) -> Option<&Lines> {
+        let lines = self.seen.get(rank as usize)?.lines?;
+        // SAFETY: within the memory of `here`, which is mapped as long as `self` exists; `Segments::lines` has looked.
+        Some(unsafe { lines.as_ref() })
+    }
+
+    /// Those of a rank and of this process.
+    #[inline(always)]
+    pub(super) fn both_lines(&self, rank: u32) -> Option<[&Lines; 2]> {
+        Some([self.lines(rank)?, self.lines(self.mine)?])
     }
 
     /// Where `len` bytes, of which there are some, of a rank's memory are from a displacement on, if the rank exposes them and this process sees them.
@@ -278,7 +307,7 @@ impl Members {
     }
 
     /// This process's rank.
-    #[cfg(feature = "sim")]
+    #[inline(always)]
     pub fn mine(&self) -> u32 {
         self.mine
     }

@@ -4,7 +4,7 @@
 //! - `attached`: the memory of a dynamic window
 //! - [`members`]: what each process exposes, and the way to its memory
 //! - [`segments`]: memory that the processes of one host share
-//! - `lock`: locks in such memory; [`ticket`]: what they are made of
+//! - `lock`: locks in such memory; [`ticket`]: what they are made of; `guard`, [`updates`]: what keeps updates of elements apart there
 //! - `hints`: what the user promises about a window's use
 //! - `access`: the operations; `runs`: where their elements are; `direct`, `quick`: by this process itself; `collected`: by the kernel;
 //!   `origin`, `outbox`, `quick_message`: by messages; `message`: these; `target`, `queue`: what a target does with them; `conflicts`: which
@@ -25,6 +25,7 @@ mod collected;
 mod conflicts;
 mod direct;
 mod epoch;
+mod guard;
 mod hints;
 mod lock;
 pub mod members;
@@ -41,6 +42,7 @@ mod runs;
 pub mod segments;
 mod target;
 pub mod ticket;
+pub mod updates;
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicIsize, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -49,7 +51,7 @@ use parking_lot::Mutex;
 
 use crate::base::attribute::Attributes;
 use crate::base::error::{Error, Result};
-use crate::data::op::{Guard, Sharing};
+use crate::data::op::Sharing;
 use crate::engine::dispatch::{Job, Serve};
 use crate::engine::one_sided;
 use crate::engine::request::RequestId;
@@ -61,6 +63,7 @@ use crate::objects::errhandler::Errhandler;
 use crate::objects::info::Info;
 use crate::system::lock::Mutex as OwnedMutex;
 use epoch::Epochs;
+use guard::Guarded;
 use outbox::Outbox;
 use target::Served;
 
@@ -275,31 +278,6 @@ struct Origin {
     failed: Option<Error>,
 }
 
-/// The lock word of a process's control lines.
-struct Word<'a>(&'a AtomicU32);
-
-impl Guard for Word<'_> {
-    fn lock(&self) {
-        let mut tries = 0u32;
-        while self
-            .0
-            .compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed)
-            .is_err()
-        {
-            tries += 1;
-            // Who has it may need this core.
-            match tries % 64 {
-                0 => std::thread::yield_now(),
-                _ => std::hint::spin_loop(),
-            }
-        }
-    }
-
-    fn unlock(&self) {
-        self.0.store(0, Ordering::Release);
-    }
-}
-
 impl Window {
     /// Makes a window of all processes of an intracommunicator, each of which passes its part, or the reason why it has none:
     /// then no process gets a window, and none waits for one that has none.
@@ -480,13 +458,11 @@ impl Window {
 
     /// How elements of a rank's memory are updated that this process sees: others may do so too, or the caller has [`Window::served`] locked.
     fn with_sharing<T>(&self, rank: u32, update: impl FnOnce(Sharing<'_>) -> T) -> T {
-        let control = match &self.exposed {
-            Exposed::OnHost(segments) | Exposed::Shared(segments) => segments.control(rank),
-            Exposed::Users(..) | Exposed::Own(..) | Exposed::Attached(_) => None,
-        };
-        match control {
-            Some(control) => update(Sharing::Shared(&Word(control.lock()))),
-            None => update(Sharing::Alone),
+        match &self.exposed {
+            Exposed::OnHost(segments) | Exposed::Shared(segments) => {
+                update(Sharing::Shared(&Guarded::new(segments, rank)))
+            }
+            Exposed::Users(..) | Exposed::Own(..) | Exposed::Attached(_) => update(Sharing::Alone),
         }
     }
 

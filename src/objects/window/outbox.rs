@@ -240,6 +240,18 @@ impl ToTarget {
         !self.puts.is_empty() || !self.gets.is_empty()
     }
 
+    /// Whether there is something that the kernel is to copy, and nothing else is under way.
+    pub fn has_only_collected(&self) -> bool {
+        self.has_collected()
+            && self.batch.is_empty()
+            && self.replies.is_empty()
+            && self.requested.is_empty()
+            && !self.unanswered
+            && self.jobs == 0
+            && !self.is_waited_for()
+            && self.is_idle_by_lane()
+    }
+
     /// Whether a thread waits for all that is under way there.
     pub fn is_waited_for(&self) -> bool {
         !self.settling.is_empty() || self.watchers != 0

@@ -163,7 +163,7 @@ impl Window {
     /// `MPI_ERR_RMA_SYNC`: no lock is held there. What has become of the operations.
     #[cfg(feature = "sim")]
     pub async fn flush(self: &Arc<Self>, rank: Option<u32>) -> Result<()> {
-        match self.flush_now(rank)? {
+        match self.flush_now(rank, Until::There)? {
             true => Ok(()),
             false => self.complete_at(rank, Until::There).await,
         }
@@ -175,7 +175,7 @@ impl Window {
     /// As for [`Window::flush`].
     #[cfg(feature = "sim")]
     pub async fn flush_local(self: &Arc<Self>, rank: Option<u32>) -> Result<()> {
-        match self.flush_now(rank)? {
+        match self.flush_now(rank, Until::Here)? {
             true => Ok(()),
             false => self.complete_at(rank, Until::Here).await,
         }

@@ -5,43 +5,17 @@
 use std::sync::atomic::{Ordering, fence};
 
 use super::epoch::Lock;
-use super::segments::Segments;
-use super::{Exposed, Origin, Window, Word, ordering};
+use super::guard::Guarded;
+use super::passive::Until;
+use super::{Exposed, Origin, Window, ordering};
 use crate::base::error::Result;
-use crate::data::op::{Guard, Sharing};
+use crate::data::op::{MANY, Sharing};
 
 /// One of so many calls with nothing to wait for makes progress, for what comes by messages to this process.
 const STEPS: u32 = 256;
 
 /// From so many elements on it pays to combine them as reductions do, where nobody else updates them, rather than each by itself.
-const MANY: u64 = 8;
-
-/// The lock word of a rank that shares memory with this process, looked for when it is needed.
-struct Guarded<'a> {
-    segments: &'a Segments,
-    rank: u32,
-}
-
-impl Guarded<'_> {
-    fn word(&self) -> Word<'_> {
-        Word(
-            self.segments
-                .control(self.rank)
-                .expect("its memory is seen")
-                .lock(),
-        )
-    }
-}
-
-impl Guard for Guarded<'_> {
-    fn lock(&self) {
-        self.word().lock();
-    }
-
-    fn unlock(&self) {
-        self.word().unlock();
-    }
-}
+const SOME: u64 = 8;
 
 impl Window {
     /// Where `len` bytes of a rank's memory are from a displacement on, if this process sees them and an epoch allows that it accesses them.
@@ -75,21 +49,79 @@ impl Window {
         let (Exposed::OnHost(segments) | Exposed::Shared(segments)) = &self.exposed else {
             return None;
         };
-        let guard = Guarded { segments, rank };
-        if self.open.shares(rank) {
-            update(at, Sharing::Shared(&guard));
-            return Some(());
+        let guard = Guarded::nearby(segments, rank, self.members().both_lines(rank));
+        if !self.open.shares(rank) {
+            return self.update_alone(rank, count, |sharing| update(at, sharing), &guard);
         }
+        match (count < MANY).then(|| guard.enter()).flatten() {
+            Some(busy) => {
+                update(at, Sharing::ByAtomics(&guard));
+                busy.leave();
+            }
+            None => update(at, Sharing::Shared(&guard)),
+        }
+        Some(())
+    }
+
+    #[inline(never)]
+    fn update_alone(
+        &self,
+        rank: u32,
+        count: u64,
+        update: impl FnOnce(Sharing<'_>),
+        guard: &Guarded<'_>,
+    ) -> Option<()> {
         // Other threads of this process may use the same lock: they are excluded as long as the origin is locked.
         let mut origin = self.origin().lock();
         origin.epochs.access(rank).ok()?;
-        let alone = count >= MANY && self.has_alone(&origin, rank);
-        let sharing = if alone {
-            Sharing::Alone
+        if self.has_alone(&origin, rank) {
+            let sharing = if count < SOME {
+                Sharing::Locked
+            } else {
+                Sharing::Alone
+            };
+            update(sharing);
+        } else if let Some(busy) = (count < MANY).then(|| guard.enter()).flatten() {
+            update(Sharing::ByAtomics(guard));
+            busy.leave();
         } else {
-            Sharing::Shared(&guard)
+            update(Sharing::Shared(guard));
+        }
+        Some(())
+    }
+
+    /// As [`Window::update_at`], for one element that the processor updates at once. It has a power of two of bytes, is aligned to that, and atomic
+    /// operations are in use there, or nothing is done.
+    #[inline(always)]
+    pub fn update_word_at(
+        &self,
+        (rank, disp, len): (u32, i64, usize),
+        update: impl FnOnce(*mut u8),
+    ) -> Option<()> {
+        let at = self.members().reach(rank, disp, len)?;
+        let (Exposed::OnHost(segments) | Exposed::Shared(segments)) = &self.exposed else {
+            return None;
         };
-        update(at, sharing);
+        if at as usize & (len - 1) != 0 {
+            return None;
+        }
+        let guard = Guarded::nearby(segments, rank, self.members().both_lines(rank));
+        if self.open.shares(rank) {
+            let busy = guard.enter()?;
+            update(at);
+            busy.leave();
+            return Some(());
+        }
+        // As there.
+        let mut origin = self.origin().lock();
+        origin.epochs.access(rank).ok()?;
+        if self.has_alone(&origin, rank) {
+            update(at);
+        } else {
+            let busy = guard.enter()?;
+            update(at);
+            busy.leave();
+        }
         Some(())
     }
 
@@ -112,14 +144,10 @@ impl Window {
     }
 
     /// [`Window::lock`], where locks are in shared memory and this one is free.
-    #[inline]
+    #[inline(always)]
     pub fn lock_quickly(&self, rank: u32, exclusive: bool) -> bool {
-        let members = self.members();
-        if !members.all_here() || rank >= members.size() {
-            return false;
-        }
         let mut origin = self.origin().lock();
-        if !origin.epochs.is_idle() || !members.try_lock(rank, exclusive) {
+        if !origin.epochs.is_idle() || !self.members().try_lock(rank, exclusive) {
             return false;
         }
         origin.epochs.lock_first(rank, exclusive);
@@ -127,17 +155,19 @@ impl Window {
     }
 
     /// [`Window::unlock`], where nothing goes by messages.
-    #[inline]
+    #[inline(always)]
     pub fn unlock_quickly(&self, rank: u32) -> bool {
         let members = self.members();
-        if !members.all_here() || !members.all_mapped() || !self.is_off_turn() {
+        if !members.all_mapped() || !self.is_off_turn() {
             return false;
         }
         let mut origin = self.origin().lock();
         let Some(exclusive) = origin.epochs.only_lock(rank) else {
             return false;
         };
-        members.unlock(rank, exclusive);
+        if !members.try_unlock(rank, exclusive) {
+            return false;
+        }
         ordering::unlocked();
         origin.epochs.end_access();
         true
@@ -146,9 +176,6 @@ impl Window {
     /// [`Window::lock_all`], where locks are in shared memory and all are free.
     pub fn lock_all_quickly(&self) -> bool {
         let members = self.members();
-        if !members.all_here() {
-            return false;
-        }
         let mut origin = self.origin().lock();
         if !origin.epochs.is_idle() {
             return false;
@@ -159,34 +186,44 @@ impl Window {
                 return false;
             }
         }
-        origin.epochs.lock_all(false).is_ok()
+        origin.epochs.lock_all_first();
+        true
     }
 
     /// [`Window::unlock_all`], where nothing goes by messages.
     pub fn unlock_all_quickly(&self) -> bool {
         let members = self.members();
-        if !members.all_here() || !members.all_mapped() || !self.is_off_turn() {
+        if !members.are_locked_nearby() || !members.all_mapped() || !self.is_off_turn() {
             return false;
         }
         let mut origin = self.origin().lock();
         if !origin.epochs.has_locked_all() {
             return false;
         }
-        (0..members.size()).for_each(|rank| members.unlock(rank, false));
+        for rank in 0..members.size() {
+            let is_given_back = members.try_unlock(rank, false);
+            debug_assert!(is_given_back, "it is nearby");
+        }
         ordering::unlocked();
         origin.epochs.end_access();
         true
     }
 
-    /// [`Window::flush`] and [`Window::flush_local`], where nothing is under way.
+    /// [`Window::flush`] and [`Window::flush_local`], where nothing is under way but what the kernel copies at once.
     ///
     /// # Errors
     /// `MPI_ERR_RMA_SYNC`.
     #[inline]
-    pub fn flush_now(&self, rank: Option<u32>) -> Result<bool> {
+    pub fn flush_now(&self, rank: Option<u32>, until: Until) -> Result<bool> {
         {
-            let origin = self.origin().lock();
+            let mut origin = self.origin().lock();
             origin.epochs.passive(rank, "a flush")?;
+            if let Some(rank) = rank
+                && let Err(error) = self.copy_now(&mut origin, rank, until)
+            {
+                // The general way says so, when what was begun nevertheless has ended.
+                origin.failed.get_or_insert(error);
+            }
             if origin.failed.is_some() || !origin.outbox.is_idle(rank) {
                 return Ok(false);
             }
@@ -196,7 +233,7 @@ impl Window {
         Ok(true)
     }
 
-    /// [`Window::unlock`], where nothing is under way, and locks are in shared memory.
+    /// [`Window::unlock`], likewise, where locks are in shared memory.
     ///
     /// # Errors
     /// `MPI_ERR_RMA_SYNC`.
@@ -207,6 +244,10 @@ impl Window {
         }
         let mut origin = self.origin().lock();
         let Lock { exclusive, unchecked } = origin.epochs.locked(rank)?;
+        if let Err(error) = self.copy_now(&mut origin, rank, Until::There) {
+            // The general way gives the lock back all the same.
+            origin.failed.get_or_insert(error);
+        }
         if origin.failed.is_some() || !origin.outbox.is_idle(Some(rank)) {
             return Ok(false);
         }

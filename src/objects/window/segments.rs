@@ -15,6 +15,7 @@
 //!
 //! `docs/shared-memory.md` draws the bytes.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -32,7 +33,7 @@ const PAGE: usize = 4096;
 const LINE: usize = 64;
 
 // Offsets in the control lines of a process. The first line is a record of `sharers`.
-const CONTROL: usize = 4 * LINE;
+const CONTROL: usize = 5 * LINE;
 const AT_STATE: usize = LINE;
 const AT_HOLDER: usize = LINE + 8;
 const AT_LOCK: usize = 2 * LINE;
@@ -41,7 +42,10 @@ const AT_FIRST: usize = 2 * LINE + 16;
 const AT_GIVEN: usize = 2 * LINE + 24;
 const AT_OFFER: usize = 2 * LINE + 32;
 const AT_FENCES: usize = 3 * LINE;
-const _: () = assert!(RECORD <= LINE && AT_FENCES < CONTROL);
+const AT_MODE: usize = 3 * LINE + 8;
+const AT_BUSY: usize = 4 * LINE;
+const AT_OTHERS_BUSY: usize = 4 * LINE + 4;
+const _: () = assert!(RECORD <= LINE && AT_OTHERS_BUSY < CONTROL);
 
 /// So many processes at most have words for each two of them: how often one has posted to another one, and how often that one has
 /// completed.
@@ -68,6 +72,31 @@ pub struct Control<'a> {
     place: u32,
 }
 
+/// The words of a process that calls use in the midst of all else, as they are in the control lines from `AT_STATE` on.
+#[repr(C)]
+pub(super) struct Lines {
+    /// [`Control::state`]
+    pub state: AtomicU64,
+    /// [`Control::holder`]
+    pub holder: AtomicU32,
+    others: [AtomicU32; (AT_MODE - AT_HOLDER) / 4 - 1],
+    /// [`Control::mode`]
+    pub mode: AtomicU32,
+    more: [AtomicU32; (AT_BUSY - AT_MODE) / 4 - 1],
+    /// [`Control::busy`]
+    pub busy: AtomicU32,
+    /// [`Control::others_busy`]
+    pub others_busy: AtomicU32,
+}
+
+const _: () = {
+    use std::mem::offset_of;
+    assert!(offset_of!(Lines, state) == 0 && offset_of!(Lines, holder) == AT_HOLDER - AT_STATE);
+    assert!(offset_of!(Lines, mode) == AT_MODE - AT_STATE && offset_of!(Lines, busy) == AT_BUSY - AT_STATE);
+    assert!(offset_of!(Lines, others_busy) == AT_OTHERS_BUSY - AT_STATE);
+    assert!(AT_STATE + size_of::<Lines>() <= CONTROL);
+};
+
 /// The words of two processes: see [`Segments::pair`].
 #[derive(Clone, Copy)]
 pub(super) struct Pair<'a> {
@@ -80,6 +109,8 @@ pub struct Segments {
     sharers: Sharers,
     /// By place; empty: there are only control lines.
     segments: Box<[Segment]>,
+    /// Where the control lines begin.
+    control: usize,
     /// Where the segments begin.
     data: usize,
     /// Whether each process can be woken by all others.
@@ -170,7 +201,6 @@ fn lay_out(wishes: &[Wish]) -> Result<(Box<[Segment]>, usize)> {
 }
 
 /// Where the control lines of so many processes begin, and where they end, with the words of pairs behind them, at a page.
-#[inline]
 fn lay_out_control(size: usize) -> (usize, usize) {
     let records = (size.div_ceil(64) * 8).next_multiple_of(LINE);
     let pairs = if size <= PAIRED { size * size * PAIR } else { 0 };
@@ -340,6 +370,7 @@ impl Segments {
             context: window.context(),
         };
         let end = segments.last().map_or(0, |last| last.offset + last.size);
+        assert!(records.is_multiple_of(LINE) && records + who.ranks.len() * CONTROL <= data);
         assert!(map.has(data, end) && (segments.is_empty() || segments.len() == who.ranks.len()));
         let doorbell = instance.engine().doorbell();
         let sample = instance.engine().sample();
@@ -348,6 +379,7 @@ impl Segments {
         Segments {
             sharers,
             segments,
+            control: records,
             data,
             wakes: false,
         }
@@ -378,24 +410,52 @@ impl Segments {
         if size as usize > PAIRED || exposing >= size || accessing >= size {
             return None;
         }
-        let (records, _) = lay_out_control(size as usize);
         let nth = (exposing * size + accessing) as usize;
         Some(Pair {
             map: self.sharers.map(),
-            at: records + size as usize * CONTROL + nth * PAIR,
+            at: self.control + size as usize * CONTROL + nth * PAIR,
         })
     }
 
     /// The control lines of a rank, if it shares the memory.
     #[inline]
     pub fn control(&self, rank: u32) -> Option<Control<'_>> {
-        let place = self.sharers.place_of_rank(rank)?;
-        let (records, _) = lay_out_control(self.sharers.size() as usize);
-        Some(Control {
+        Some(self.control_at(self.sharers.place_of_rank(rank)?))
+    }
+
+    /// This process's own.
+    #[inline]
+    pub fn own_control(&self) -> Control<'_> {
+        self.control_at(self.sharers.mine())
+    }
+
+    /// Those of all processes.
+    pub fn controls(&self) -> impl Iterator<Item = Control<'_>> {
+        (0..self.sharers.size()).map(|place| self.control_at(place))
+    }
+
+    #[inline(always)]
+    fn control_at(&self, place: u32) -> Control<'_> {
+        assert!(place < self.sharers.size(), "one of those who share it");
+        Control {
             map: self.sharers.map(),
-            at: records + place as usize * CONTROL,
+            at: self.control + place as usize * CONTROL,
             place,
-        })
+        }
+    }
+
+    /// The words of a rank, if it shares the memory: they are there as long as the memory is mapped.
+    pub(super) fn lines(&self, rank: u32) -> Option<NonNull<Lines>> {
+        let control = self.control(rank)?;
+        assert!(control.map.has(control.at, CONTROL), "within the mapping");
+        NonNull::new(
+            control
+                .map
+                .base()
+                .as_ptr()
+                .wrapping_add(control.at + AT_STATE)
+                .cast(),
+        )
     }
 
     /// This process's segment, if there are segments.
@@ -465,9 +525,36 @@ impl<'a> Control<'a> {
         self.map.u32(self.at + AT_HOLDER)
     }
 
-    /// Taken by those who update the process's memory and can't do that by one instruction of the processor.
+    /// Taken by those who update the process's memory and can't do that by atomic operations of the processor.
     pub fn lock(&self) -> &'a AtomicU32 {
         self.map.u32(self.at + AT_LOCK)
+    }
+
+    /// How the process's memory is updated ([`updates`](super::updates)).
+    #[inline(always)]
+    pub(super) fn mode(&self) -> &'a AtomicU32 {
+        self.short::<AT_MODE>()
+    }
+
+    /// Whose memory one of the process's threads updates by atomic operations: its place, from 1.
+    #[inline(always)]
+    pub(super) fn busy(&self) -> &'a AtomicU32 {
+        self.short::<AT_BUSY>()
+    }
+
+    /// How many others of its threads do so, for anybody.
+    #[inline(always)]
+    pub(super) fn others_busy(&self) -> &'a AtomicU32 {
+        self.short::<AT_OTHERS_BUSY>()
+    }
+
+    /// A word at an offset in the control lines.
+    #[inline(always)]
+    fn short<const AT: usize>(&self) -> &'a AtomicU32 {
+        const { assert!(AT.is_multiple_of(4) && AT < CONTROL) };
+        // SAFETY: `control_at` has checked the place, and `new` that the map has the lines of all; they begin at a multiple of a cache line. All
+        // access the word as an atomic.
+        unsafe { AtomicU32::from_ptr(self.map.base().as_ptr().add(self.at + AT).cast()) }
     }
 
     /// What the process offers to another one (`collected`).

@@ -58,10 +58,19 @@ pub struct Ticket {
     pub exclusive: bool,
 }
 
+/// The state while nobody has the lock or has said that he wants it.
+pub const FREE: u64 = 0;
+
+/// The state while one has it and nobody else has come. To exchange [`FREE`] for that is to take it, and the other way round to leave it.
+#[inline(always)]
+pub const fn taken_by_one(exclusive: bool) -> u64 {
+    if exclusive { ALONE } else { 1 }
+}
+
 /// What the state becomes if one more takes the lock, which has to be possible.
 fn taken(state: u64, exclusive: bool) -> Option<u64> {
     match exclusive {
-        true => (state == 0).then_some(ALONE),
+        true => (state == FREE).then_some(ALONE),
         false => (state < SHARING).then_some(state + 1),
     }
 }
@@ -70,7 +79,7 @@ fn taken(state: u64, exclusive: bool) -> Option<u64> {
 #[inline]
 pub fn try_take(words: &impl Words, exclusive: bool) -> bool {
     // Most often it is; then this is the only access.
-    let mut state = 0;
+    let mut state = FREE;
     loop {
         let Some(next) = taken(state, exclusive) else {
             return false;
@@ -133,7 +142,7 @@ pub fn entered(words: &impl Words, ticket: Ticket) {
 #[inline]
 pub fn release(words: &impl Words, exclusive: bool) {
     // Most often nobody else has come; then this is the only access.
-    let mut state = if exclusive { ALONE } else { 1 };
+    let mut state = taken_by_one(exclusive);
     loop {
         // Nobody but the first one wants it, and he stays the first until he has it.
         let left = if exclusive { state & !ALONE } else { state - 1 };

@@ -122,8 +122,9 @@ impl Reader {
     }
 }
 
+/// Whether the calling thread is the first one of the process that was a reader. There is none where there is no `membarrier`.
 #[inline(always)]
-fn is_first() -> bool {
+pub fn is_first() -> bool {
     FIRST.load(Ordering::Relaxed) == this_thread()
 }
 

@@ -14,9 +14,37 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 struct Spin {
     taken: AtomicBool,
     times: AtomicUsize,
+    /// Words are updated under it only, now or from the first time on that this is wanted.
+    excludes: AtomicBool,
+    can_exclude: bool,
+}
+
+impl Spin {
+    fn that_excludes(now: bool) -> Spin {
+        Spin {
+            excludes: now.into(),
+            can_exclude: true,
+            ..Spin::default()
+        }
+    }
 }
 
 impl Guard for Spin {
+    fn by_atomics(&self, update: &mut dyn FnMut()) -> bool {
+        let excludes = self.excludes.load(Ordering::Relaxed);
+        if !excludes {
+            update();
+        }
+        !excludes
+    }
+
+    fn excludes_all(&self, wanted: bool) -> bool {
+        if wanted && self.can_exclude {
+            self.excludes.store(true, Ordering::Relaxed);
+        }
+        self.excludes.load(Ordering::Relaxed)
+    }
+
     fn lock(&self) {
         while self.taken.swap(true, Ordering::Acquire) {
             std::thread::yield_now();
@@ -24,9 +52,12 @@ impl Guard for Spin {
         self.times.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn unlock(&self) {
+    fn unlock(&self) -> bool {
         assert!(self.taken.swap(false, Ordering::Release));
+        false
     }
+
+    fn give_way(&self) {}
 }
 
 fn datatype(name: &str) -> &'static Arc<Datatype> {
@@ -112,11 +143,19 @@ fn every_operation_on_every_type() {
                         false => packed(datatype, &given, count),
                     };
                     let old = packed(datatype, &there, count);
-                    for (shared, fetches) in [(true, true), (true, false), (false, true), (false, false)] {
-                        let guard = Spin::default();
+                    for (shared, fetches) in
+                        (0..6).flat_map(|shared| [true, false].map(|fetches| (shared, fetches)))
+                    {
+                        let guard = match shared {
+                            1 => Spin::that_excludes(false),
+                            2 => Spin::that_excludes(true),
+                            _ => Spin::default(),
+                        };
                         let sharing = match shared {
-                            true => Sharing::Shared(&guard),
-                            false => Sharing::Alone,
+                            0..3 => Sharing::Shared(&guard),
+                            3 => Sharing::ByAtomics(&guard),
+                            4 => Sharing::Locked,
+                            _ => Sharing::Alone,
                         };
                         let mut memory = Box::new(Aligned([0xc3; 32 * 80]));
                         memory.0[offset..offset + there.len()].copy_from_slice(&there);
@@ -155,16 +194,13 @@ fn every_operation_on_every_type() {
                             && extent <= 8
                             && offset.is_multiple_of(extent);
                         let locked = guard.times.load(Ordering::Relaxed);
-                        assert_eq!(
-                            locked,
-                            if shared && !by_word {
-                                count.div_ceil(AT_ONCE)
-                            } else {
-                                0
-                            },
-                            "{}",
-                            what()
-                        );
+                        let takes = match shared {
+                            0 | 1 => !by_word || count as u64 >= MANY,
+                            2 => true,
+                            3 => !by_word,
+                            _ => false,
+                        };
+                        assert_eq!(locked, usize::from(takes), "{}", what());
                     }
                 }
             }
@@ -450,9 +486,9 @@ fn compare_and_swap_takes_integers_and_truth_values() {
     assert!(error.message.starts_with("datatype is MPI_DOUBLE;"), "{error}");
 }
 
-/// Where the way for words does anything, it does the same as the general one, and it knows no operation that is not defined.
+/// What the table has does the same as the general way, and it has no operation that is not defined.
 #[test]
-fn words_are_updated_as_all_else() {
+fn single_elements_are_updated_as_all_others() {
     let mut known = 0;
     for (_, datatype) in Datatype::all_predefined() {
         for (_, op) in Op::all_predefined() {
@@ -461,31 +497,26 @@ fn words_are_updated_as_all_else() {
             let operands = (&raw const operand).cast::<u8>();
             let at = targets.each_mut().map(|target| target.as_mut_ptr().cast::<u8>());
             let before = was.each_mut().map(|was| std::ptr::from_mut(was).cast::<u8>());
-            // SAFETY: a word of 8 bytes each, and one behind it.
+            let Some(single) = op.single(datatype) else {
+                continue;
+            };
+            assert!(op.check_accumulate(datatype).is_ok());
+            assert_eq!(single.size() as u64, datatype.size());
+            let spin = Spin::default();
+            // SAFETY: a word of 8 bytes each, and one behind it; the second element has one of its own.
             unsafe {
-                if !op.update_word(datatype, operands, at[0], Some(before[0])) {
-                    assert!(!op.is_of_words(datatype), "it is aligned");
-                    continue;
+                for (result, sets) in [
+                    (before.map(Some), at),
+                    ([None; 2], at.map(|at| at.wrapping_add(8))),
+                ] {
+                    single.update(operands, sets[0], result[0].unwrap_or(std::ptr::null_mut()));
+                    op.update(datatype, operands, sets[1], 1, result[1], Sharing::Shared(&spin));
                 }
-                assert!(op.check_accumulate(datatype).is_ok());
-                assert!(
-                    !op.update_word(datatype, operands, at[0].wrapping_add(1), None),
-                    "not aligned"
-                );
-                let spin = Spin::default();
-                op.update(
-                    datatype,
-                    operands,
-                    at[1],
-                    1,
-                    Some(before[1]),
-                    Sharing::Shared(&spin),
-                );
             }
             assert_eq!(targets[0], targets[1], "{} of {}", op.name(), datatype.name());
             assert_eq!(was[0], was[1], "{} of {}", op.name(), datatype.name());
             known += 1;
         }
     }
-    assert!(known >= 3 * 8, "{known}");
+    assert!(known >= 6 * 16, "{known}");
 }

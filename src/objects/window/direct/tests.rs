@@ -11,9 +11,22 @@ use crate::data::op::Guard;
 struct Nobody;
 
 impl Guard for Nobody {
+    fn by_atomics(&self, update: &mut dyn FnMut()) -> bool {
+        update();
+        true
+    }
+
     fn lock(&self) {}
 
-    fn unlock(&self) {}
+    fn unlock(&self) -> bool {
+        false
+    }
+
+    fn give_way(&self) {}
+
+    fn excludes_all(&self, wanted: bool) -> bool {
+        wanted
+    }
 }
 
 fn op(name: &str) -> &'static Arc<Op> {
