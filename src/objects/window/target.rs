@@ -542,9 +542,10 @@ impl Window {
             let bytes = &mut bytes[..len as usize];
             // SAFETY: the runs are within what this process exposes, which the user leaves to the window's operations.
             unsafe { direct::gather(RawRoom::from(&mut *bytes), base, &groups) };
-            if outlet.send(from.peer, self.envelope(parsed.head.tag as i32), bytes) {
-                return Some(Ok(false));
-            }
+            // Not from the window's memory, even if it can't go at once: a lane may be busy with it for longer than the origin, which may have it
+            // changed as soon as it has the bytes.
+            self.answer(outlet, from, &parsed.head, bytes)?;
+            return Some(Ok(false));
         }
         match runs::memory(base, &groups) {
             Ok(memory) => {

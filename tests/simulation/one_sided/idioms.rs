@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use fastrand::Rng;
+use weft::base::settings::Access;
 use weft::data::datatype::Datatype;
 use weft::data::op::Op;
 use weft::objects::collective;
 use weft::objects::window::{Exposed, Part, Target, Users, Window};
-use weft::sim::{Buffer, Rank, Simulation, check, skewed};
+use weft::sim::{Buffer, Options, Rank, Simulation, check, skewed};
 
 use super::element::{NO_OP, REPLACE, SUM};
 use super::{by_hardware, options};
@@ -175,6 +176,34 @@ fn counters_count() {
             .collect();
         drawn.sort_unstable();
         assert!(drawn.into_iter().eq(0..5 * u64::from(size)));
+    });
+}
+
+/// What a flushed get has read may be changed at once, whatever the target's lane is still busy with.
+#[test]
+fn what_was_got_may_be_changed() {
+    check("what_was_got_may_be_changed", 320, |seed| {
+        const SLOT: usize = 2;
+        let size = 2 + seed as u32 % 3;
+        let options = Options {
+            windows: Access::Messages,
+            ..options(seed)
+        };
+        Simulation::new(seed, size, options).run(|rank| async move {
+            let me = rank.me().number() as usize;
+            let words = Words::new(&rank, SLOT * size as usize).await;
+            words.window.lock_all(false).await.expect("no epoch");
+            for turn in 0..8 {
+                for target in 0..size {
+                    let found = words.read(target, SLOT * me, SLOT).await.expect("all live");
+                    assert_eq!(found, [turn; SLOT]);
+                    let next = [turn + 1; SLOT];
+                    words.write(target, SLOT * me, &next).await.expect("all live");
+                }
+            }
+            words.window.unlock_all().await.expect("all live");
+            words.free().await;
+        });
     });
 }
 
