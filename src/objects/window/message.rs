@@ -41,6 +41,8 @@ pub enum Code {
 
 /// Of [`Code::Lock`]: an exclusive lock.
 pub const EXCLUSIVE: u8 = 1;
+/// Of [`Code::Lock`]: who asks holds the lock of another target and of as many as it likes, so it waits for those only who hold this one.
+pub const HOLDS_OTHERS: u8 = 2;
 /// Of [`Code::Put`], [`Code::PutLong`] and [`Code::Accumulate`]: it is acknowledged by a message with the tag.
 pub const ACKNOWLEDGE: u8 = 1;
 /// Of [`Code::Flush`]: all operations before are complete when it is acknowledged, and others may know that.
@@ -53,7 +55,7 @@ pub const FETCHED: u8 = 2;
 pub struct Head {
     /// What it does.
     pub code: Code,
-    /// See [`EXCLUSIVE`] and [`ACKNOWLEDGE`].
+    /// See [`EXCLUSIVE`], [`HOLDS_OTHERS`] and [`ACKNOWLEDGE`].
     pub flags: u8,
     /// The ABI's number of the reduction; 0: none.
     pub op: u8,

@@ -192,6 +192,11 @@ impl Outbox {
         ranks
     }
 
+    /// Whether the lock of any rank is held or asked for.
+    pub fn holds_any_lock(&self) -> bool {
+        self.targets.iter().any(|to| to.locked)
+    }
+
     /// Whether nothing is under way to a rank, or to any.
     #[inline]
     pub fn is_idle(&self, rank: Option<u32>) -> bool {

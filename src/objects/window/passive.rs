@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 use super::epoch::Lock;
 use super::members::Way;
-use super::message::{Code, EXCLUSIVE, FETCHED, FLUSHED, Head};
+use super::message::{Code, EXCLUSIVE, FETCHED, FLUSHED, HOLDS_OTHERS, Head};
 use super::outbox::LOCK;
 use super::remote::UnderWay;
 use super::{Origin, Window};
@@ -497,7 +497,11 @@ impl Window {
         // One after the other: others may hold one of these locks alone, and wait for the next one.
         for &rank in ranks {
             let mut head = Head::of(Code::Lock, 0);
-            head.flags = if exclusive { EXCLUSIVE } else { 0 };
+            head.flags = match (exclusive, rank == ranks[0]) {
+                (true, _) => EXCLUSIVE,
+                (false, true) => 0,
+                (false, false) => HOLDS_OTHERS,
+            };
             let later = self.is_far(rank) && !now;
             let asked = {
                 let mut origin = self.origin().lock();
@@ -530,7 +534,12 @@ impl Window {
         if self.locks_by_words() || origin.epochs.locked_all() != Ok(false) || self.to(origin, rank).locked {
             return Ok(());
         }
-        self.append(origin, rank, Head::of(Code::Lock, 0), &[], |_| ())?;
+        let mut head = Head::of(Code::Lock, 0);
+        head.flags = match origin.outbox.holds_any_lock() {
+            true => HOLDS_OTHERS,
+            false => 0,
+        };
+        self.append(origin, rank, head, &[], |_| ())?;
         let to = self.to(origin, rank);
         (to.locked, to.granted) = (true, false);
         Ok(())

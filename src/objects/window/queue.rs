@@ -1,6 +1,8 @@
 //! The lock of a process's part of a window, where it is granted by messages: who holds it and who waits, in the order in which they came.
 //!
-//! Nobody overtakes: a shared lock waits behind an exclusive one that came before it, so that neither kind starves.
+//! Nobody overtakes: a shared lock waits behind an exclusive one that came before it, so that neither kind starves. But whoever locks all
+//! takes the locks in no common order, so two of them could wait for each other, each behind a third one that wants an exclusive lock and
+//! waits for the other: from its second lock on, such a process waits for those only who have an exclusive lock, and these wait for nobody.
 
 use std::collections::VecDeque;
 
@@ -13,8 +15,17 @@ pub struct Waiting {
     pub rank: u32,
     /// Whether it wants to be alone.
     pub exclusive: bool,
+    /// Whether it locks all and holds the lock of another target.
+    pub holds_others: bool,
     /// The tag of the message that it waits for; `None`: it waits for none.
     pub tag: Option<i32>,
+}
+
+impl Waiting {
+    /// Whether it does not wait for those before it that don't have the lock yet.
+    fn overtakes(&self) -> bool {
+        self.holds_others && !self.exclusive
+    }
 }
 
 /// See the module.
@@ -33,7 +44,7 @@ impl Queue {
         if known {
             return None;
         }
-        let granted = self.waiting.is_empty() && self.admits(asks.exclusive);
+        let granted = (self.waiting.is_empty() || asks.overtakes()) && self.admits(asks.exclusive);
         match granted {
             true => drop(self.holders.insert(asks.rank, asks.exclusive)),
             false => self.waiting.push_back(asks),
@@ -64,6 +75,16 @@ impl Queue {
             granted.push(next);
             self.waiting.pop_front();
         }
+        if self.admits(false) {
+            let holders = &mut self.holders;
+            self.waiting.retain(|&other| {
+                if other.overtakes() {
+                    holders.insert(other.rank, false);
+                    granted.push(other);
+                }
+                !other.overtakes()
+            });
+        }
         granted
     }
 
@@ -83,7 +104,16 @@ mod tests {
         Waiting {
             rank,
             exclusive,
+            holds_others: false,
             tag: None,
+        }
+    }
+
+    /// One of those that locks all, not with its first lock.
+    fn asks_again(rank: u32) -> Waiting {
+        Waiting {
+            holds_others: true,
+            ..asks(rank, false)
         }
     }
 
@@ -120,6 +150,24 @@ mod tests {
         assert_eq!(ranks(queue.give_back(2)), [4]);
         assert_eq!(ranks(queue.give_back(4)), [5]);
         assert_eq!(ranks(queue.give_back(5)), []);
+    }
+
+    #[test]
+    fn who_holds_others_waits_for_exclusive_holders_only() {
+        let mut queue = Queue::default();
+        assert_eq!(queue.ask(asks(0, false)), Some(true));
+        assert_eq!(queue.ask(asks(1, true)), Some(false));
+        assert_eq!(queue.ask(asks_again(2)), Some(true));
+        assert_eq!(ranks(queue.give_back(0)), []);
+        assert_eq!(ranks(queue.give_back(2)), [1]);
+        for asks in [asks(3, false), asks(4, true), asks_again(5), asks(6, false)] {
+            assert_eq!(queue.ask(asks), Some(false));
+        }
+        assert_eq!(ranks(queue.give_back(1)), [3, 5]);
+        assert_eq!(ranks(queue.give_back(3)), []);
+        assert_eq!(ranks(queue.give_back(5)), [4]);
+        assert_eq!(queue.ask(asks_again(5)), Some(false));
+        assert_eq!(ranks(queue.give_back(4)), [6, 5]);
     }
 
     #[test]

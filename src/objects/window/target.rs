@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use super::access::Place;
 use super::conflicts::{self, Conflicts};
 use super::direct::{self, Combine};
-use super::message::{self, ACKNOWLEDGE, Code, EXCLUSIVE, FETCHED, FLUSHED, Head, Parsed};
+use super::message::{self, ACKNOWLEDGE, Code, EXCLUSIVE, FETCHED, FLUSHED, HOLDS_OTHERS, Head, Parsed};
 use super::outbox::of_data;
 use super::queue::{Queue, Waiting};
 use super::runs::{self, Groups};
@@ -255,6 +255,7 @@ impl Window {
                 let asks = Waiting {
                     rank: from.rank,
                     exclusive: head.flags & EXCLUSIVE != 0,
+                    holds_others: head.flags & HOLDS_OTHERS != 0,
                     tag: (head.tag != 0).then_some(head.tag as i32),
                 };
                 return match served.lock.ask(asks) {
