@@ -41,7 +41,7 @@ pub enum Code {
 
 /// Of [`Code::Lock`]: an exclusive lock.
 pub const EXCLUSIVE: u8 = 1;
-/// Of [`Code::Lock`]: who asks holds the lock of another target and of as many as it likes, so it waits for those only who hold this one.
+/// Of [`Code::Lock`]: who asks is locking all targets and holds the lock of another one, so it waits for those only who hold this one.
 pub const HOLDS_OTHERS: u8 = 2;
 /// Of [`Code::Put`], [`Code::PutLong`] and [`Code::Accumulate`]: it is acknowledged by a message with the tag.
 pub const ACKNOWLEDGE: u8 = 1;
