@@ -37,6 +37,9 @@ mod protocol;
 #[allow(dead_code, reason = "the library also looks at it")]
 mod tickets;
 
+#[path = "../../src/objects/window/holder.rs"]
+#[allow(dead_code, reason = "the library also looks at it")]
+mod holder;
 #[path = "../../src/objects/window/updates.rs"]
 #[allow(dead_code, reason = "the library has more words")]
 mod updates_of_elements;

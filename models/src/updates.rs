@@ -1,12 +1,14 @@
 //! Updates of an element by several processes under loom: some update it by atomic operations, and some, who have many, by ordinary
-//! instructions under a lock. No update is lost, and whoever uses ordinary instructions is alone.
+//! instructions under a lock. No update is lost, and whoever uses ordinary instructions is alone, also where a process has died while it had the
+//! lock.
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
-use crate::updates_of_elements::{LOCKED, Words, enter, excludes_all, leave};
+use crate::holder::{self, Word};
+use crate::updates_of_elements::{ATOMIC, CLOSING, LOCKED, Words, enter, excludes_all, is_taken_over, leave};
 
 struct Model {
     mode: AtomicU32,
@@ -16,6 +18,25 @@ struct Model {
     lock: Mutex<()>,
     /// The element. Who updates it by an atomic operation does not need it for himself.
     element: UnsafeCell<AtomicUsize>,
+}
+
+impl Model {
+    fn new(fences: bool) -> Model {
+        Model {
+            mode: AtomicU32::new(ATOMIC),
+            busy: [const { false }; 3].map(AtomicBool::new),
+            fences,
+            lock: Mutex::new(()),
+            element: UnsafeCell::new(AtomicUsize::new(0)),
+        }
+    }
+
+    /// The element, when all have ended.
+    fn sum(&self) -> usize {
+        // SAFETY: loom checks that nobody uses it.
+        self.element
+            .with_mut(|element| unsafe { (*element).with_mut(|element| *element) })
+    }
 }
 
 /// One process.
@@ -73,6 +94,11 @@ impl Process<'_> {
 
     fn many(&self) {
         let _taken = self.0.lock.lock().expect("nobody panics");
+        self.add();
+    }
+
+    /// By whoever has the lock.
+    fn add(&self) {
         match excludes_all(self, true) {
             // SAFETY: loom checks that nobody else uses it.
             true => self
@@ -90,13 +116,7 @@ fn updates<const N: usize>(each: [&'static [bool]; N], fences: bool) {
     // There are too many of three to try all.
     orders.preemption_bound = (N > 2).then_some(3);
     orders.check(move || {
-        let model = Arc::new(Model {
-            mode: AtomicU32::new(0),
-            busy: [const { false }; 3].map(AtomicBool::new),
-            fences,
-            lock: Mutex::new(()),
-            element: UnsafeCell::new(AtomicUsize::new(0)),
-        });
+        let model = Arc::new(Model::new(fences));
         let others: Vec<_> = (1..N)
             .map(|place| {
                 let (model, work) = (model.clone(), each[place]);
@@ -108,13 +128,7 @@ fn updates<const N: usize>(each: [&'static [bool]; N], fences: bool) {
             other.join().expect("it ends");
         }
         let done = each.iter().map(|work| work.len()).sum::<usize>();
-        // SAFETY: all have ended.
-        assert_eq!(
-            model
-                .element
-                .with_mut(|element| unsafe { (*element).with_mut(|element| *element) }),
-            done
-        );
+        assert_eq!(model.sum(), done);
         // If somebody has closed it while nobody was busy, it stays so.
         let process = Process(&model, 0);
         assert_eq!(excludes_all(&process, false), process.mode() == LOCKED);
@@ -138,4 +152,99 @@ fn three_are_kept_apart() {
 fn without_a_fence_all_stay_with_atomic_operations() {
     updates([&[true, false], &[true, true]], false);
     updates([&[true], &[true], &[false]], false);
+}
+
+impl Word for AtomicU32 {
+    fn get(&self) -> u32 {
+        self.load(Ordering::Relaxed)
+    }
+    fn change(&self, from: u32, to: u32) -> bool {
+        self.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    }
+    fn set(&self, to: u32) {
+        self.store(to, Ordering::Release);
+    }
+}
+
+/// The same with the lock of the library, which the first process has when it dies.
+struct Mortal {
+    words: Model,
+    lock: AtomicU32,
+    /// What others find out about the first one.
+    is_dead: AtomicBool,
+    /// How often the lock was taken over.
+    overs: AtomicUsize,
+}
+
+impl Mortal {
+    /// By its name, which is its place, from 1.
+    fn take(&self, place: usize) {
+        let name = place as u32 + 1;
+        while !holder::try_take(&self.lock, name) {
+            if holder::want(&self.lock) == Some(1)
+                && self.is_dead.load(Ordering::Acquire)
+                && holder::take_over(&self.lock, 1, name)
+            {
+                self.overs.fetch_add(1, Ordering::Relaxed);
+                is_taken_over(&Process(&self.words, place));
+                return;
+            }
+            thread::yield_now();
+        }
+    }
+
+    /// One update of many elements, or of few.
+    fn does(&self, place: usize, many: bool) {
+        let process = Process(&self.words, place);
+        if many {
+            self.take(place);
+            process.add();
+            holder::give_back(&self.lock);
+        } else if enter(&process) {
+            process.by_atomic_operation();
+            leave(&process);
+        } else {
+            self.take(place);
+            process.by_atomic_operation();
+            holder::give_back(&self.lock);
+        }
+    }
+}
+
+/// The first process takes the lock, comes to a mode, and dies. Of the two others one begins before that; they have few elements each, or many.
+fn survivors(mode: u32, each: [bool; 2]) {
+    loom::model(move || {
+        let model = Arc::new(Mortal {
+            words: Model::new(true),
+            lock: AtomicU32::new(0),
+            is_dead: AtomicBool::new(false),
+            overs: AtomicUsize::new(0),
+        });
+        assert!(holder::try_take(&model.lock, 1));
+        let one = model.clone();
+        let one = thread::spawn(move || one.does(1, each[0]));
+        let first = Process(&model.words, 0);
+        match mode {
+            CLOSING => first.set_mode(CLOSING),
+            LOCKED => _ = excludes_all(&first, true),
+            _ => {}
+        }
+        model.is_dead.store(true, Ordering::Release);
+        model.does(2, each[1]);
+        one.join().expect("it ends");
+        assert_eq!(model.words.sum(), 2);
+        // If nobody has found it taken, it still is.
+        let is_left = holder::want(&model.lock) == Some(1);
+        assert_eq!(model.overs.load(Ordering::Relaxed), usize::from(!is_left));
+    });
+}
+
+#[test]
+fn those_who_survive_take_the_lock_over_once() {
+    for mode in [ATOMIC, CLOSING, LOCKED] {
+        survivors(mode, [true, true]);
+        survivors(mode, [false, true]);
+        survivors(mode, [true, false]);
+    }
 }

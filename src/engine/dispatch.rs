@@ -2,18 +2,23 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use rustc_hash::FxHashMap;
 
 use super::matching::Envelope;
 use super::peer::{ConnectionState, Payload};
-use super::request::{Outcome, RequestId};
+use super::request::{Outcome, RequestId, SendStage, SendWork, Work};
 use super::wire::{FLAG_CANCELLED, FLAG_PIPELINED, FLAG_SYNC, HEADER_BYTES, Header, MessageKind};
-use super::{EAGER_UNDER_BACKPRESSURE, Engine, EngineState};
+use super::{EAGER_UNDER_BACKPRESSURE, Engine, EngineState, Operation};
 use crate::base::bytes::RawBytes;
 use crate::base::error::{Error, Result};
+use crate::data::memory::Memory;
+use crate::data::pieces::Piece;
 use crate::err;
 use crate::identity::{Context, PeerIndex};
+use crate::lane::{LONGER_BY, Limits, Sent};
+use crate::system::shared_memory::Map;
 
 use super::transmit::Words;
 
@@ -65,12 +70,33 @@ pub trait Serve: Send + Sync {
     /// Handles a message; the engine is locked. `false`: the message makes no sense, and the connection to its sender is closed.
     fn message(&self, incoming: &mut Incoming<'_>) -> bool;
 
+    /// Another process has rung the bell ([`Engine::watch_bell`]); the engine is locked. `false`: it wants nothing.
+    fn rung(&self) -> bool {
+        false
+    }
+
     /// A process is lost; the engine is locked.
     fn lost(&self, outlet: &mut Outlet<'_>, peer: PeerIndex);
 }
 
 /// Who serves which context, by its bits. `None`: somebody did, and the messages of processes that don't know are ignored.
 pub(super) type Services = FxHashMap<u64, Option<Arc<dyn Serve>>>;
+
+/// A word in shared memory that is not zero when another process wants something of a server. Nobody is woken for it.
+pub(super) struct Bell {
+    context: u64,
+    map: Arc<Map>,
+    at: usize,
+    server: Arc<dyn Serve>,
+}
+
+impl Bell {
+    /// Lets the server do what others want. `false`: nothing.
+    #[inline]
+    pub(super) fn look(&self) -> bool {
+        self.map.u64(self.at).load(Ordering::Relaxed) != 0 && self.server.rung()
+    }
+}
 
 /// A message for a layer above.
 pub struct Incoming<'a> {
@@ -146,11 +172,26 @@ impl Engine {
         self.state.services.insert(context.bits(), Some(server));
     }
 
+    /// From now on looks in each call of progress at the word at an offset, for who serves a context.
+    pub fn watch_bell(&mut self, context: Context, map: Arc<Map>, at: usize) {
+        let context = context.bits();
+        if let Some(Some(server)) = self.state.services.get(&context) {
+            let server = server.clone();
+            self.state.bells.push(Bell {
+                context,
+                map,
+                at,
+                server,
+            });
+        }
+    }
+
     /// Ends that, and returns the server, which the caller drops when the engine is unlocked. Later messages make no sense, or are
     /// `ignored`.
     #[must_use = "it may need the engine when it is dropped"]
     pub fn end_service(&mut self, context: Context, ignored: bool) -> Option<Arc<dyn Serve>> {
         let server = self.state.services.remove(&context.bits())?;
+        self.state.bells.retain(|bell| bell.context != context.bits());
         if ignored {
             self.state.services.insert(context.bits(), None);
         }
@@ -161,6 +202,7 @@ impl Engine {
     #[cfg(feature = "sim")]
     pub fn end_services(&mut self) -> Vec<Arc<dyn Serve>> {
         let services = std::mem::take(&mut self.state.services);
+        self.state.bells.clear();
         services.into_values().flatten().collect()
     }
 
@@ -175,7 +217,7 @@ impl Engine {
         request.is_some_and(|request| self.state.services.contains_key(&request.context.bits()))
     }
 
-    /// The most bytes that [`Engine::post`] sends to any peer.
+    /// The most bytes that [`Engine::post`] sends to any peer, whatever its lane.
     pub fn post_max(&self) -> usize {
         self.state.post_max()
     }
@@ -183,18 +225,22 @@ impl Engine {
     /// Sends a message for whoever serves a context. The payload is taken, and room for the next one left.
     ///
     /// # Errors
-    /// `MPI_ERR_INTERN` where the payload is longer than one message of any lane; the peer's error where it is lost.
+    /// `MPI_ERR_INTERN` where the payload is longer than one message of its lane, or of any if it is not connected; the peer's error where it is
+    /// lost.
     pub fn post(&mut self, to: PeerIndex, context: Context, arg: u64, payload: &mut Vec<u8>) -> Result<()> {
-        let most = self.state.post_max();
+        if let ConnectionState::Lost(error) = &self.state.peer(to).link {
+            return Err(error.clone());
+        }
+        let most = match self.state.limits_of(to) {
+            Some(limits) => limits.message - HEADER_BYTES,
+            None => self.state.post_max(),
+        };
         if payload.len() > most {
             return Err(err!(
                 Intern,
-                "a message of {} bytes is longer than one that every lane carries ({most})",
+                "a message of {} bytes is longer than one that its lane carries ({most})",
                 payload.len()
             ));
-        }
-        if let ConnectionState::Lost(error) = &self.state.peer(to).link {
-            return Err(error.clone());
         }
         let words = Words {
             kind: MessageKind::SERVICE,
@@ -215,6 +261,103 @@ impl Engine {
         Ok(())
     }
 
+    /// The most bytes of memory that [`Engine::post_from`] sends to a peer, or [`Engine::post`] with [`LONGER_BY`] others; 0: its lane can't do
+    /// the former. `None`: it is not connected yet.
+    pub fn post_from_max(&self, to: PeerIndex) -> Option<usize> {
+        let limits = self.state.limits_of(to)?;
+        let most = limits.message.saturating_sub(HEADER_BYTES + LONGER_BY);
+        Some(if limits.header < HEADER_BYTES + LONGER_BY {
+            0
+        } else {
+            most
+        })
+    }
+
+    /// Whether memory that is sent to a peer is used no more once the peer has all of it: [`Limits::ends_with_receipt`]. `None`: it is not
+    /// connected yet.
+    pub fn ends_with_receipt(&self, peer: PeerIndex) -> Option<bool> {
+        self.state.limits_of(peer).map(|limits| limits.ends_with_receipt)
+    }
+
+    /// As [`Engine::post`], of up to [`LONGER_BY`] bytes, and others behind them that are sent from where they are. `None`: that can't be
+    /// done now, or the lane would copy them, and nothing was done. Otherwise the request of the send, if it has not ended.
+    ///
+    /// # Safety
+    /// The memory is valid until the send has ended, and nobody writes to it meanwhile.
+    pub unsafe fn post_from(
+        &mut self,
+        to: PeerIndex,
+        context: Context,
+        arg: u64,
+        head: &[u8],
+        memory: Piece,
+    ) -> Option<Option<RequestId>> {
+        let Engine { lanes, state, .. } = self;
+        let peer = state.peers.get_mut(to)?;
+        if !peer.is_clear() || peer.at_once == 0 {
+            return None;
+        }
+        let limits = &state.limits[peer.lane];
+        let len = HEADER_BYTES + head.len() + memory.len;
+        if len <= limits.buffered || len > limits.message || HEADER_BYTES + head.len() > limits.header {
+            return None;
+        }
+        let words = Words {
+            kind: MessageKind::SERVICE,
+            flags: 0,
+            tag: 0,
+            context: context.bits(),
+            arg,
+        };
+        let header = peer.header(state.name.rank, words);
+        let mut first = [0; HEADER_BYTES + LONGER_BY];
+        let first = first.get_mut(..HEADER_BYTES + head.len())?;
+        first[..HEADER_BYTES].copy_from_slice(&header.encode());
+        first[HEADER_BYTES..].copy_from_slice(head);
+        let work = SendWork {
+            peer: to,
+            envelope: Envelope {
+                context,
+                source: state.name.rank,
+                tag: 0,
+            },
+            memory: Memory::Contiguous(memory),
+            slot: None,
+            sync: false,
+            region: None,
+            seq: Some(header.seq),
+            in_lane: 1,
+            stage: SendStage::InLane,
+            cancel_asked: false,
+            taken_back: false,
+            failed: None,
+        };
+        let request = state.requests.insert(Work::Send(Box::new(work)), context);
+        let token = state.operations.insert(Operation::Message {
+            peer: to,
+            request: Some(request),
+            ack: false,
+            owned: None,
+        });
+        // SAFETY: the caller keeps the memory as it has to be until the request has ended, which it does when the lane has completed the token.
+        let sent = unsafe { lanes[peer.lane].send(to, first, memory, token.into()) };
+        if sent == Ok(Sent::Pending) {
+            peer.went();
+            return Some(Some(request));
+        }
+        state.operations.remove(token);
+        state.requests.discard(request);
+        match sent {
+            Ok(Sent::Again) => peer.at_once = 0,
+            Ok(_) => {
+                peer.went();
+                return Some(None);
+            }
+            Err(error) => self.lose(to, error),
+        }
+        None
+    }
+
     /// Notes that something may have changed that a caller waits for.
     pub fn note_event(&mut self) {
         self.state.happened();
@@ -230,6 +373,12 @@ impl Engine {
 }
 
 impl EngineState {
+    /// The limits of a connected peer's lane.
+    fn limits_of(&self, peer: PeerIndex) -> Option<&Limits> {
+        let peer = self.peers.get(peer)?;
+        matches!(peer.link, ConnectionState::Up).then(|| &self.limits[peer.lane])
+    }
+
     /// The peer's lane may not be known yet.
     fn post_max(&self) -> usize {
         let most = self.limits.iter().map(|limits| limits.message).min().unwrap_or(0);

@@ -100,6 +100,7 @@ struct EngineState {
     /// The tokens in messages of other jobs.
     numberings: Numberings,
     services: dispatch::Services,
+    bells: Vec<dispatch::Bell>,
     posted: Posted<RequestId>,
     /// The receive whose caller polls for it: it counts as posted after all in `posted`.
     attended: receive::Attended,
@@ -232,6 +233,7 @@ impl Engine {
                 peers: Peers::default(),
                 numberings: Numberings::default(),
                 services: dispatch::Services::default(),
+                bells: Vec::new(),
                 posted: Posted::default(),
                 attended: receive::Attended::Nobody,
                 unexpected: Unexpected::default(),

@@ -131,6 +131,9 @@ impl Engine {
                 Err(error) => state.lane_failed(at, error),
             }
         }
+        for bell in &self.state.bells {
+            any |= bell.look();
+        }
         if !self.state.reads.is_empty() {
             self.start_reads();
         }

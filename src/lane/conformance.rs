@@ -106,6 +106,10 @@ impl<L: Lane> Pair<L> {
 
     /// Sends from lane `from`, polling while the lane returns [`Sent::Again`], or while as much is on its way as the other lane may leave waiting.
     pub(crate) fn send(&mut self, from: usize, payload: &[u8], token: u64) -> Sent {
+        self.send_behind(from, &HEADER, payload, token)
+    }
+
+    fn send_behind(&mut self, from: usize, header: &[u8], payload: &[u8], token: u64) -> Sent {
         let start = Instant::now();
         let to = 1 - from;
         let most = self.lanes[to].limits().queue;
@@ -115,7 +119,7 @@ impl<L: Lane> Pair<L> {
         loop {
             let to = PeerIndex::new(to as u32);
             // SAFETY: the tests keep payloads until their completion, or until the lanes are closed.
-            match unsafe { self.lanes[from].send(to, &HEADER, Piece::of(payload), token) }
+            match unsafe { self.lanes[from].send(to, header, Piece::of(payload), token) }
                 .expect("sending works")
             {
                 Sent::Again => self.poll(),
@@ -172,6 +176,7 @@ fn run_on<L: Lane>(mut make: impl FnMut() -> [L; 2], apart: bool) {
     let mut pair = Pair::new(make());
     pair.apart = apart;
     sizes(&mut pair);
+    long_headers(&mut pair);
     packed(&mut pair);
     order(&mut pair);
     crossing(&mut pair);
@@ -233,6 +238,30 @@ fn sizes<L: Lane>(pair: &mut Pair<L>) {
                 pair.logs[from].completed.is_empty(),
                 "no completion but those of pending sends"
             );
+        }
+    }
+}
+
+/// Headers that are longer than others arrive whole, with payloads that the lane need not copy.
+fn long_headers<L: Lane>(pair: &mut Pair<L>) {
+    let limits = pair.lanes[0].limits();
+    let header = pattern(1, limits.header);
+    for (seed, longer) in [0, 1, 16, usize::MAX].into_iter().enumerate() {
+        let header = &header[..limits.header.min(HEADER.len().saturating_add(longer))];
+        for size in [limits.buffered + 1 - header.len(), limits.message - header.len()] {
+            if header.len() + size > limits.message {
+                continue;
+            }
+            let payload = pattern(seed, size);
+            let sent = pair.send_behind(0, header, &payload, 9);
+            pair.poll_until("a message", |pair| {
+                !pair.logs[1].messages.is_empty()
+                    && (sent == Sent::Done || !pair.logs[0].completed.is_empty())
+            });
+            let message = pair.logs[1].messages.remove(0);
+            assert_eq!(&message[..header.len()], header);
+            assert!(message[header.len()..] == payload, "{size} bytes differ");
+            pair.logs[0].completed.clear();
         }
     }
 }

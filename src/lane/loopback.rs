@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use rustc_hash::FxHashMap;
 
 use super::atomic::Atomics;
-use super::{Lane, Limits, Region, RemoteKey, Sent, Sink};
+use super::{HEADER_BYTES, LONGER_BY, Lane, Limits, Region, RemoteKey, Sent, Sink};
 use crate::base::bytes::RawRoom;
 use crate::base::error::Result;
 use crate::data::kind::MemoryKind;
@@ -32,12 +32,14 @@ const SPARE_BYTES: usize = 16 << 10;
 const LIMITS: Limits = Limits {
     buffered: 256 << 10,
     message: 256 << 10,
+    header: HEADER_BYTES + LONGER_BY,
     piece: 256 << 10,
     ordered: true,
     rma: true,
     write: true,
     atomics: Atomics::None,
     needs_target: false,
+    ends_with_receipt: true,
     rma_from: 0,
     // What is read comes from the other buffer straight into the runs; a message is copied twice.
     read_run: 64,

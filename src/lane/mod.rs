@@ -27,6 +27,9 @@ use atomic::{AtomicTable, Atomics, Update};
 /// Bytes of the header at the start of each message.
 pub const HEADER_BYTES: usize = 40;
 
+/// How much longer than [`HEADER_BYTES`] a header may be in lanes that can send a few bytes and others behind them from where they are.
+pub const LONGER_BY: usize = 64;
+
 /// What a lane can carry.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -34,6 +37,9 @@ pub struct Limits {
     pub buffered: usize,
     /// The largest header and payload of one message.
     pub message: usize,
+    /// The longest header of one that is not buffered: at least [`HEADER_BYTES`]. Where it is more, a few bytes of a message can be copied, and
+    /// the others behind them be sent from where they are.
+    pub header: usize,
     /// The least payload of a message that is a piece of a longer one, except for the last: pieces are longer towards the
     /// middle, up to what `message` has room for. A lane whose two sides copy at the same time uses short ones at the
     /// ends.
@@ -50,6 +56,9 @@ pub struct Limits {
     /// Whether reads, writes and atomic operations need a processor of the process whose memory it is: mostly polls of this lane, over
     /// libfabric's `sockets` a thread of the provider's.
     pub needs_target: bool,
+    /// Whether memory that is being sent, or read by a peer, is used no more once the peer has all of it, though this process may not know
+    /// that yet.
+    pub ends_with_receipt: bool,
     /// From this message size in bytes on, a rendezvous reads remote memory instead of receiving `Data` messages.
     pub rma_from: usize,
     /// Data is read directly into memory that is not one run if its runs have this many bytes on average: a further piece
@@ -180,7 +189,8 @@ pub trait Lane: Send {
         let _ = (sender, ended);
     }
 
-    /// Sends header and payload as one message to a connected peer.
+    /// Sends header and payload as one message to a connected peer. The header is copied; it has [`HEADER_BYTES`], or up to
+    /// [`Limits::header`] if the message is longer than [`Limits::buffered`].
     ///
     /// # Safety
     /// `payload` is valid for reading, and nobody writes to it during the call. After [`Sent::Pending`] it stays so until

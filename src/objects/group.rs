@@ -1,7 +1,9 @@
-//! Groups: ordered sets of processes (MPI 5.0 section 7.3). Immutable, shared by reference.
+//! Groups: ordered sets of processes (MPI 5.0 section 7.3). Immutable, shared by reference: all communicators and windows that were made of a
+//! group have the same one, and the user gets the same handle for it, with a count.
 
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::{Mutex, MutexGuard};
 use rustc_hash::FxHashMap;
 
 use crate::base::error::Result;
@@ -16,6 +18,16 @@ pub struct Group {
     session: u64,
     /// Rank by process, made when first needed.
     ranks: OnceLock<FxHashMap<PeerIndex, u32>>,
+    given: Mutex<Given>,
+}
+
+/// The handle that the user has of a group.
+#[derive(Default, Debug)]
+pub struct Given {
+    /// The handle, if it was given out and not freed as often.
+    pub handle: usize,
+    /// How much more often it was given out than freed.
+    pub times: u64,
 }
 
 #[derive(Debug)]
@@ -51,6 +63,7 @@ impl Group {
             members: Members::First(size),
             session,
             ranks: OnceLock::new(),
+            given: Mutex::default(),
         })
     }
 
@@ -60,6 +73,7 @@ impl Group {
             members: Members::List(members.into()),
             session: 0,
             ranks: OnceLock::new(),
+            given: Mutex::default(),
         })
     }
 
@@ -69,12 +83,18 @@ impl Group {
             members: Members::List(members.into()),
             session,
             ranks: OnceLock::new(),
+            given: Mutex::default(),
         })
     }
 
     /// The number of the session that it was derived from; 0: the World Model.
     pub fn session(&self) -> u64 {
         self.session
+    }
+
+    /// The handle that the user has of it.
+    pub fn given(&self) -> MutexGuard<'_, Given> {
+        self.given.lock()
     }
 
     /// Other processes, of this group's session.

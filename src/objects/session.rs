@@ -40,6 +40,8 @@ pub struct Session {
     closed: AtomicBool,
     /// Whether groups, and so perhaps other objects, were derived from it.
     has_derived: AtomicBool,
+    /// The groups of process sets that were asked for, so that each is made once.
+    groups: Mutex<Vec<(ProcessSet, Arc<Group>)>>,
     links: Mutex<Links>,
 }
 
@@ -221,6 +223,7 @@ impl Session {
             attachment: Attachment::default(),
             closed: AtomicBool::new(false),
             has_derived: AtomicBool::new(false),
+            groups: Mutex::default(),
             links: Mutex::default(),
         }))
     }
@@ -259,13 +262,19 @@ impl Session {
     /// The processes of a set.
     pub fn group(&self, set: ProcessSet) -> Arc<Group> {
         self.has_derived.store(true, Ordering::Release);
+        let mut groups = self.groups.lock();
+        if let Some((_, group)) = groups.iter().find(|(of, _)| *of == set) {
+            return group.clone();
+        }
         let job = self.instance.job();
-        let members = match set {
-            ProcessSet::World => return Group::first_of_session(self.number, job.size),
-            ProcessSet::Myself => vec![self.instance.me()],
-            ProcessSet::Named(at) => job.process_sets[at].iter().map(PeerIndex::of_rank).collect(),
+        let of_list = |members| Group::of_session(self.number, members);
+        let group = match set {
+            ProcessSet::World => Group::first_of_session(self.number, job.size),
+            ProcessSet::Myself => of_list(vec![self.instance.me()]),
+            ProcessSet::Named(at) => of_list(job.process_sets[at].iter().map(PeerIndex::of_rank).collect()),
         };
-        Group::of_session(self.number, members)
+        groups.push((set, group.clone()));
+        group
     }
 
     /// How many processes a set has.

@@ -39,10 +39,10 @@ use crate::engine::{Engine, Parts};
 use crate::identity::{JobId, PeerIndex, ProcessName};
 use crate::instance::selection::Selection;
 use crate::instance::{Instance, Policy};
-use crate::lane::Limits;
 use crate::lane::atomic::Atomics;
 use crate::lane::loopback::Loopback;
 use crate::lane::sim::{Conditions, Network};
+use crate::lane::{HEADER_BYTES, LONGER_BY, Limits};
 use crate::system::bootstrap::AfterFinalize;
 use crate::system::locality::Layout;
 
@@ -99,12 +99,14 @@ impl Options {
         let limits = Limits {
             buffered: rng.u32(0..message as u32 + 1) as usize,
             message,
+            header: HEADER_BYTES + [0, LONGER_BY, LONGER_BY][(seed % 3) as usize],
             piece: rng.u32(1..message as u32) as usize,
             ordered: true,
             rma: rng.u32(..3) != 0,
             write: false,
             atomics: Atomics::None,
             needs_target: true,
+            ends_with_receipt: false,
             rma_from: rng.u32(..3000) as usize,
             read_run: [0, 8, usize::MAX][rng.u32(..3) as usize],
             register_run: [0, 8, usize::MAX][rng.u32(..3) as usize],

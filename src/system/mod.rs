@@ -7,6 +7,7 @@
 //! - [`lock`]: locks that cost nothing while one thread uses them; [`rcu`]: objects that threads read without a lock;
 //!   [`membarrier`] is what both are built on
 //! - [`shared_memory`]: memory files that several processes map
+//! - [`process`]: whether another process of the machine has ended
 //! - [`port`]: where processes of other jobs find this one
 //! - [`output`]: makes sure that what the program has printed arrives
 //!
@@ -20,5 +21,6 @@ pub mod lock;
 pub mod membarrier;
 pub mod output;
 pub mod port;
+pub mod process;
 pub mod rcu;
 pub mod shared_memory;

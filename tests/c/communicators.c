@@ -173,6 +173,48 @@ static void groups(void)
     CHECK(world == MPI_GROUP_NULL, "MPI_Group_free left the handle");
 }
 
+/* Who asks for a group again and again does not run out of handles, and what was freed once is valid as long as it was given out more often. */
+static void groups_again(void)
+{
+    MPI_Comm comm, copy;
+    MPI_Group group, kept, stale;
+    int size, rank, is_one = ranks == 2 && me == 0;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_split(comm, 0, -me, &copy);
+    MPI_Comm_free(&comm);
+    MPI_Comm_group(copy, &kept);
+    for (int i = 0; is_one && i < 1100000; i++) {
+        MPI_Comm_group(copy, &group);
+        if (i % 100000 == 0) {
+            MPI_Group_size(group, &size);
+            SAME(size, ranks, "size of the group, time %d", i);
+        }
+    }
+    for (int i = 0; i < 10; i++) {
+        MPI_Comm_group(copy, &group);
+        MPI_Group_free(&group);
+        CHECK(group == MPI_GROUP_NULL, "MPI_Group_free left the handle");
+        MPI_Group_rank(kept, &rank);
+        SAME(rank, ranks - 1 - me, "rank in the group, time %d", i);
+    }
+    MPI_Comm_free(&copy);
+    MPI_Group_rank(kept, &rank);
+    SAME(rank, ranks - 1 - me, "rank in the group of a freed communicator");
+    for (int i = 0; is_one && i < 1100000; i++) {
+        group = kept;
+        MPI_Group_free(&group);
+    }
+    MPI_Group_size(kept, &size);
+    SAME(size, ranks, "size of the group at last");
+    stale = kept;
+    MPI_Group_free(&kept);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    int code = MPI_Group_size(stale, &size), class = MPI_SUCCESS;
+    MPI_Error_class(code, &class);
+    SAME(class, MPI_ERR_GROUP, "class of the error where the group is freed");
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+}
+
 /* A communicator that is freed while a message is under way still brings it. */
 static void freed_early(void)
 {
@@ -254,6 +296,7 @@ int main(int argc, char **argv)
     split();
     by_hardware();
     groups();
+    groups_again();
     freed_early();
     names();
     return end("communicators");

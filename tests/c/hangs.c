@@ -38,6 +38,7 @@ static void leave_things(void)
     MPI_Type_contiguous(2, MPI_DOUBLE, &pair);
     MPI_Group group;
     MPI_Comm_group(MPI_COMM_WORLD, &group);
+    MPI_Comm_group(MPI_COMM_WORLD, &group);
     MPI_Win window;
     void *memory;
     MPI_Win_allocate(8, 1, MPI_INFO_NULL, MPI_COMM_SELF, &memory, &window);

@@ -74,8 +74,21 @@ static void flavors(void)
     OK(MPI_Group_compare(group, whole, &result));
     SAME(result, MPI_IDENT, "the group of a window");
     OK(MPI_Group_free(&group));
+    /* Nobody runs out of them. */
+    int is_one = ranks == 2 && me == 0;
+    for (int i = 0; is_one && i < 1100000; i++)
+        OK(MPI_Win_get_group(win, &group));
+    OK(MPI_Win_get_group(win, &group));
     OK(MPI_Group_free(&whole));
     free_window(&win);
+    int rank;
+    OK(MPI_Group_rank(group, &rank));
+    SAME(rank, ranks - 1 - me, "rank in the group of a freed window");
+    for (int i = 0; is_one && i < 1100000; i++) {
+        whole = group;
+        OK(MPI_Group_free(&whole));
+    }
+    OK(MPI_Group_free(&group));
 }
 
 /* MPI_Win_free is a barrier: rank 0 comes to it last, and nobody leaves before. */

@@ -267,7 +267,10 @@ fn left() -> Outcome {
             "2 communicators are not freed:",
             &["halo, of 1 process", "communicator 0x"],
         ),
-        ("1 group is not freed:", &["group of 4 processes"]),
+        (
+            "1 group is not freed:",
+            &["group of 4 processes, with 2 references"],
+        ),
         ("1 datatype is not freed:", &["derived datatype of 16 bytes"]),
         ("1 info is not freed:", &["colour"]),
         (

@@ -139,6 +139,10 @@ pub fn trials() -> Vec<Trial> {
             trials.push(Trial::test(name, move || die(death, way)));
         }
     }
+    for mode in ["atomic", "closed"] {
+        let name = format!("onesided::half_done::{mode}");
+        trials.push(Trial::test(name, move || half_done(mode)));
+    }
     for (way, how, ranks) in progress() {
         let name = format!("onesided::progress_thread::{how}::{way}::{ranks}");
         trials.push(Trial::test(name, move || progresses(&way, how, ranks)));
@@ -253,6 +257,24 @@ fn survive(how: &'static str, way: &str) -> Outcome {
     // The child's status.
     ended.status_is(3)?;
     ended.prints("rma_survivors: ok with 2 ranks")
+}
+
+/// A process dies in the midst of an update: `tests/c/rma_half_done.c`.
+fn half_done(mode: &str) -> Outcome {
+    for _ in 0..repeat() {
+        let ended = Job::new(&build::program("rma_half_done")?, 2)
+            .arguments(&[mode])
+            .over("WEFT_LANES=shm,ofi")
+            .over(&format!("WEFT_PROVIDER={}", common()))
+            .run()?;
+        // The child's status.
+        ended.status_is(137)?;
+        ended.prints("rma_half_done: ok with 2 ranks")?;
+        if ended.took > SOON {
+            return Err(ended.fail("the end took too long"));
+        }
+    }
+    Ok(())
 }
 
 fn die(death: &[&str; 3], way: &str) -> Outcome {

@@ -57,9 +57,11 @@ pub fn point_out_what_is_left(instance: &Instance) {
     point_out(instance, "communicator", "not freed", communicators.collect());
 
     let groups = objects::GROUPS.find_all(|group| group.session() == 0);
-    let groups = groups
-        .iter()
-        .map(|group| format!("group of {}", processes(group.size())));
+    let groups = groups.iter().map(|group| match group.given().times {
+        0 | 1 => format!("group of {}", processes(group.size())),
+        // It was given out so often, and not freed.
+        times => format!("group of {}, with {times} references", processes(group.size())),
+    });
     point_out(instance, "group", "not freed", groups.collect());
 
     let datatypes = objects::DATATYPES.find_all(|_| true);

@@ -22,7 +22,7 @@ use crate::objects::communicator::Communicator;
 use crate::objects::communicator::names::Names;
 use crate::objects::errhandler::{Errhandler, Object, UserHandler};
 use crate::objects::file::File;
-use crate::objects::group::Group;
+use crate::objects::group::{Given, Group};
 use crate::objects::info::Info;
 use crate::objects::session::Session;
 use crate::objects::window::Window;
@@ -363,24 +363,53 @@ pub fn group(handle: MPI_Group) -> Result<Arc<Group>> {
     if handle == MPI_GROUP_EMPTY {
         return Ok(Group::empty());
     }
-    match GROUPS.get(handle) {
-        Some(found) => Ok(found),
-        None => Err(invalid(
-            crate::Class::Group,
-            "the group",
-            handle,
-            MPI_GROUP_NULL,
-            "MPI_GROUP_NULL",
-        )),
-    }
+    GROUPS.get(handle).ok_or_else(|| no_group(handle))
 }
 
-/// A handle for a new group.
+#[cold]
+fn no_group(handle: MPI_Group) -> Error {
+    invalid(
+        crate::Class::Group,
+        "the group",
+        handle,
+        MPI_GROUP_NULL,
+        "MPI_GROUP_NULL",
+    )
+}
+
+/// The handle of a group, which is valid until it was freed as often as it was given out: programs ask a communicator or a window for its
+/// group again and again, and some never free it.
 pub fn new_group(group: Arc<Group>) -> Result<MPI_Group> {
     if group.size() == 0 {
         return Ok(MPI_GROUP_EMPTY);
     }
-    GROUPS.insert(group).ok_or_else(too_many)
+    let mut given = group.given();
+    // The end of a session ends handles that were not freed.
+    let is_its = |found: Held<'_, Group>| std::ptr::eq(&*found, &*group);
+    if given.times == 0 || !GROUPS.hold(given.handle).is_some_and(is_its) {
+        let handle = GROUPS.insert(group.clone()).ok_or_else(too_many)?;
+        *given = Given { handle, times: 0 };
+    }
+    given.times += 1;
+    Ok(given.handle)
+}
+
+/// Frees the handle of a group once.
+pub fn free_group(handle: MPI_Group) -> Result<()> {
+    let group = group(handle)?;
+    if handle == MPI_GROUP_EMPTY {
+        return Ok(());
+    }
+    let mut given = group.given();
+    if given.times == 0 || given.handle != handle {
+        // Another thread has freed it meanwhile.
+        return Err(no_group(handle));
+    }
+    given.times -= 1;
+    if given.times == 0 {
+        GROUPS.remove(handle);
+    }
+    Ok(())
 }
 
 /// A datatype or operation: predefined ones are never counted.
@@ -561,4 +590,48 @@ pub fn handle_of_errhandler(handler: &Errhandler) -> Result<MPI_Errhandler> {
 /// A handle for a message that was taken.
 pub fn new_message(message: TakenMessage) -> Result<MPI_Message> {
     MESSAGES.insert(Arc::new(message)).ok_or_else(too_many)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_handle_of_a_group_is_valid_until_it_was_freed_as_often_as_it_was_given() {
+        let group = Group::first(3);
+        let first = new_group(group.clone()).expect("a handle");
+        for _ in 0..3 {
+            assert_eq!(new_group(group.clone()).expect("the same"), first);
+        }
+        for left in (0..4).rev() {
+            assert_eq!(GROUPS.get(first).expect("it is valid").given().times, left + 1);
+            free_group(first).expect("it is valid");
+        }
+        assert_eq!(free_group(first).unwrap_err().class, crate::Class::Group);
+        let second = new_group(group.clone()).expect("a handle");
+        assert_ne!(first, second);
+        // As at the end of a session.
+        GROUPS.remove(second);
+        let third = new_group(group.clone()).expect("a handle");
+        assert_eq!((third != second, group.given().times), (true, 1));
+        free_group(third).expect("it is valid");
+    }
+
+    /// What one thread is given no other one frees.
+    #[test]
+    fn threads_ask_for_a_group_and_free_it() {
+        let group = Group::first(4);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..if cfg!(miri) { 10 } else { 1000 } {
+                        let handle = new_group(group.clone()).expect("a handle");
+                        assert!(Arc::ptr_eq(&super::group(handle).expect("it is valid"), &group));
+                        free_group(handle).expect("it is valid");
+                    }
+                });
+            }
+        });
+        assert_eq!(group.given().times, 0);
+    }
 }

@@ -280,8 +280,7 @@ mpi! {
     small fn MPI_Group_free(group: *mut MPI_Group) local {
         // SAFETY: null or a handle of the user's.
         let handle = unsafe { read(group, "group") }?;
-        objects::group(handle)?;
-        objects::GROUPS.remove(handle);
+        objects::free_group(handle)?;
         // SAFETY: read from above.
         unsafe { group.write(MPI_GROUP_NULL) };
         Ok(())

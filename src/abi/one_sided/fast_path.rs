@@ -169,6 +169,15 @@ pub unsafe fn compare_and_swap(
     }
     let window = WINDOWS.hold(win)?;
     let there = (u32::try_from(rank).ok()?, disp as i64, len);
+    if window.is_unseen(there.0) {
+        let memories = [
+            piece(origin.cast_mut(), len),
+            piece(compare.cast_mut(), len),
+            piece(result, len),
+        ];
+        // SAFETY: the caller's buffers, which the user leaves alone until the operation is complete.
+        return unsafe { window.swap_now(there.0, there.1, datatype, memories) }.then_some(());
+    }
     window.update_at(there, 1, |target, sharing| {
         // SAFETY: the caller's buffers; the target's memory, which the user leaves to the window's operations.
         unsafe {

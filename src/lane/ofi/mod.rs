@@ -67,7 +67,7 @@ use crate::data::pieces::{Piece, total};
 use crate::err;
 use crate::identity::PeerIndex;
 use crate::lane::atomic::{AtomicTable, Update};
-use crate::lane::{HEADER_BYTES, Lane, Late, Limits, Region, RemoteKey, Sent, Sink};
+use crate::lane::{HEADER_BYTES, LONGER_BY, Lane, Late, Limits, Region, RemoteKey, Sent, Sink};
 use crate::system::fabric::{
     self, Access, AddressVector, Batch, CallError, Completion, CompletionQueue, Domain, Endpoint, Fabric,
     Failure, Info, MemoryRegion, Polled, Posted, Sockets, UnpacedLoopback, When, select,
@@ -471,13 +471,14 @@ impl Lane for OfiLane {
                 to.fill_from(unsafe { payload.bytes() });
             });
         }
-        if len > self.limits.message || header.len() > HEADER_BYTES {
+        if len > self.limits.message || header.len() > self.limits.header {
             return Err(err!(
                 Intern,
-                "a message of {len} bytes with a header of {} is longer than the lane {} carries ({} and {HEADER_BYTES})",
+                "a message of {len} bytes with a header of {} is longer than the lane {} carries ({} and {})",
                 header.len(),
                 self.provider,
-                self.limits.message
+                self.limits.message,
+                self.limits.header
             ));
         }
         self.unpace();

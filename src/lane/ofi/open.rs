@@ -43,6 +43,11 @@ impl OfiLane {
         let mut limits = Limits {
             buffered: buffered - Secret::BYTES,
             message: message - Secret::BYTES,
+            header: if two_segments {
+                HEADER_BYTES + LONGER_BY
+            } else {
+                HEADER_BYTES
+            },
             piece: message - Secret::BYTES,
             ordered: info.is_ordered() && (info.completes_in_order() || tuning.short_messages_in_order),
             rma: settings.rma && info.has_rma(),
@@ -51,6 +56,8 @@ impl OfiLane {
             atomics: Atomics::None,
             // Nothing is gained by a thread of the provider's: a message needs no more of the target.
             needs_target: !select::accesses_memory(&provider),
+            // A socket has copied what its other end has.
+            ends_with_receipt: tuning.sockets,
             rma_from: tuning.rma_from,
             // One operation reads as much as one message carries; and a registration is expensive.
             read_run: if registers_local {

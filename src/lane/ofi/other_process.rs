@@ -81,7 +81,13 @@ impl Served {
                 answer.bytes(self.lane.name().as_bytes());
                 answer.bytes(&self.lane.address());
                 answer.number(crate::system::fabric::version().unwrap().0.into());
-                for number in [limits.buffered, limits.message, limits.piece, limits.rma_from] {
+                for number in [
+                    limits.buffered,
+                    limits.message,
+                    limits.header,
+                    limits.piece,
+                    limits.rma_from,
+                ] {
                     answer.number(number as u64);
                 }
                 for number in [limits.read_run, limits.register_run, limits.eager, limits.queue] {
@@ -265,6 +271,7 @@ impl OtherProcess {
         self.limits = Limits {
             buffered: size(),
             message: size(),
+            header: size(),
             piece: size(),
             rma_from: size(),
             read_run: size(),
@@ -275,6 +282,7 @@ impl OtherProcess {
             rma: size() != 0,
             write: size() != 0,
             needs_target: size() != 0,
+            ends_with_receipt: false,
             // They are not among the requests.
             atomics: Atomics::None,
             pipelined: 0,

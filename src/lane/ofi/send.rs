@@ -3,6 +3,11 @@
 use super::*;
 use crate::base::bytes::RawBytes;
 
+/// A header that may be longer than others: what they have, and the rest.
+fn parts(header: &[u8]) -> (&[u8], &[u8]) {
+    header.split_at(header.len().min(HEADER_BYTES))
+}
+
 impl OfiLane {
     /// Sends a message that is copied in any case.
     #[inline]
@@ -95,7 +100,8 @@ impl OfiLane {
         let Some(known) = self.peers.get_mut(&peer) else {
             return Err(self.unknown(peer));
         };
-        let header = known.secret.before(header);
+        let (first, rest) = parts(header);
+        let header = [&*known.secret.before(first), rest].concat();
         let bytes = self.operations.fill_spare(spare, &header, payload);
         let descriptor = self.operations.descriptor();
         let context = self.operations.context(slot);
@@ -131,7 +137,8 @@ impl OfiLane {
         let Some(known) = self.peers.get(&peer) else {
             return Err(self.unknown(peer));
         };
-        let (address, head) = (known.address, known.secret.before(header));
+        let (first, rest) = parts(header);
+        let (address, head) = (known.address, known.secret.before(first));
         let region = if self.registers_local {
             // SAFETY: the caller keeps the payload valid until the completion, at which the region ends.
             let region = unsafe {
@@ -146,8 +153,10 @@ impl OfiLane {
         } else {
             None
         };
-        let len = head.len();
-        let head = self.operations.fill(slot, &head, 0, |_| {});
+        let len = head.len() + rest.len();
+        let head = self
+            .operations
+            .fill(slot, &head, rest.len(), |to| to.fill_from(rest));
         let in_place = region
             .as_ref()
             .map_or(std::ptr::null_mut(), |one| one.region.descriptor());

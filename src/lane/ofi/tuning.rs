@@ -1,7 +1,7 @@
 //! Sizes per provider, chosen by measuring (`benches/bare_pingpong.rs`), and the needs of a provider's progress.
 
 use super::secret::Secret;
-use crate::lane::HEADER_BYTES;
+use crate::lane::{HEADER_BYTES, LONGER_BY};
 use crate::system::fabric::info::Facts;
 
 /// The longest payload that `tcp` sends without a rendezvous.
@@ -111,7 +111,7 @@ impl Tuning {
                 sockets: true,
                 // A message without a buffer waits in the socket, and a message is read straight into its buffer: so one of 64 KiB costs
                 // nothing but a copy, where a rendezvous costs two more exchanges. Long buffers do not stay in a cache.
-                message: EAGER_OF_TCP + HEADER_BYTES + Secret::BYTES,
+                message: EAGER_OF_TCP + HEADER_BYTES + LONGER_BY + Secret::BYTES,
                 eager: EAGER_OF_TCP,
                 rma_from: EAGER_OF_TCP + 1,
                 receive_bytes: 256 << 10,

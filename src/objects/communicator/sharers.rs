@@ -311,7 +311,16 @@ impl Sharers {
                 }
                 Poller::Looks => return Poll::Pending,
                 Poller::Task(task) => instance.engine().watch_for(self.watched(awaited), task),
-                Poller::Other => instance.engine().watch(self.watched(awaited)),
+                Poller::Other => {
+                    let id = instance.engine().watch(self.watched(awaited));
+                    watch.0 = Some((&**instance, id));
+                    // That the process is lost may be known, and then nothing else comes.
+                    return match instance.engine().failure_of(id) {
+                        Some(error) if !is_reached() => Poll::Ready(Err(error)),
+                        Some(_) => Poll::Ready(Ok(())),
+                        None => Poll::Pending,
+                    };
+                }
             };
             watch.0 = Some((&**instance, id));
             Poll::Pending

@@ -42,6 +42,8 @@ pub struct Place {
     pub component: Option<&'static Arc<Datatype>>,
     /// How many bytes of them, packed, are accessed: all, or the first ones.
     pub bytes: u64,
+    /// The most of them that can be sent behind their operation from where they are, if it goes by messages.
+    pub in_place: u64,
 }
 
 /// A get of more bytes costs more by message than by the kernel.
@@ -57,6 +59,7 @@ impl Place {
             datatype: Datatype::byte().clone(),
             component: None,
             bytes: len,
+            in_place: 0,
         }
     }
 
@@ -333,6 +336,7 @@ impl Window {
             datatype: target.datatype.clone(),
             component,
             bytes: 0,
+            in_place: 0,
         };
         let access = Access::new(&place.datatype, place.count, at, Unit::BYTE)?;
         let (bytes, span) = (access.len(), access.span());

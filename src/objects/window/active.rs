@@ -8,9 +8,11 @@
 //! The epochs of groups are opened and ended by small messages in the window's context, which arrive after the operations that were sent
 //! before them.
 //!
-//! Where every process sees the memory of all others, nothing is sent: what is counted is how many fences each process has come to, and how often each
-//! has posted to another one and that one has completed, by words in the shared memory. Whoever waits for such a word sees what was stored
-//! before it was raised, and nothing else need order the operations.
+//! Where all are on one host, no messages say this, but words in the memory that they share: how many fences each process has come to, how many
+//! operations each has sent to each other one before, how often each has posted to another one, and how often that one has completed. Whoever waits
+//! for such a word sees what was stored before it was raised. Where every process sees the memory of all others, nothing else need order the
+//! operations. Elsewhere short ones are done by [`mailbox`](super::mailbox) if their target is in a call of MPI, and if none went by messages before a
+//! fence, nobody has to wait a second time.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -18,12 +20,13 @@ use std::sync::atomic::{Ordering, fence};
 use std::task::Poll;
 
 use super::epoch::Ranks;
-use super::outbox::{COMPLETE, FENCE, POST};
+use super::outbox::{COMPLETE, FENCE, LAST, POST};
 use super::passive::Until;
 use super::segments::Segments;
 use super::{Origin, Window};
 use crate::base::error::Result;
 use crate::data::memory::Memory;
+use crate::engine::Received;
 use crate::engine::request::RequestId;
 use crate::err;
 use crate::objects::collective;
@@ -38,8 +41,8 @@ mod assertion {
     pub const NO_SUCCEED: i32 = 16384;
 }
 
-/// More processes wait for each other in fewer steps by a barrier.
-const FENCED: u32 = 8;
+/// An epoch that ends at so many processes at most asks each to do what is short.
+const ASKED: usize = 8;
 
 /// What those sleep for who wait for a process's fences: no ticket of a lock.
 const FENCES: u32 = 1 << 30;
@@ -47,28 +50,35 @@ const FENCES: u32 = 1 << 30;
 const GROUPS: u32 = 2 << 30;
 
 impl Window {
-    /// The words by which processes wait for each other, where nothing goes by messages.
+    /// The words by which processes wait for each other, where all are on one host.
     fn words(&self) -> Option<&Segments> {
         let members = self.members();
-        let has_words = members.all_mapped() && members.all_here();
-        members
-            .segments()
-            .filter(|_| has_words)
-            .map(|segments| &**segments)
+        let segments = members.segments().filter(|_| members.all_here());
+        segments.map(|segments| &**segments)
+    }
+
+    /// Those of fences, where the processes are few.
+    fn words_of_fences(&self) -> Option<&Segments> {
+        self.words().filter(|words| words.sent(0, 0, 0).is_some())
+    }
+
+    /// Those of the epochs of groups, likewise.
+    fn words_of_groups(&self) -> Option<&Segments> {
+        self.words().filter(|words| words.pair(0, 0).is_some())
     }
 
     /// Whether the waits of [`Window::fence`] are in place, for a blocking call.
     pub fn fences_in_place(&self) -> bool {
-        self.words().is_some_and(|words| words.sharers().size() <= FENCED)
+        self.members().all_mapped() && self.words_of_fences().is_some()
     }
 
     /// Whether those of the epochs of groups are.
     pub fn groups_in_place(&self) -> bool {
-        self.words().is_some_and(|words| words.pair(0, 0).is_some())
+        self.members().all_mapped() && self.words_of_groups().is_some()
     }
 
-    /// A fence by words.
-    async fn fence_by_words(&self, words: &Segments) -> Result<()> {
+    /// Waits until all processes have come to the same point as this one, which is the next one.
+    async fn meet_by_words(&self, words: &Segments) -> Result<()> {
         let sharers = words.sharers();
         let control = |place: u32| {
             words
@@ -98,6 +108,54 @@ impl Window {
         result
     }
 
+    /// A fence by words where operations may go by messages: says how many, waits for all processes, and if there were any, for these and for all
+    /// processes once more. `counts`: there may have been some.
+    async fn count_by_words(self: &Arc<Self>, words: &Segments, counts: bool) -> Result<()> {
+        let (places, mine) = (words.sharers().size(), words.sharers().mine());
+        let own = words.own_control();
+        // Each fence has two points.
+        let fence = own.fences().load(Ordering::Relaxed) / 2;
+        let sent = |from, to| words.sent(from, to, fence).expect("they are few");
+        let mut total = 0;
+        {
+            let mut origin = self.origin().lock();
+            let phase = origin.outbox.phase;
+            for (place, &rank) in (0..).zip(&words.sharers().who().ranks) {
+                let to = origin.outbox.get_mut(rank).filter(|_| counts);
+                let number = to.map_or(0, |to| to.sent[phase]);
+                sent(mine, place).store(number, Ordering::Relaxed);
+                total += number;
+            }
+        }
+        own.sent(fence).store(total, Ordering::Relaxed);
+        let met = self.meet_by_words(words).await;
+        // A process writes there again only at the fence after the next one.
+        let any = words
+            .controls()
+            .any(|control| control.sent(fence).load(Ordering::Relaxed) != 0);
+        if met.is_ok() && !any {
+            self.origin().lock().outbox.all_done(None);
+            // Nobody waits for that.
+            own.fences().store(2 * fence + 2, Ordering::Release);
+            return Ok(());
+        }
+        let expected = (0..places)
+            .map(|place| sent(place, mine).load(Ordering::Relaxed))
+            .sum();
+        self.origin().lock().outbox.next_phase();
+        let arrived = match met {
+            Ok(()) => self.wait_for_arrivals(expected).await,
+            Err(error) => Err(error),
+        };
+        self.end_phase(&arrived);
+        // A process that has failed still takes part.
+        let met = self.meet_by_words(words).await;
+        if arrived.is_ok() && met.is_ok() {
+            self.origin().lock().outbox.all_done(None);
+        }
+        arrived.and(met)
+    }
+
     /// `MPI_Win_fence`.
     ///
     /// # Errors
@@ -105,23 +163,24 @@ impl Window {
     pub async fn fence(self: &Arc<Self>, assert: i32) -> Result<()> {
         self.origin().lock().epochs.may_fence()?;
         let succeeds = assert & assertion::NO_SUCCEED == 0;
-        if let Some(words) = self.words().filter(|_| self.fences_in_place()) {
-            let fenced = self.fence_by_words(words).await;
+        let words = self.words_of_fences();
+        if let Some(words) = words.filter(|_| self.members().all_mapped()) {
+            let fenced = self.meet_by_words(words).await;
             self.origin().lock().epochs.fenced(succeeds);
             self.take_turn();
             return fenced;
         }
         fence(Ordering::SeqCst);
         let precedes = assert & assertion::NO_PRECEDE == 0;
-        let ranks = self.origin().lock().outbox.ranks();
         let mut result = Ok(());
-        if precedes && !ranks.is_empty() {
-            result = self.settle(&ranks, Until::Epoch).await;
+        if precedes {
+            result = self.settle_epoch(None).await;
         }
         // A process that has failed still takes part, so that the others do not wait for it.
-        let fenced = match precedes && self.may_use_messages() {
-            true => self.all_arrived().await,
-            false => collective::barrier(&self.communicator().collective()).await,
+        let fenced = match (words, precedes && self.may_use_messages()) {
+            (Some(words), counts) => self.count_by_words(words, counts).await,
+            (None, true) => self.all_arrived().await,
+            (None, false) => collective::barrier(&self.communicator().collective()).await,
         };
         fence(Ordering::SeqCst);
         self.origin().lock().epochs.fenced(succeeds);
@@ -137,30 +196,61 @@ impl Window {
             let sent: Vec<u64> = (0..communicator.size())
                 .map(|rank| {
                     let to = origin.outbox.get_mut(rank);
-                    to.map_or(0, |to| std::mem::take(&mut to.sent[phase]))
+                    to.map_or(0, |to| to.sent[phase])
                 })
                 .collect();
-            origin.outbox.phase = 1 - phase;
+            origin.outbox.next_phase();
             sent
         };
-        let arrived = self.wait_for_arrivals(sent).await;
-        if arrived.is_err() {
-            // Others may be in either phase from now on.
-            let mut engine = communicator.instance().engine();
-            self.give_up_phases(&mut engine.outlet());
-        }
+        let arrived = match collective::sum_of_each(&communicator.collective(), sent).await {
+            Ok(expected) => self.wait_for_arrivals(expected).await,
+            Err(error) => Err(error),
+        };
+        self.end_phase(&arrived);
         arrived?;
         // Where all go by messages, one of the next phase waits until its target has come so far; other accesses don't.
-        match self.members().are_apart() {
-            true => Ok(()),
-            false => collective::barrier(&communicator.collective()).await,
+        if self.members().are_apart() {
+            return Ok(());
+        }
+        collective::barrier(&communicator.collective()).await?;
+        self.origin().lock().outbox.all_done(None);
+        Ok(())
+    }
+
+    /// What became of the wait for the operations of a phase.
+    fn end_phase(&self, arrived: &Result<()>) {
+        if arrived.is_err() {
+            // Others may be in either phase from now on.
+            let mut engine = self.communicator().instance().engine();
+            self.give_up_phases(&mut engine.outlet());
         }
     }
 
-    /// Waits until as many operations have been done as all have sent to this process: `sent` are this one's to each.
-    async fn wait_for_arrivals(self: &Arc<Self>, sent: Vec<u64>) -> Result<()> {
+    /// Completes what is under way to these ranks, or all, at the end of an epoch: what is short and has not been sent is done at once where that
+    /// can be.
+    async fn settle_epoch(self: &Arc<Self>, ranks: Option<&[u32]>) -> Result<()> {
+        let busy: Vec<u32> = {
+            let mut origin = self.origin().lock();
+            let all = ranks.is_none().then(|| origin.outbox.ranks());
+            let ranks = ranks.or(all.as_deref()).unwrap_or_default();
+            for &rank in ranks.iter().filter(|_| ranks.len() <= ASKED) {
+                if let Err(error) = self.complete_now(&mut origin, rank, Until::Epoch) {
+                    origin.failed.get_or_insert(error);
+                }
+            }
+            let failed = origin.failed.is_some();
+            let mut is_busy = |rank| failed || origin.outbox.get_mut(rank).is_some_and(|to| !to.is_idle());
+            ranks.iter().copied().filter(|&rank| is_busy(rank)).collect()
+        };
+        match busy[..] {
+            [] => Ok(()),
+            _ => self.settle(&busy, Until::Epoch).await,
+        }
+    }
+
+    /// Waits until so many operations of all processes have been done in this phase, and begins the next.
+    async fn wait_for_arrivals(self: &Arc<Self>, expected: u64) -> Result<()> {
         let communicator = self.communicator();
-        let expected = collective::sum_of_each(&communicator.collective(), sent).await?;
         let group = communicator.group();
         poll_fn(|_| {
             let mut engine = communicator.instance().engine();
@@ -197,7 +287,8 @@ impl Window {
         let ranks = self.ranks_of(group)?;
         let mut origin = self.origin().lock();
         origin.epochs.post()?;
-        if let Some(words) = self.words().filter(|_| self.groups_in_place()) {
+        if let Some(words) = self.words_of_groups() {
+            fence(Ordering::SeqCst);
             let own = ranks.contains(&self.communicator().rank());
             post_by_words(words, &mut origin, ranks);
             drop(origin);
@@ -213,7 +304,7 @@ impl Window {
                     .receive(Some(rank), Some(COMPLETE), Memory::empty())
             };
             let posted = receive.and_then(|received| {
-                if let crate::engine::Received::Later(request) = received {
+                if let Received::Later(request) = received {
                     origin.exposed.push(request);
                 }
                 match unchecked {
@@ -234,10 +325,14 @@ impl Window {
         let ranks = self.ranks_of(group)?;
         self.origin().lock().epochs.start(ranks.iter().copied())?;
         let mut result = Ok(());
-        if let Some(words) = self.words().filter(|_| self.groups_in_place()) {
+        if let Some(words) = self.words_of_groups() {
             let waits: &[u32] = if unchecked { &[] } else { &ranks };
             for &rank in waits {
                 let posted = wait_for_post(words, rank).await;
+                if posted.is_ok() {
+                    // It has ended the last epoch, and with it what this process had sent.
+                    self.origin().lock().outbox.all_done(Some(rank));
+                }
                 result = result.and(posted);
             }
             if result.is_err() {
@@ -245,6 +340,7 @@ impl Window {
                 let _ = self.origin().lock().epochs.complete();
                 ranks.iter().for_each(|&rank| complete_by_words(words, rank));
             }
+            fence(Ordering::SeqCst);
             return result;
         }
         if !unchecked {
@@ -255,8 +351,8 @@ impl Window {
                     self.communicator()
                         .receive(Some(rank), Some(POST), Memory::empty())
                 } {
-                    Ok(crate::engine::Received::Later(request)) => posts.push(request),
-                    Ok(crate::engine::Received::Now(_)) => {}
+                    Ok(Received::Later(request)) => posts.push(request),
+                    Ok(Received::Now(_)) => {}
                     Err(error) => result = result.and(Err(error)),
                 }
             }
@@ -280,16 +376,34 @@ impl Window {
     /// `MPI_ERR_RMA_SYNC`: there is no epoch. What has become of the operations.
     pub async fn complete(self: &Arc<Self>) -> Result<()> {
         let ranks = self.origin().lock().epochs.complete()?;
-        if let Some(words) = self.words().filter(|_| self.groups_in_place()) {
-            ranks.iter().for_each(|&rank| complete_by_words(words, rank));
-            self.wakes_itself(ranks.contains(&self.communicator().rank()));
-            return Ok(());
+        let words = self.words_of_groups();
+        let mut result = Ok(());
+        if !self.members().all_mapped() {
+            fence(Ordering::SeqCst);
+            result = self.settle_epoch(Some(&ranks)).await;
         }
-        fence(Ordering::SeqCst);
-        let mut result = self.settle(&ranks, Until::Epoch).await;
-        for rank in ranks {
-            let told = self.tell(rank, COMPLETE);
+        for &rank in &ranks {
+            let sent = {
+                let mut origin = self.origin().lock();
+                let to = origin.outbox.get_mut(rank);
+                to.is_some_and(|to| std::mem::take(&mut to.told))
+            };
+            // Behind what was sent.
+            let told = match words {
+                None => self.tell(rank, COMPLETE),
+                Some(_) if !sent => Ok(()),
+                Some(words) => {
+                    tell_by_words(words, rank);
+                    self.tell(rank, LAST)
+                }
+            };
             result = result.and(told);
+            if let Some(words) = words {
+                complete_by_words(words, rank);
+            }
+        }
+        if words.is_some() {
+            self.wakes_itself(ranks.contains(&self.communicator().rank()));
         }
         result
     }
@@ -307,17 +421,21 @@ impl Window {
                 std::mem::take(&mut origin.exposed_to),
             )
         };
-        if let Some(words) = self.words().filter(|_| self.groups_in_place()) {
-            let mut result = Ok(());
-            for rank in exposed_to {
+        let (mut completes, mut result) = (completes, Ok(()));
+        if let Some(words) = self.words_of_groups() {
+            for &rank in &exposed_to {
                 let completed = wait_for_completion(words, rank).await;
                 result = result.and(completed);
             }
-            self.origin().lock().epochs.waited();
-            self.take_turn();
-            return result;
+            if self.members().all_mapped() {
+                self.origin().lock().epochs.waited();
+                self.take_turn();
+                return result;
+            }
+            let told = self.hear_of_completion(words, &exposed_to, &mut completes);
+            result = result.and(told);
         }
-        let ended = self.end_all(completes).await;
+        let ended = result.and(self.end_all(completes).await);
         // Those who have completed have what they got; a lane may still have the memory.
         poll_fn(|_| match self.has_no_tasks() {
             true => Poll::Ready(()),
@@ -339,13 +457,16 @@ impl Window {
         let instance = self.communicator().instance();
         instance.step();
         let mut origin = self.origin().lock();
-        if let Some(words) = self.words().filter(|_| self.groups_in_place()) {
+        if let Some(words) = self.words_of_groups() {
             if !origin.exposed_to.iter().all(|&rank| has_completed(words, rank)) {
                 return Ok(false);
             }
-            origin.exposed_to.clear();
-            origin.epochs.waited();
-            return Ok(true);
+            let exposed_to = std::mem::take(&mut origin.exposed_to);
+            if self.members().all_mapped() {
+                origin.epochs.waited();
+                return Ok(true);
+            }
+            self.hear_of_completion(words, &exposed_to, &mut origin.exposed)?;
         }
         let mut engine = instance.engine();
         let has_ended = |&request: &RequestId| engine.is_complete(request) != Some(false);
@@ -366,6 +487,29 @@ impl Window {
             Some(error) => Err(*error),
             None => Ok(true),
         }
+    }
+
+    /// Starts the receives of the messages of those of these ranks, all of which have completed, that have sent one behind their operations.
+    fn hear_of_completion(
+        &self,
+        words: &Segments,
+        ranks: &[u32],
+        requests: &mut Vec<RequestId>,
+    ) -> Result<()> {
+        let mut result = Ok(());
+        for &rank in ranks.iter().filter(|&&rank| has_told(words, rank)) {
+            // SAFETY: it has no memory.
+            let receive = unsafe {
+                self.communicator()
+                    .receive(Some(rank), Some(LAST), Memory::empty())
+            };
+            match receive {
+                Ok(Received::Later(request)) => requests.push(request),
+                Ok(Received::Now(_)) => {}
+                Err(error) => result = result.and(Err(error)),
+            }
+        }
+        result
     }
 
     /// The ranks of a group's processes in the window.
@@ -402,6 +546,21 @@ fn complete_by_words(words: &Segments, rank: u32) {
     // Only this process changes it.
     completed.store(completed.load(Ordering::Relaxed) + 1, Ordering::Release);
     words.sharers().wake(GROUPS | mine);
+}
+
+/// Says that a message comes, too, when this process is about to count that.
+fn tell_by_words(words: &Segments, rank: u32) {
+    let pair = words.pair(rank, words.sharers().mine()).expect("they have words");
+    let next = pair.completed().load(Ordering::Relaxed) + 1;
+    // Who waits sees it when the count is raised.
+    pair.told().store(next, Ordering::Relaxed);
+}
+
+/// Whether a rank has sent a message about the last time that it has completed.
+fn has_told(words: &Segments, rank: u32) -> bool {
+    let pair = words.pair(words.sharers().mine(), rank).expect("they have words");
+    let completed = pair.completed().load(Ordering::Acquire);
+    completed != 0 && pair.told().load(Ordering::Relaxed) == completed
 }
 
 /// Waits until a rank has posted once more than this process has completed.

@@ -1,27 +1,19 @@
 //! Short puts and gets where the kernel copies ([`Way::Attach`]), while locks are held: they are collected until they have to be complete,
 //! since one system call for many runs costs hardly more than one for a single run.
 //!
-//! A system call costs more than a short message and its answer, but needs nothing of the target. So a few puts, or one get, are first
-//! *offered* to the target in a message. Whether it takes them or this process withdraws them is decided by whoever is the first to change a
-//! word in shared memory ([`Control::offer`](super::segments::Control::offer)): an even number while they are offered, one more when it is
-//! decided. A target that is in a call of MPI takes them at once. From one that does not they are withdrawn, the kernel copies, and nothing is
-//! offered for a while.
-
-use std::sync::atomic::{AtomicU64, Ordering};
+//! A system call costs more than asking a target that is in a call of MPI, so a few puts, or one get, first go by the [`mailbox`](super::mailbox).
 
 use super::access::{Action, Place};
 use super::members::Way;
 use super::message::{self, Code, Head};
 use super::outbox::ToTarget;
-use super::passive::{Told, Until};
-use super::{Origin, Window, runs};
+use super::passive::Until;
+use super::{Origin, Window, mailbox};
 use crate::base::error::Result;
 use crate::data::datatype::Runs;
 use crate::data::memory::Memory;
 use crate::data::pieces::{Cursor, Piece};
-use crate::engine::request::RequestId;
 use crate::err;
-use crate::instance::{Completion, Instance, Looked};
 use crate::lane::shm::cma;
 
 /// A run of more bytes is copied at once.
@@ -36,15 +28,8 @@ const ROOM: usize = 8 << 10;
 /// What is put from a run of so many bytes is copied at once. The standard has programs leave it alone until the operation is complete
 /// here, but where other libraries copy what is short, too, not all do.
 const KEPT: usize = 256;
-/// So many puts are offered, with so many bytes.
-const OFFERED: usize = 8;
-const OFFERED_BYTES: usize = 4 << 10;
-/// So often it is looked whether an offer was taken: some microseconds, as long as a system call takes where the system checks much. A target that
-/// is in a call of MPI answers in less than one, and one that sleeps in it wakes up too late for this offer, but not for the next one.
-const LOOKS: u32 = 160;
-/// After so many offers in a row that were not taken the pauses do not become longer: 2 to the power of that. After a longer one, a target that
-/// waits in a call of MPI would sleep again each time.
-const REFUSED: u32 = 6;
+/// So many puts are asked for.
+const ASKED: usize = 8;
 
 /// Runs of memory here and there, with as many bytes. Those on one side need not be as long as those on the other.
 #[derive(Default)]
@@ -112,16 +97,9 @@ impl Collected {
         self.bytes = 0;
     }
 
-    /// Whether it is worth a message: so many runs at most.
+    /// Whether so many runs at most, and few bytes: worth asking for.
     fn is_short(&self, runs: usize) -> bool {
-        self.bytes <= OFFERED_BYTES && self.here.len() <= runs && self.there.len() <= runs
-    }
-
-    /// As many bytes as an offer of puts has at most.
-    fn bytes_in_message(&self) -> usize {
-        let parts = self.here.len() + self.there.len();
-        let each = Head::BYTES + runs::GROUP_BYTES_MIN + message::ALIGN;
-        self.bytes + parts * each + 3 * (Head::BYTES + message::ALIGN)
+        self.bytes <= mailbox::ROOM && self.here.len() <= runs && self.there.len() <= runs
     }
 
     /// Calls with parts that are one run on both sides.
@@ -143,60 +121,6 @@ impl Collected {
         }
         Ok(())
     }
-}
-
-/// What this process has offered in one window.
-#[derive(Default)]
-pub struct Offers {
-    /// How many times.
-    made: u64,
-    /// One has not been decided.
-    open: bool,
-    /// How many in a row were withdrawn.
-    refused: u32,
-    /// How many times nothing is offered.
-    pause: u32,
-}
-
-impl Offers {
-    fn pays(&mut self) -> bool {
-        if self.open {
-            return false;
-        }
-        if self.pause > 0 {
-            self.pause -= 1;
-            return false;
-        }
-        true
-    }
-
-    /// Whether the next one would not pay; counts it then.
-    fn skips(&mut self) -> bool {
-        let skips = self.open || self.pause > 0;
-        self.pause = self.pause.saturating_sub(1);
-        skips
-    }
-
-    fn decided(&mut self, taken: bool) {
-        self.open = false;
-        if taken {
-            self.refused = 0;
-        } else {
-            self.refused = (self.refused + 1).min(REFUSED);
-            self.pause = 1 << self.refused;
-        }
-    }
-}
-
-/// An offer that has been sent.
-pub(super) struct Offer {
-    /// The answer, and room for its words.
-    answer: RequestId,
-    told: Option<Told>,
-    number: u64,
-    operations: u64,
-    puts: Collected,
-    gets: Collected,
 }
 
 impl Window {
@@ -234,28 +158,74 @@ impl Window {
         }
     }
 
-    /// Copies what was collected for a rank, if nothing else is under way there, and an offer does not pay, which is made for those only who wait
-    /// for the target.
-    pub(super) fn copy_now(&self, origin: &mut Origin, rank: u32, until: Until) -> Result<()> {
-        let Some(to) = origin.outbox.get_mut(rank).filter(|to| to.has_only_collected()) else {
+    /// Completes what is under way to a rank, if the rank is to be asked for it at once, or only the kernel has to copy it.
+    pub(super) fn complete_now(&self, origin: &mut Origin, rank: u32, until: Until) -> Result<()> {
+        let Some(to) = origin.outbox.get_mut(rank) else {
             return Ok(());
         };
-        let may_be_offered = until != Until::Here && self.is_worth_a_message(to);
-        match may_be_offered && !origin.offers.skips() {
-            true => Ok(()),
-            false => self.copy_collected(origin, rank),
+        let (collected, unsent) = (to.has_only_collected(), to.has_only_unsent());
+        if !collected && !unsent {
+            return Ok(());
+        }
+        // It is asked for those only who wait for the target.
+        if until != Until::Here && (unsent || is_worth_asking(to)) && self.may_ask(origin, rank) {
+            let asked = match unsent {
+                // SAFETY: nothing is fetched.
+                true => unsafe { self.ask_now(origin, rank, None) },
+                false => self.ask_for_collected(origin, rank),
+            };
+            if let Some(done) = asked {
+                return done;
+            }
+        }
+        match collected {
+            true => self.copy_collected(origin, rank),
+            false => Ok(()),
         }
     }
 
-    /// Whether what was collected for a rank may be offered to it.
-    fn is_worth_a_message(&self, to: &ToTarget) -> bool {
-        // All of it has to be one message.
-        let is_short = match (to.puts.is_empty(), to.gets.is_empty()) {
-            (false, true) => to.puts.is_short(OFFERED) && to.puts.bytes_in_message() <= self.limits().batch(),
-            (true, false) => to.gets.is_short(1),
-            _ => false,
+    /// Asks a rank for what was collected for it, and nothing else is under way there. `None`: it is still to be done.
+    fn ask_for_collected(&self, origin: &mut Origin, rank: u32) -> Option<Result<()>> {
+        let Way::Attach { address, .. } = self.members().way(rank) else {
+            return None;
         };
-        is_short && self.communicator().instance().spins()
+        let to = self.to(origin, rank);
+        let (puts, gets) = (std::mem::take(&mut to.puts), std::mem::take(&mut to.gets));
+        let run = |there: u64, len: usize| Runs {
+            at: there.wrapping_sub(address),
+            len: len as u64,
+            count: 1,
+            stride: 0,
+        };
+        let batch = &mut to.batch;
+        let added = puts.each(|here, there| {
+            let head = Head {
+                data: here.len as u32,
+                ..Head::of(Code::Put, 0)
+            };
+            head.append_with(&[run(there, here.len)], batch);
+            // SAFETY: `collect`'s caller has promised that it is readable.
+            unsafe { message::pack(&Memory::run(here.address, here.len), batch) };
+            message::fill(batch);
+            Ok(())
+        });
+        debug_assert!(added.is_ok(), "nothing fails");
+        // One: see `is_worth_asking`.
+        let result = gets.here.first().copied();
+        if let Some(here) = result {
+            Head::of(Code::Get, 0).append_with(&[run(gets.there[0].address as u64, here.len)], batch);
+        }
+        // SAFETY: `collect`'s caller has promised that it is writable.
+        let asked = unsafe { self.ask_now(origin, rank, result) };
+        let to = self.to(origin, rank);
+        match asked {
+            Some(_) => self.keep(origin, rank, puts, gets),
+            None => {
+                to.batch.clear();
+                (to.puts, to.gets) = (puts, gets);
+            }
+        }
+        asked
     }
 
     /// Copies what was collected for a rank.
@@ -319,160 +289,14 @@ impl Window {
             )),
         }
     }
+}
 
-    /// Offers what was collected for a rank to that rank. `None`: that does not pay.
-    pub(super) fn offer(&self, origin: &mut Origin, rank: u32) -> Option<Result<Offer>> {
-        let to = origin.outbox.get_mut(rank)?;
-        // What is sent anyway has to be taken, too.
-        let is_alone = to.batch.is_empty() && to.replies.is_empty() && !to.unanswered && to.jobs == 0;
-        if !is_alone || !self.is_worth_a_message(to) {
-            return None;
-        }
-        let word = self.offer_word(self.communicator().rank())?;
-        if !origin.offers.pays() {
-            return None;
-        }
-        origin.offers.made += 1;
-        let number = origin.offers.made << 1;
-        // The message that tells of it comes later.
-        word.store(number, Ordering::Release);
-        let to = self.to(origin, rank);
-        let (puts, gets) = (std::mem::take(&mut to.puts), std::mem::take(&mut to.gets));
-        let sent = self.send_offer(origin, rank, number, [&puts, &gets]);
-        let offer = match sent {
-            Ok((answer, told, operations)) => Offer {
-                answer,
-                told,
-                number,
-                operations,
-                puts,
-                gets,
-            },
-            Err(error) => {
-                word.store(number | 1, Ordering::Release);
-                let to = self.to(origin, rank);
-                to.batch.clear();
-                (to.puts, to.gets) = (puts, gets);
-                return Some(Err(error));
-            }
-        };
-        origin.offers.open = true;
-        Some(Ok(offer))
-    }
-
-    /// Returns the answer's request, room for its words, and how many operations there are.
-    fn send_offer(
-        &self,
-        origin: &mut Origin,
-        rank: u32,
-        number: u64,
-        [puts, gets]: [&Collected; 2],
-    ) -> Result<(RequestId, Option<Told>, u64)> {
-        let Way::Attach { address, .. } = self.members().way(rank) else {
-            return Err(err!(Intern, "nothing was collected for rank {rank}"));
-        };
-        let run = |there: u64, len: usize| Runs {
-            at: there.wrapping_sub(address),
-            len: len as u64,
-            count: 1,
-            stride: 0,
-        };
-        let head = |code, data: usize, tag| Head {
-            data: data as u32,
-            ..Head::of(code, tag)
-        };
-        self.append(origin, rank, head(Code::Offer, 8, 0), &[], |into| {
-            into.extend_from_slice(&number.to_le_bytes());
-        })?;
-        let mut operations = 0;
-        puts.each(|here, there| {
-            operations += 1;
-            let (head, runs) = (head(Code::Put, here.len, 0), [run(there, here.len)]);
-            self.append(origin, rank, head, &runs, |into| {
-                // SAFETY: `collect`'s caller has promised that it is readable.
-                unsafe { message::pack(&Memory::run(here.address, here.len), into) };
-            })
-        })?;
-        if gets.is_empty() {
-            let (answer, told) = self.ask(origin, rank, Head::of(Code::Flush, 0))?;
-            return Ok((answer, Some(told), operations));
-        }
-        // One: see `offer`.
-        let (here, there) = (gets.here[0], gets.there[0].address as u64);
-        let tag = origin.outbox.new_tag();
-        // SAFETY: `collect`'s caller has promised that it is writable; the answer is waited for, or given up.
-        let answer =
-            unsafe { self.hear(rank, tag, Memory::run(here.address, here.len)) }?.expect("a receive");
-        let sent = self
-            .append(
-                origin,
-                rank,
-                head(Code::Get, 0, tag),
-                &[run(there, here.len)],
-                |_| (),
-            )
-            .and_then(|()| self.post_batch(origin, rank));
-        match sent {
-            Ok(()) => Ok((answer, None, 1)),
-            Err(error) => {
-                origin.given_up.push((answer, None));
-                Err(error)
-            }
-        }
-    }
-
-    /// Waits until an offer is decided, and then for what has become of it.
-    pub(super) async fn end_offer(&self, rank: u32, mut offer: Offer) -> Result<()> {
-        let instance: &Instance = self.communicator().instance();
-        let answer = offer.answer;
-        let is_answered = (0..LOOKS).any(|_| {
-            let looked = instance.look(|engine| (engine.is_complete(answer) != Some(false)).then_some(()));
-            matches!(looked, Looked::Found(()))
-        });
-        let withdrawn = !is_answered && self.decides(self.communicator().rank(), offer.number);
-        if withdrawn {
-            // First the receive of the answer is taken away, then its memory.
-            drop(Completion::of(instance, answer));
-        }
-        let result = {
-            let mut origin = self.origin().lock();
-            origin.offers.decided(!withdrawn);
-            let result = match withdrawn {
-                true => self.copy_all(&mut origin, rank, &mut offer.puts, &offer.gets),
-                false => {
-                    let phase = origin.outbox.phase;
-                    self.to(&mut origin, rank).sent[phase] += offer.operations;
-                    Ok(())
-                }
-            };
-            self.keep(&mut origin, rank, offer.puts, offer.gets);
-            if withdrawn && offer.told.is_some() {
-                origin.told = offer.told;
-                self.release(origin);
-                return result;
-            }
-            self.release(origin);
-            result
-        };
-        match offer.told {
-            _ if withdrawn => result,
-            Some(told) => self.answered(answer, told).await,
-            None => Completion::of(instance, answer).await.map(drop),
-        }
-    }
-
-    /// Decides what becomes of an offer of a rank. `false`: that was decided before, or is left to the other one.
-    pub(super) fn decides(&self, rank: u32, number: u64) -> bool {
-        number & 1 == 0
-            && self.offer_word(rank).is_some_and(|word| {
-                let decided = word.compare_exchange(number, number | 1, Ordering::AcqRel, Ordering::Relaxed);
-                decided.is_ok()
-            })
-    }
-
-    /// `None`: there is none, or this process has not come to the end of making the window.
-    fn offer_word(&self, rank: u32) -> Option<&AtomicU64> {
-        Some(self.members.get()?.segments()?.control(rank)?.offer())
+/// Whether what was collected for a rank may be asked for.
+fn is_worth_asking(to: &ToTarget) -> bool {
+    match (to.puts.is_empty(), to.gets.is_empty()) {
+        (false, true) => to.puts.is_short(ASKED),
+        (true, false) => to.gets.is_short(1),
+        _ => false,
     }
 }
 
@@ -550,21 +374,5 @@ mod tests {
         assert_eq!(room, RUNS - 1);
         list.clear();
         assert!(!list.push(run(0, BYTES), run(0, BYTES), false));
-    }
-
-    #[test]
-    fn offers_that_nobody_takes_become_rare() {
-        let mut offers = Offers::default();
-        let mut made = 0;
-        for _ in 0..2000 {
-            if offers.pays() {
-                made += 1;
-                offers.decided(false);
-            }
-        }
-        assert!((25..45).contains(&made), "{made}");
-        while !offers.pays() {}
-        offers.decided(true);
-        assert!(offers.pays() && offers.pays());
     }
 }

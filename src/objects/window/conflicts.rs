@@ -30,7 +30,7 @@ const RUNS: usize = if cfg!(test) { 1 << 11 } else { 1 << 16 };
 pub struct Access {
     /// The rank of its origin.
     origin: u32,
-    /// What it is: a long put is [`Code::Put`].
+    /// What it is: a long put is [`Code::Put`], a long accumulate [`Code::Accumulate`].
     code: Code,
     /// The ABI's number of the reduction, of an accumulate.
     op: u8,
@@ -92,8 +92,9 @@ impl Access {
         let (code, combines) = match head.code {
             Code::Put | Code::PutLong => (Code::Put, false),
             Code::Get => (Code::Get, false),
+            Code::AccumulateLong => (Code::Accumulate, true),
             code @ (Code::Accumulate | Code::GetAccumulate | Code::CompareAndSwap) => (code, true),
-            Code::Lock | Code::Unlock | Code::Offer | Code::Flush => return None,
+            Code::Lock | Code::Unlock | Code::Flush => return None,
         };
         Some(Access {
             origin,

@@ -1,7 +1,9 @@
 //! The guard of a target's elements in memory that this process shares with others ([`updates`]).
 
 use std::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
+use std::time::{Duration, Instant};
 
+use super::holder;
 use super::segments::{Control, Lines, Segments};
 use super::updates::{self, Words};
 use crate::data::op::Guard;
@@ -10,11 +12,8 @@ use crate::system::{membarrier, rcu};
 /// How often a process looks whether the lock is free before it lets others run: who has it may need this processor.
 const LOOKS: u32 = 64;
 
-// The word of the lock.
-const FREE: u32 = 0;
-const TAKEN: u32 = 1;
-/// Taken, and others wait.
-const WANTED: u32 = 2;
+/// How long a process waits for one that has the lock before it looks whether that one has died, which takes some microseconds.
+const PATIENCE: Duration = Duration::from_millis(5);
 
 /// That of a rank that shares the memory, whose words are looked for when they are needed.
 pub struct Guarded<'a> {
@@ -107,42 +106,23 @@ impl Guard for Guarded<'_> {
         true
     }
 
+    #[inline]
     fn lock(&self) {
         let word = self.control().lock();
-        let mut looks = 0u32;
-        loop {
-            let found = word.load(Ordering::Relaxed);
-            if found == FREE {
-                let taken = word.compare_exchange_weak(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed);
-                if taken.is_ok() {
-                    return;
-                }
-            }
-            looks += 1;
-            if !looks.is_multiple_of(LOOKS) {
-                std::hint::spin_loop();
-                continue;
-            }
-            if found == TAKEN {
-                // If it has changed, it was given back in between.
-                _ = word.compare_exchange(TAKEN, WANTED, Ordering::Relaxed, Ordering::Relaxed);
-            }
-            std::thread::yield_now();
+        let name = self.segments.own_control().place() + 1;
+        if !holder::try_take(word, name) && wait(word, name, |other| self.segments.has_ended(other - 1)) {
+            updates::is_taken_over(&self.words());
         }
     }
 
     fn unlock(&self) -> bool {
-        let word = self.control().lock();
-        let is_wanted = word.load(Ordering::Relaxed) == WANTED;
-        // Who says in between that he wants it will say it again, if this is not enough.
-        word.store(FREE, Ordering::Release);
-        is_wanted
+        holder::give_back(self.control().lock())
     }
 
     fn give_way(&self) {
         let word = self.control().lock();
         for _ in 0..LOOKS {
-            if word.load(Ordering::Relaxed) != FREE {
+            if !holder::is_free(word) {
                 return;
             }
             std::hint::spin_loop();
@@ -152,6 +132,52 @@ impl Guard for Guarded<'_> {
 
     fn excludes_all(&self, wanted: bool) -> bool {
         updates::excludes_all(&self.words(), wanted)
+    }
+}
+
+impl holder::Word for AtomicU32 {
+    #[inline(always)]
+    fn get(&self) -> u32 {
+        self.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    fn change(&self, from: u32, to: u32) -> bool {
+        let changed = self.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed);
+        changed.is_ok()
+    }
+
+    #[inline(always)]
+    fn set(&self, to: u32) {
+        self.store(to, Ordering::Release);
+    }
+}
+
+/// Waits until the lock is free, and takes it. `true`: it was taken over from a process that has died.
+#[cold]
+#[inline(never)]
+fn wait(word: &AtomicU32, name: u32, has_died: impl Fn(u32) -> bool) -> bool {
+    // Who is waited for, and since when.
+    let mut waits: Option<(u32, Instant)> = None;
+    loop {
+        for _ in 0..LOOKS {
+            if holder::try_take(word, name) {
+                return false;
+            }
+            std::hint::spin_loop();
+        }
+        let holder = holder::want(word).filter(|&holder| holder != name);
+        waits = match (holder, waits) {
+            (Some(holder), Some((other, since))) if holder == other && since.elapsed() < PATIENCE => waits,
+            (Some(holder), Some((other, _))) if holder == other => {
+                if has_died(holder) && holder::take_over(word, holder, name) {
+                    return true;
+                }
+                Some((holder, Instant::now()))
+            }
+            (holder, _) => holder.map(|holder| (holder, Instant::now())),
+        };
+        std::thread::yield_now();
     }
 }
 
@@ -213,5 +239,80 @@ impl Words for Target<'_> {
             control.busy().load(Ordering::Acquire) == self.name
                 || control.others_busy().load(Ordering::Acquire) != 0
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::UnsafeCell;
+
+    use super::*;
+
+    /// What the lock protects.
+    struct Counter(UnsafeCell<u64>);
+
+    // SAFETY: counted by whoever has the lock.
+    unsafe impl Sync for Counter {}
+
+    /// The first of four processes dies while it has the lock. The others count.
+    #[test]
+    fn a_lock_is_taken_over_from_the_dead_once() {
+        const TIMES: u64 = if cfg!(miri) { 10 } else { 1000 };
+        let word = AtomicU32::new(0);
+        let counter = Counter(UnsafeCell::new(0));
+        assert!(holder::try_take(&word, 1));
+        let overs: usize = std::thread::scope(|scope| {
+            let count = |name: u32| {
+                let (word, counter) = (&word, &counter);
+                move || {
+                    let mut overs = 0;
+                    for _ in 0..TIMES {
+                        if !holder::try_take(word, name) && wait(word, name, |other| other == 1) {
+                            overs += 1;
+                        }
+                        // SAFETY: this thread has the lock.
+                        unsafe { *counter.0.get() += 1 };
+                        holder::give_back(word);
+                    }
+                    overs
+                }
+            };
+            let threads: Vec<_> = (2..5).map(|name| scope.spawn(count(name))).collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().expect("it ends"))
+                .sum()
+        });
+        assert_eq!((overs, counter.0.into_inner()), (1, 3 * TIMES));
+        assert!(holder::is_free(&word));
+    }
+
+    /// Who lives is waited for, however long it takes, and so is another thread of the same process.
+    #[test]
+    fn a_lock_is_not_taken_from_the_living() {
+        let (word, looks) = (AtomicU32::new(0), AtomicU32::new(0));
+        for holder in [1, 2] {
+            assert!(holder::try_take(&word, holder));
+            looks.store(0, Ordering::Relaxed);
+            std::thread::scope(|scope| {
+                let waiting = scope.spawn(|| {
+                    wait(&word, 2, |other| {
+                        assert_eq!(other, 1);
+                        if looks.fetch_add(1, Ordering::Relaxed) == 2 {
+                            holder::give_back(&word);
+                        }
+                        false
+                    })
+                });
+                if holder == 2 {
+                    while holder::want(&word) != Some(2) {}
+                    holder::give_back(&word);
+                }
+                assert!(!waiting.join().expect("it ends"));
+            });
+            assert_eq!(looks.load(Ordering::Relaxed), if holder == 1 { 3 } else { 0 });
+            assert_eq!(holder::want(&word), Some(2));
+            assert!(!holder::take_over(&word, 1, 3) && holder::give_back(&word));
+        }
     }
 }

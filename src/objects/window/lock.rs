@@ -134,11 +134,11 @@ impl Members {
         true
     }
 
-    /// The same for a while. Other processes run in between, if there is no processor for them.
+    /// The same for a while, with `between` again and again. Other processes run in between, if there is no processor for them.
     ///
     /// # Panics
     /// As there.
-    pub fn look_for_lock(&self, rank: u32, exclusive: bool) -> bool {
+    pub fn look_for_lock(&self, rank: u32, exclusive: bool, between: impl Fn()) -> bool {
         let lock = self.lock_of(rank);
         let since = Instant::now();
         loop {
@@ -147,6 +147,7 @@ impl Members {
                     lock.has_holder();
                     return true;
                 }
+                between();
                 std::hint::spin_loop();
             }
             if since.elapsed() > PATIENCE {

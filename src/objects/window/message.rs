@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   0 code   1 flags   2 operation   3 number of groups   4 datatype   6 bytes of the groups   8 tag   12 bytes of data
-//!  16 the groups of runs (`runs`), then the data, filled up to a multiple of 8 bytes
+//!  16 the groups of runs (`runs`), then the data, filled up to a multiple of 8 bytes if anything follows
 //! ```
 //!
 //! All numbers are little-endian. Bytes from other processes are input: [`parse`] checks the form of an operation, and the target whether
@@ -35,15 +35,15 @@ pub enum Code {
     Unlock = 8,
     /// Is acknowledged when all operations before it are complete.
     Flush = 9,
-    /// The operations behind it are done only if they can still be taken: the data is the number of the offer.
-    Offer = 10,
+    /// Combines the data of the message with the tag + 1, which comes next, with what is there.
+    AccumulateLong = 10,
 }
 
 /// Of [`Code::Lock`]: an exclusive lock.
 pub const EXCLUSIVE: u8 = 1;
 /// Of [`Code::Lock`]: who asks is locking all targets and holds the lock of another one, so it waits for those only who hold this one.
 pub const HOLDS_OTHERS: u8 = 2;
-/// Of [`Code::Put`], [`Code::PutLong`] and [`Code::Accumulate`]: it is acknowledged by a message with the tag.
+/// Of [`Code::Put`], [`Code::PutLong`], [`Code::Accumulate`] and [`Code::AccumulateLong`]: it is acknowledged by a message with the tag.
 pub const ACKNOWLEDGE: u8 = 1;
 /// Of [`Code::Flush`]: all operations before are complete when it is acknowledged, and others may know that.
 pub const FLUSHED: u8 = 1;
@@ -132,7 +132,7 @@ impl Head {
             7 => Code::Lock,
             8 => Code::Unlock,
             9 => Code::Flush,
-            10 => Code::Offer,
+            10 => Code::AccumulateLong,
             _ => return None,
         };
         // Tags are those of messages.
@@ -170,10 +170,12 @@ pub fn parse(bytes: RawBytes<'_>) -> Option<(Parsed<'_>, RawBytes<'_>)> {
     let head = Head::of_bytes(&head)?;
     let groups = usize::from(head.group_bytes);
     let data = head.data as usize;
-    let len = groups.checked_add(data)?.checked_next_multiple_of(ALIGN)?;
+    let len = groups.checked_add(data)?;
     if rest.len() < len {
         return None;
     }
+    // The last one need not be filled up.
+    let len = len.checked_next_multiple_of(ALIGN)?.min(rest.len());
     let parsed = Parsed {
         head,
         groups: rest.first(groups),
@@ -238,7 +240,7 @@ mod tests {
             rest = after;
         }
         assert!(rest.is_empty());
-        // Only the first operation is whole without the second.
+        // Only the first operation is whole without the second, also if it is not filled up.
         let whole = |len: usize| {
             let mut rest = RawBytes::from(&list[..len]);
             while let Some((_, after)) = parse(rest) {
@@ -247,7 +249,8 @@ mod tests {
             rest.is_empty()
         };
         let found: Vec<usize> = (1..=list.len()).filter(|&len| whole(len)).collect();
-        assert_eq!(found, [list.len() - Head::BYTES, list.len()]);
+        let first = list.len() - Head::BYTES;
+        assert_eq!(found, [first - 3, first - 2, first - 1, first, list.len()]);
     }
 
     proptest! {

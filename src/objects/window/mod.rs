@@ -4,9 +4,9 @@
 //! - `attached`: the memory of a dynamic window
 //! - [`members`]: what each process exposes, and the way to its memory
 //! - [`segments`]: memory that the processes of one host share
-//! - `lock`: locks in such memory; [`ticket`]: what they are made of; `guard`, [`updates`]: what keeps updates of elements apart there
+//! - `lock`: locks in such memory; [`ticket`]: what they are made of; `guard`, [`updates`], [`holder`]: what keeps updates of elements apart there
 //! - `hints`: what the user promises about a window's use
-//! - `access`: the operations; `runs`: where their elements are; `direct`, `quick`: by this process itself; `collected`: by the kernel;
+//! - `access`: the operations; `runs`: where their elements are; `direct`, `quick`: by this process itself; `collected`: by the kernel; `mailbox`: by asking the target in shared memory;
 //!   `origin`, `outbox`, `quick_message`: by messages; `message`: these; `target`, `queue`: what a target does with them; `conflicts`: which
 //!   of them conflict with each other; `remote`: by the one-sided operations of lanes
 //! - `epoch`: which calls are allowed when; `active`, `passive`: the calls of synchronisation; `ordering`: what a flush orders
@@ -27,7 +27,9 @@ mod direct;
 mod epoch;
 mod guard;
 mod hints;
+pub mod holder;
 mod lock;
+mod mailbox;
 pub mod members;
 mod message;
 mod ordering;
@@ -270,8 +272,8 @@ struct Origin {
     kept: Vec<Vec<u8>>,
     /// Requests to be given up then, with memory that they have.
     given_up: Vec<(RequestId, Option<passive::Told>)>,
-    /// What it has offered to others.
-    offers: collected::Offers,
+    /// Whether it pays to ask others by this process's mailbox.
+    asking: mailbox::Asking,
     /// Room for the next acknowledgement.
     told: Option<passive::Told>,
     /// The first error of an operation that a task has sent and no request tells of.
@@ -398,7 +400,14 @@ impl Window {
     fn begin(self: Arc<Self>, members: Result<Members>, failure: Option<Error>) -> Result<Arc<Window>> {
         match (members, failure) {
             (Ok(members), None) => {
-                self.members.get_or_init(|| members);
+                let members = self.members.get_or_init(|| members);
+                if let Some(segments) = members.segments()
+                    && let Some(at) = segments.place_of_bell(segments.sharers().mine())
+                {
+                    let (communicator, map) = (&self.communicator, segments.sharers().map().clone());
+                    let mut engine = communicator.instance().engine();
+                    engine.watch_bell(communicator.context(), map, at);
+                }
                 Ok(self)
             }
             (Err(error), _) | (_, Some(error)) => {

@@ -1,6 +1,7 @@
 //! Operations by messages, at the process that starts them. What the target makes of them is in `target`.
 
-use std::collections::VecDeque;
+mod pieces;
+
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,39 +9,41 @@ use std::task::Poll;
 
 use smallvec::SmallVec;
 
-use super::access::{Action, Pending, Place};
-use super::message::{self, ACKNOWLEDGE, Code, Head};
-use super::outbox::{POSTS, REPLIES, ToTarget, of_data};
-use super::runs::{self, Groups};
+use super::access::{Action, Place};
+use super::message::{self, ACKNOWLEDGE, ALIGN, Code, Head};
+use super::outbox::{ToTarget, of_data};
+use super::runs;
+use super::target::COPIED;
 use super::{Origin, Window};
 use crate::base::error::Result;
 use crate::data::datatype::Runs;
 use crate::data::memory::Memory;
 use crate::data::op::Op;
-use crate::engine::Received;
+use crate::data::pieces::Piece as Run;
 use crate::engine::request::{Outcome, RequestId};
+use crate::engine::{Received, Tried};
 use crate::err;
 use crate::instance::{Completion, Instance};
+use crate::lane::LONGER_BY;
 use crate::system::lock::MutexGuard;
+use pieces::{Piece, accumulates, is_combined_apart, is_one_message};
 
-/// The most bytes of a batch, and of data that a put has with it, and the most groups of runs of one. Longer data is a message of its own,
-/// or several operations.
-const BATCH: usize = 64 << 10;
+/// The most bytes of a batch, and of data that is copied into it, and the most groups of runs of an operation. Longer data is sent from where
+/// it is, behind its operation or as a message of its own, or is several operations.
+const BATCH: usize = IN_PLACE + LONGER_BY;
 const SHORT: usize = 8 << 10;
+/// The most bytes that are sent behind their operation from where they are.
+const IN_PLACE: usize = 64 << 10;
 const GROUPS: usize = 128;
 /// So many requests of the user's are remembered before it is looked which of them have ended.
 const REQUESTED: usize = 64;
-/// So many operations of a task may be under way.
-const AT_ONCE: usize = 16;
-/// The most bytes of each of these, where they are messages of their own.
-const LONG: u64 = 1 << 20;
 
 /// How long messages may be.
 #[derive(Debug)]
 pub struct Limits {
     batch: usize,
     short: u64,
-    /// The most data of an accumulate, all of which is in batches.
+    /// The most data of an accumulate that is copied, all of which is in batches.
     combined: u64,
     groups: usize,
 }
@@ -51,9 +54,9 @@ impl Limits {
         let batch = most.min(BATCH);
         // With one group, at least, it fits in a message.
         let room = batch.saturating_sub(Head::BYTES + runs::GROUP_BYTES_MAX);
-        let combined = (batch / 4 * 3).min(room) / message::ALIGN * message::ALIGN;
-        let short = (batch / 2).min(SHORT).next_multiple_of(message::ALIGN);
-        let left = batch.saturating_sub(combined + Head::BYTES + message::ALIGN);
+        let combined = (batch / 4 * 3).min(room) / ALIGN * ALIGN;
+        let short = (batch / 2).min(SHORT).next_multiple_of(ALIGN);
+        let left = batch.saturating_sub(combined + Head::BYTES + ALIGN);
         Limits {
             batch,
             short: short as u64,
@@ -75,35 +78,29 @@ impl Limits {
     }
 }
 
-/// A part of an operation: what one message has room for.
-struct Piece {
-    /// The first packed byte.
-    start: u64,
-    /// How many.
-    bytes: u64,
-    /// Where they are at the target.
-    groups: Groups,
+/// What a piece of an operation has under way.
+#[derive(Default)]
+struct UnderWay {
+    /// What it returns, its acknowledgement, or the data of a long put.
+    replies: SmallVec<[RequestId; 2]>,
+    /// Its message, where the data is in the user's memory.
+    leaving: Option<RequestId>,
 }
 
-/// Whether all data of an operation is in batches.
-fn accumulates(action: &Action) -> bool {
-    matches!(action, Action::Accumulate(..) | Action::GetAccumulate(..))
-}
-
-/// The part of an operation from a packed byte on, of at most so many bytes and groups.
-fn cut(place: &Place, start: u64, most: u64, groups: usize) -> Piece {
-    let mut found = Groups::new();
-    let most = most.min(place.len() - start);
-    let bytes = place.access().piece(start, most, groups, &mut found);
-    Piece {
-        start,
-        bytes,
-        groups: found,
+impl UnderWay {
+    fn is_empty(&self) -> bool {
+        self.replies.is_empty() && self.leaving.is_none()
     }
 }
 
-/// What a piece of an operation has under way.
-type Replies = SmallVec<[RequestId; 2]>;
+impl IntoIterator for UnderWay {
+    type Item = RequestId;
+    type IntoIter = std::iter::Chain<smallvec::IntoIter<[RequestId; 2]>, std::option::IntoIter<RequestId>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.replies.into_iter().chain(self.leaving)
+    }
+}
 
 impl Window {
     /// Starts an operation by messages. `None`: no request was asked for.
@@ -114,11 +111,12 @@ impl Window {
         self: &Arc<Self>,
         origin: &mut Origin,
         action: Action,
-        place: Place,
+        mut place: Place,
         request: bool,
     ) -> Result<Option<RequestId>> {
         let rank = place.rank;
         self.ensure_lock(origin, rank)?;
+        place.in_place = self.in_place(origin, rank, place.len());
         let whole = self.whole(&action, &place);
         let to = self.to(origin, rank);
         // Behind what a task sends in pieces, unless their order does not matter.
@@ -129,42 +127,70 @@ impl Window {
         let (Some(piece), true) = (whole, has_room) else {
             return Ok(self.queue(origin, action, place, request));
         };
-        // SAFETY: the caller's promises.
-        let replies = unsafe { self.issue(origin, &action, &place, &piece, false) }?;
         let gets = !matches!(action, Action::Put(_) | Action::Accumulate(..));
-        let asks = self.asks_always();
-        let long = piece.bytes > self.limits().short && !accumulates(&action);
-        let to = self.to(origin, rank);
+        // One that goes at once tells that it is complete, where nothing else has to be asked for: so a flush that comes next need not ask.
+        let acknowledge = !request
+            && !gets
+            && piece.bytes > self.limits().short
+            && (is_one_message(&place, &piece) || accumulates(&action))
+            && self.to(origin, rank).is_alone()
+            && !origin.epochs.is_active()
+            && !self.may_fail_there();
+        // SAFETY: the caller's promises.
+        let issued = unsafe { self.issue(origin, &action, &place, &piece, acknowledge) }?;
+        let long = self.is_long(&action, &place, &piece);
         if !request {
+            let asks = self.asks_after(origin, rank, &action, piece.bytes);
+            let to = self.to(origin, rank);
             // A first one that is waited for is not kept back, and none that is checked: with what comes later it may go unnoticed.
-            let alone = to.replies.is_empty() && !replies.is_empty() || self.members().are_checked();
-            to.long |= long;
-            to.unanswered |= replies.is_empty() || !gets || asks;
-            to.replies.extend(replies);
+            let alone = to.replies.is_empty() && !issued.replies.is_empty() || self.members().are_checked();
+            to.leaving.extend(issued.leaving);
+            if acknowledge {
+                to.acknowledged = to.batches();
+                to.acknowledgements.extend(issued.replies);
+            } else {
+                if gets {
+                    to.answered = to.batches();
+                }
+                to.long |= long;
+                to.unanswered |= issued.replies.is_empty() || !gets || asks;
+                to.replies.extend(issued.replies);
+            }
             if alone {
                 self.post_batch(origin, rank)?;
             }
             return Ok(None);
         }
+        let to = self.to(origin, rank);
         to.unanswered = true;
         to.unanswered_gets |= gets;
-        if replies.is_empty() {
+        if issued.is_empty() {
             return Ok(Some(self.ended_request()));
         }
-        self.post_batch(origin, rank)?;
-        if replies.len() == 1 && !long && !self.may_fail_there() {
+        if let Err(error) = self.post_batch(origin, rank) {
+            // They have the user's memory.
+            origin
+                .given_up
+                .extend(issued.into_iter().map(|request| (request, None)));
+            return Err(error);
+        }
+        if let ([reply], None) = (&issued.replies[..], issued.leaving)
+            && !long
+            && !self.may_fail_there()
+        {
+            let reply = *reply;
             let requested = &mut self.to(origin, rank).requested;
             if requested.len() == REQUESTED {
                 let engine = self.communicator().instance().engine();
                 requested.retain(|request| engine.is_complete(*request) == Some(false));
             }
-            requested.push(replies[0]);
-            return Ok(Some(replies[0]));
+            requested.push(reply);
+            return Ok(Some(reply));
         }
         self.to(origin, rank).jobs += 1;
         let (window, done) = (self.clone(), self.new_request());
         origin.begun.push(Box::pin(async move {
-            let mut ended = window.end_all(replies).await;
+            let mut ended = window.end_all(issued).await;
             if window.may_fail_there() {
                 let told = window.ask_for_errors(rank, true).await;
                 ended = ended.and(told);
@@ -229,169 +255,46 @@ impl Window {
         }
     }
 
-    /// Whether a target has to be asked also after operations that it answers. Where locks are in shared memory, giving one back does not
-    /// tell it anything, and a lane may still have the memory that an answer was sent from.
-    pub(super) fn asks_always(&self) -> bool {
-        self.may_fail_there() || self.locks_by_words()
-    }
-
-    /// An operation as one piece, if it can be one.
-    fn whole(&self, action: &Action, place: &Place) -> Option<Piece> {
-        let most = match action {
-            Action::Put(_) | Action::Get(_) => u64::MAX,
-            Action::CompareAndSwap(..) => u64::MAX,
-            Action::Accumulate(..) | Action::GetAccumulate(..) => self.limits().combined,
-        };
-        let piece = cut(place, 0, most, self.limits().groups);
-        (piece.bytes == place.len()).then_some(piece)
-    }
-
-    /// Has a task send an operation, behind those that it has been given before. Its request ends with it.
-    fn queue(
-        self: &Arc<Self>,
-        origin: &mut Origin,
-        action: Action,
-        place: Place,
-        request: bool,
-    ) -> Option<RequestId> {
-        let rank = place.rank;
-        let done = request.then(|| self.new_request());
-        let pending = Pending { action, place, done };
+    /// Whether a target has to be asked also after an operation on so many bytes that it answers. Where locks are in shared memory, giving one
+    /// back does not tell it anything, and its lane may still have the memory from which a long get was answered.
+    fn asks_after(&self, origin: &mut Origin, rank: u32, action: &Action, bytes: u64) -> bool {
+        if self.may_fail_there() {
+            return true;
+        }
+        if !matches!(action, Action::Get(_)) || bytes <= COPIED || !self.locks_by_words() {
+            return false;
+        }
         let to = self.to(origin, rank);
-        if let Some(waiting) = &mut to.waiting {
-            waiting.push_back(pending);
-            return done;
+        if to.ends_with_receipt.is_none() {
+            // The other side has a lane of the same kind.
+            let engine = self.communicator().instance().engine();
+            to.ends_with_receipt = engine.ends_with_receipt(to.peer);
         }
-        to.waiting = Some(VecDeque::from([pending]));
-        to.jobs += 1;
-        let window = self.clone();
-        // It begins when the origin's state is free: this call has it.
-        let sends = Box::pin(async move {
-            window.send_waiting(rank).await;
-            Ok(Outcome::EMPTY)
-        });
-        origin.begun.push(sends);
-        done
+        to.ends_with_receipt != Some(true)
     }
 
-    /// Sends what waits for a rank, in order.
-    async fn send_waiting(self: &Arc<Self>, rank: u32) {
-        loop {
-            let (next, full, replies) = {
-                let mut origin = self.origin().lock();
-                let to = self.to(&mut origin, rank);
-                let next = to.waiting.as_mut().and_then(VecDeque::pop_front);
-                if next.is_none() {
-                    to.waiting = None;
-                }
-                let full = to.posted >= POSTS && next.is_some();
-                let many = to.replies.len() >= REPLIES && next.is_some();
-                (next, full, many.then(|| std::mem::take(&mut to.replies)))
-            };
-            let Some(Pending { action, place, done }) = next else {
-                break;
-            };
-            let mut result = Ok(());
-            if let Some(replies) = replies {
-                // They may be asked for in the batch.
-                let posted = self.post_batch(&mut self.origin().lock(), rank);
-                let ended = self.end_all(replies).await;
-                result = posted.and(ended);
-            }
-            if full {
-                let asked = self.ask_for_errors(rank, false).await;
-                self.to(&mut self.origin().lock(), rank).posted = 0;
-                result = result.and(asked);
-            }
-            let whole = self.whole(&action, &place).filter(|_| done.is_none());
-            let sent = match whole {
-                // SAFETY: whoever started the operation has promised it.
-                Some(piece) => unsafe { self.send_whole(&action, &place, &piece) },
-                // SAFETY: as above.
-                None => unsafe { self.send_in_pieces(&action, &place).await },
-            };
-            if let Some(done) = done {
-                let told = match self.may_fail_there() {
-                    true => self.ask_for_errors(rank, true).await,
-                    false => Ok(()),
-                };
-                self.end_request(done, sent.and(told));
-            } else {
-                result = result.and(sent);
-            }
-            if let Err(error) = result {
-                self.origin().lock().failed.get_or_insert(error);
-            }
+    /// Whether what an operation has under way may end before the target has come to it, or long after.
+    fn is_long(&self, action: &Action, place: &Place, piece: &Piece) -> bool {
+        let is_long = piece.bytes > self.limits().short;
+        match action {
+            Action::Put(_) => is_long && !is_one_message(place, piece),
+            Action::Get(_) => is_long,
+            Action::Accumulate(..) | Action::GetAccumulate(..) | Action::CompareAndSwap(..) => false,
         }
-        self.job_done(rank);
     }
 
-    /// Sends an operation that has waited, and need not be answered by itself.
-    ///
-    /// # Safety
-    /// As for the operation.
-    unsafe fn send_whole(&self, action: &Action, place: &Place, piece: &Piece) -> Result<()> {
-        let asks = self.asks_always();
-        let mut origin = self.origin().lock();
-        // SAFETY: the caller's promises.
-        let issued = unsafe { self.issue(&mut origin, action, place, piece, false) };
-        let noted = issued.map(|replies| {
-            let to = self.to(&mut origin, place.rank);
-            let gets = !matches!(action, Action::Put(_) | Action::Accumulate(..));
-            to.unanswered |= replies.is_empty() || !gets || asks;
-            to.long |= piece.bytes > self.limits().short && !accumulates(action);
-            to.replies.extend(replies);
-        });
-        self.release(origin);
-        noted
-    }
-
-    /// Sends an operation in pieces, and waits until all of them have been answered.
-    ///
-    /// # Safety
-    /// As for the operation.
-    async unsafe fn send_in_pieces(&self, action: &Action, place: &Place) -> Result<()> {
-        let accumulates = accumulates(action);
-        let limits = self.limits();
-        let most = if accumulates { limits.combined } else { LONG };
-        let mut under_way: VecDeque<Replies> = VecDeque::new();
-        let mut result = Ok(());
-        let mut from = 0;
-        while from < place.len() && result.is_ok() {
-            if under_way.len() == AT_ONCE {
-                let oldest = under_way.pop_front().expect("there are some");
-                result = self.end_all(oldest).await;
-                continue;
-            }
-            let piece = cut(place, from, most, limits.groups);
-            from += piece.bytes;
-            let mut origin = self.origin().lock();
-            // SAFETY: the caller's promises.
-            let issued = unsafe { self.issue(&mut origin, action, place, &piece, true) };
-            let issued = issued.and_then(|replies| match self.post_batch(&mut origin, place.rank) {
-                Ok(()) => {
-                    under_way.push_back(replies);
-                    Ok(())
-                }
-                Err(error) => {
-                    origin
-                        .given_up
-                        .extend(replies.into_iter().map(|reply| (reply, None)));
-                    Err(error)
-                }
-            });
-            self.release(origin);
-            result = issued;
+    /// How much data can be sent to a rank behind its operation from where it is, of so much.
+    fn in_place(&self, origin: &mut Origin, rank: u32, bytes: u64) -> u64 {
+        if bytes <= self.limits().short {
+            return 0;
         }
-        if self.asks_always() {
-            self.to(&mut self.origin().lock(), place.rank).unanswered = true;
+        let to = self.to(origin, rank);
+        if to.in_place.is_none() {
+            let most = self.communicator().instance().engine().post_from_max(to.peer);
+            // If it has to be copied after all, it is filled up.
+            to.in_place = most.map(|most| (most.min(IN_PLACE) / ALIGN * ALIGN) as u64);
         }
-        // Also after an error: they have the user's memory.
-        for replies in under_way {
-            let ended = self.end_all(replies).await;
-            result = result.and(ended);
-        }
-        result
+        to.in_place.unwrap_or(0)
     }
 
     /// Puts a piece of an operation into the batch, or sends it: long data follows as a message of its own. Returns what it has under way.
@@ -405,8 +308,8 @@ impl Window {
         place: &Place,
         piece: &Piece,
         acknowledge: bool,
-    ) -> Result<Replies> {
-        let mut replies = Replies::new();
+    ) -> Result<UnderWay> {
+        let mut under_way = UnderWay::default();
         let (from, bytes) = (piece.start, piece.bytes);
         let mut head = Head::of(Code::Put, 0);
         let mut data: SmallVec<[Memory; 2]> = SmallVec::new();
@@ -416,7 +319,7 @@ impl Window {
             head.datatype = place.component.map_or(0, |component| component.handle() as u16);
         };
         let result = match action {
-            Action::Put(memory) if bytes <= self.limits().short => {
+            Action::Put(memory) if bytes <= self.limits().short || is_one_message(place, piece) => {
                 data.push(memory.part(from, bytes));
                 None
             }
@@ -429,6 +332,13 @@ impl Window {
             Action::Get(result) => {
                 head.code = Code::Get;
                 Some(result.part(from, bytes))
+            }
+            Action::Accumulate(memory, op) if is_combined_apart(action, place, bytes) => {
+                head.code = Code::AccumulateLong;
+                combines(&mut head, op);
+                head.tag = origin.outbox.new_tag() as u32;
+                follows = Some(memory.part(from, bytes));
+                None
             }
             Action::Accumulate(memory, op) => {
                 head.code = Code::Accumulate;
@@ -460,41 +370,100 @@ impl Window {
                 head.tag = origin.outbox.new_tag() as u32;
             }
             let tag = head.tag as i32;
-            // SAFETY: the result is the operation's until it ends; `Replies` are waited for.
-            replies.extend(unsafe { self.hear(place.rank, tag, result) }?);
+            // SAFETY: the result is the operation's until it ends; `UnderWay` is waited for.
+            under_way
+                .replies
+                .extend(unsafe { self.hear(place.rank, tag, result) }?);
         }
         head.data = data.iter().map(|part| part.len() as u32).sum();
-        let appended = self.append(origin, place.rank, head, &piece.groups, |into| {
-            // SAFETY: the caller says that it is readable.
-            data.iter().for_each(|part| unsafe { message::pack(part, into) });
-        });
+        let run = match &data[..] {
+            [one] if bytes > self.limits().short && is_one_message(place, piece) => one.contiguous(),
+            _ => None,
+        };
+        let sent = match run {
+            // SAFETY: it is the operation's until it ends; `UnderWay` is waited for.
+            Some(run) => unsafe { self.send_behind(origin, place.rank, head, &piece.groups, run) },
+            None => Ok(Tried::NotNow),
+        };
+        let appended = match sent {
+            Ok(Tried::Sent(leaving)) => {
+                under_way.leaving = leaving;
+                Ok(())
+            }
+            Ok(Tried::NotNow) => self.append(origin, place.rank, head, &piece.groups, |into| {
+                // SAFETY: the caller says that it is readable.
+                data.iter().for_each(|part| unsafe { message::pack(part, into) });
+            }),
+            Err(error) => Err(error),
+        };
         if let Err(error) = appended {
             origin
                 .given_up
-                .extend(replies.into_iter().map(|reply| (reply, None)));
+                .extend(under_way.into_iter().map(|reply| (reply, None)));
             return Err(error);
         }
         let phase = origin.outbox.phase;
-        self.to(origin, place.rank).sent[phase] += 1;
+        self.to(origin, place.rank).count(phase);
         if let Some(memory) = follows {
             let sent = self.post_batch(origin, place.rank).and_then(|()| {
-                // SAFETY: it is the operation's until it ends; `Replies` are waited for.
+                // SAFETY: it is the operation's until it ends; `UnderWay` is waited for.
                 unsafe {
                     self.communicator()
                         .send(place.rank, of_data(head.tag as i32), memory, false, true)
                 }
             });
             match sent {
-                Ok(sending) => replies.extend(sending),
+                Ok(sending) => under_way.replies.extend(sending),
                 Err(error) => {
                     origin
                         .given_up
-                        .extend(replies.into_iter().map(|reply| (reply, None)));
+                        .extend(under_way.into_iter().map(|reply| (reply, None)));
                     return Err(error);
                 }
             }
         }
-        Ok(replies)
+        Ok(under_way)
+    }
+
+    /// Sends an operation, and its data from where it is, with what is in the batch if that is short.
+    ///
+    /// # Safety
+    /// The data is valid, and nobody writes to it, until the request has ended.
+    unsafe fn send_behind(
+        &self,
+        origin: &mut Origin,
+        rank: u32,
+        head: Head,
+        groups: &[Runs],
+        data: Run,
+    ) -> Result<Tried> {
+        let bytes = Head { data: 0, ..head }.len_with(groups);
+        if self.to(origin, rank).batch.len() + bytes > LONGER_BY {
+            self.post_batch(origin, rank)?;
+        }
+        let arg = self.arg(origin);
+        let to = self.to(origin, rank);
+        let before = to.batch.len();
+        head.append_with(groups, &mut to.batch);
+        let communicator = self.communicator();
+        let mut engine = communicator.instance().engine();
+        // SAFETY: the caller's promise.
+        let sent = unsafe { engine.post_from(to.peer, communicator.context(), arg, &to.batch, data) };
+        match sent {
+            Some(leaving) => {
+                to.has_sent_batch();
+                Ok(Tried::Sent(leaving))
+            }
+            None => {
+                to.batch.truncate(before);
+                Ok(Tried::NotNow)
+            }
+        }
+    }
+
+    /// What the header of a message with operations says of them.
+    fn arg(&self, origin: &Origin) -> u64 {
+        u64::from(self.communicator().rank()) | (origin.outbox.phase as u64) << 32
     }
 
     /// Appends an operation to the batch for a rank, and sends those before it if there is no room. `fill` appends its data.
@@ -520,21 +489,19 @@ impl Window {
 
     /// Sends the batch for a rank.
     pub(super) fn post_batch(&self, origin: &mut Origin, rank: u32) -> Result<()> {
-        let phase = origin.outbox.phase as u64;
+        let arg = self.arg(origin);
         let to = self.to(origin, rank);
         if to.batch.is_empty() {
             return Ok(());
         }
         let communicator = self.communicator();
-        let arg = u64::from(communicator.rank()) | phase << 32;
         let posted =
             communicator
                 .instance()
                 .engine()
                 .post(to.peer, communicator.context(), arg, &mut to.batch);
         // Not so after an error.
-        to.batch.clear();
-        to.posted += 1;
+        to.has_sent_batch();
         posted
     }
 

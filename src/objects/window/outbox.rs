@@ -26,6 +26,10 @@ pub const LOCK: i32 = 3;
 /// The same for a fence.
 pub const FENCE: i32 = 4;
 
+/// The message that says, beside words, that the operations before it are all of an epoch of groups. What stands for a wait for words would take
+/// one with the tag [`COMPLETE`].
+pub const LAST: i32 = 5;
+
 /// So many replies of one target may be waited for before operations wait for each other.
 pub const REPLIES: usize = 256;
 /// So many batches may be sent without an answer, likewise.
@@ -51,6 +55,10 @@ pub struct ToTarget {
     rank: u32,
     /// Its process.
     pub peer: PeerIndex,
+    /// How many bytes can be sent to it from where they are, once it is connected.
+    pub in_place: Option<u64>,
+    /// Whether its lane uses none of the memory from which something was sent here that has come: likewise.
+    pub ends_with_receipt: Option<bool>,
     /// Operations that have not been sent.
     pub batch: Vec<u8>,
     /// Runs that the kernel is to copy to that process's memory, and from there.
@@ -59,10 +67,24 @@ pub struct ToTarget {
     pub gets: Collected,
     /// How many batches were sent since something was last answered.
     pub posted: u32,
+    /// How many of these are answered once all of `replies` have come, and with `acknowledgements`.
+    pub answered: u32,
+    /// See `answered`.
+    pub acknowledged: u32,
     /// How many operations were sent in each phase.
     pub sent: [u64; 2],
+    /// How many of them are still in the batch.
+    pub in_batch: u64,
+    /// Something was sent since an epoch of groups last ended there.
+    pub told: bool,
+    /// Something was sent that may not have been done.
+    pub in_flight: bool,
     /// Messages whose ends have to be waited for: what operations return, acknowledgements, and long messages to the target.
     pub replies: SmallVec<[RequestId; 4]>,
+    /// Acknowledgements that only tell what is complete at the target.
+    pub acknowledgements: SmallVec<[RequestId; 1]>,
+    /// Messages that leave from the user's memory.
+    pub leaving: SmallVec<[RequestId; 2]>,
     /// Requests of the user's that are such receives. The user ends them, but their results have to be there after a flush, whose
     /// acknowledgement overtakes what is sent by rendezvous.
     pub requested: SmallVec<[RequestId; 2]>,
@@ -108,12 +130,21 @@ impl Outbox {
         self.targets.push(ToTarget {
             rank,
             peer,
+            in_place: None,
+            ends_with_receipt: None,
             batch: Vec::new(),
             puts: Collected::default(),
             gets: Collected::default(),
             posted: 0,
+            answered: 0,
+            acknowledged: 0,
             sent: [0; 2],
+            in_batch: 0,
+            told: false,
+            in_flight: false,
             replies: SmallVec::new(),
+            acknowledgements: SmallVec::new(),
+            leaving: SmallVec::new(),
             requested: SmallVec::new(),
             long: false,
             unanswered: false,
@@ -147,6 +178,22 @@ impl Outbox {
     pub fn get_mut(&mut self, rank: u32) -> Option<&mut ToTarget> {
         self.recent = self.place(rank)?;
         Some(&mut self.targets[self.recent])
+    }
+
+    /// The next phase begins. How many operations were sent in this one has been said.
+    pub fn next_phase(&mut self) {
+        let phase = self.phase;
+        self.targets.iter_mut().for_each(|to| to.sent[phase] = 0);
+        self.phase = 1 - phase;
+    }
+
+    /// All operations to a rank, or all ranks, are known to be done.
+    pub fn all_done(&mut self, rank: Option<u32>) {
+        let is_one = |to: &&mut ToTarget| rank.is_none_or(|rank| to.rank == rank);
+        for to in self.targets.iter_mut().filter(is_one) {
+            to.are_answered(u32::MAX);
+            (to.unanswered, to.unanswered_gets, to.in_flight) = (false, false, false);
+        }
     }
 
     /// Whether a task has anything under way to any rank.
@@ -236,7 +283,48 @@ impl ToTarget {
     /// The same for one that need not be in their order.
     #[inline]
     pub fn has_room_now(&self) -> bool {
-        self.replies.len() < REPLIES && self.posted < POSTS
+        self.replies.len() + self.leaving.len() < REPLIES && self.posted < POSTS
+    }
+
+    /// How many batches there are since something was last answered, with the one that is not sent.
+    pub fn batches(&self) -> u32 {
+        self.posted + u32::from(!self.batch.is_empty())
+    }
+
+    /// So many of the first of these are answered.
+    pub fn are_answered(&mut self, batches: u32) {
+        let left = |all: u32| all.saturating_sub(batches);
+        self.posted = left(self.posted);
+        self.answered = left(self.answered);
+        self.acknowledged = left(self.acknowledged);
+    }
+
+    /// Whether there is nothing whose end has to be waited for.
+    fn awaits_nothing(&self) -> bool {
+        self.replies.is_empty() && self.acknowledgements.is_empty() && self.leaving.is_empty()
+    }
+
+    /// Whether nothing was sent, or is to be, that has not been waited for; user's requests aside.
+    pub fn is_alone(&self) -> bool {
+        self.batch.is_empty() && self.awaits_nothing() && !self.unanswered && self.jobs == 0
+    }
+
+    /// Counts an operation that was put into the batch, or sent.
+    pub fn count(&mut self, phase: usize) {
+        self.sent[phase] += 1;
+        // Otherwise it has gone with its data.
+        if !self.batch.is_empty() {
+            self.in_batch += 1;
+        }
+    }
+
+    /// The batch was sent.
+    pub fn has_sent_batch(&mut self) {
+        self.batch.clear();
+        self.in_batch = 0;
+        self.posted += 1;
+        self.told = true;
+        self.in_flight = true;
     }
 
     /// Whether there is something that the kernel is to copy.
@@ -247,11 +335,28 @@ impl ToTarget {
 
     /// Whether there is something that the kernel is to copy, and nothing else is under way.
     pub fn has_only_collected(&self) -> bool {
-        self.has_collected()
-            && self.batch.is_empty()
-            && self.replies.is_empty()
+        self.has_collected() && self.batch.is_empty() && !self.unanswered && self.has_nothing_sent()
+    }
+
+    /// Whether operations were begun, and none of what is under way has been sent.
+    pub fn has_only_unsent(&self) -> bool {
+        !self.batch.is_empty() && !self.has_collected() && self.has_nothing_sent()
+    }
+
+    /// Whether nothing is under way, or only that.
+    pub fn has_nothing_or_only_unsent(&self) -> bool {
+        match self.batch.is_empty() {
+            true => !self.has_collected() && !self.unanswered && self.has_nothing_sent(),
+            false => self.has_only_unsent(),
+        }
+    }
+
+    /// Whether nothing was sent that is still under way, as far as anything is known of that before a target is asked.
+    pub fn has_nothing_sent(&self) -> bool {
+        !self.in_flight
+            && self.awaits_nothing()
             && self.requested.is_empty()
-            && !self.unanswered
+            && !self.unanswered_gets
             && self.jobs == 0
             && !self.is_waited_for()
             && self.is_idle_by_lane()
@@ -264,13 +369,7 @@ impl ToTarget {
 
     /// Whether nothing is under way that a flush has to wait for or to ask about.
     pub fn is_idle(&self) -> bool {
-        self.batch.is_empty()
-            && !self.has_collected()
-            && self.replies.is_empty()
-            && !self.unanswered
-            && self.jobs == 0
-            && self.settling.is_empty()
-            && self.is_idle_by_lane()
+        self.is_alone() && !self.has_collected() && self.settling.is_empty() && self.is_idle_by_lane()
     }
 
     /// Its lock, if that has not been given back meanwhile, is known to be granted.

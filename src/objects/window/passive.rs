@@ -86,7 +86,11 @@ impl Window {
         }
         let members = self.members();
         let may_lock = || self.origin().lock().epochs.may_lock(rank);
-        if !members.all_here() || !may_lock() || !members.look_for_lock(rank, exclusive) {
+        // Who has the lock may ask this process for something.
+        let serves = || {
+            self.serve_mailboxes();
+        };
+        if !members.all_here() || !may_lock() || !members.look_for_lock(rank, exclusive, serves) {
             return false;
         }
         let lock = Lock {
@@ -212,34 +216,17 @@ impl Window {
     /// As [`Window::settle_rank`], where no task has anything under way there and no other thread waits. `None`: one does, and
     /// nothing was done.
     async fn settle_one(&self, rank: u32, until: Until) -> Option<Result<()>> {
-        let mut offer = None;
-        let (turn, mut settling, mut result) = {
+        let (turn, settling, mut result) = {
             let mut origin = self.origin().lock();
             let to = origin.outbox.get_mut(rank)?;
             if to.jobs != 0 || !to.requested.is_empty() || to.is_waited_for() || !to.is_idle_by_lane() {
                 return None;
             }
-            let has_collected = to.has_collected();
             let turn = origin.outbox.begin_settling(rank);
-            if until != Until::Here && has_collected {
-                // Where it can't be offered, the kernel copies it.
-                offer = self.offer(&mut origin, rank).and_then(Result::ok);
-            }
-            let (settling, result) = match offer {
-                Some(_) => (Settling::default(), Ok(())),
-                None => self.begin_to_settle(&mut origin, rank, until),
-            };
+            let (settling, result) = self.begin_to_settle(&mut origin, rank, until);
             self.release(origin);
             (turn, settling, result)
         };
-        if let Some(offer) = offer {
-            let ended = self.end_offer(rank, offer).await;
-            let mut origin = self.origin().lock();
-            // Mostly there is nothing left.
-            let (rest, begun) = self.begin_to_settle(&mut origin, rank, until);
-            self.release(origin);
-            (settling, result) = (rest, ended.and(begun));
-        }
         if !settling.replies.is_empty() {
             let ended = self.end_all(settling.replies).await;
             result = result.and(ended);
@@ -302,26 +289,37 @@ impl Window {
         };
         let long = std::mem::take(&mut to.long);
         let asks = to.unanswered && (there || to.unanswered_gets) || to.lock_pending && there;
+        let mut batches = std::mem::take(&mut to.answered);
+        if until != Until::Here {
+            batches = batches.max(to.acknowledged);
+            settling.replies.append(&mut to.acknowledgements);
+        }
         // What is long may only have to leave this process; the ends of all else come from the target.
         let is_answered = asks || !long && !settling.replies.is_empty();
-        // An answer comes behind the batches before it. At the end of an epoch none is needed: they are done before the next one begins there.
-        if is_answered || until == Until::Epoch {
-            to.posted = 0;
-        }
+        settling.replies.append(&mut to.leaving);
         // Nothing is answered before.
         settling.grants = to.locked && !to.granted && is_answered;
-        if !asks {
-            let posted = self.post_batch(origin, rank);
-            return (settling, copied.and(posted));
+        let sent = match asks {
+            false => self.post_batch(origin, rank),
+            true => {
+                // Those that a target has to know to be complete are still to be told of.
+                to.unanswered = until == Until::Here && self.members().are_checked();
+                to.unanswered_gets = false;
+                to.lock_pending = false;
+                self.ask(origin, rank, head)
+                    .map(|answer| settling.answer = Some(answer))
+            }
+        };
+        // An answer comes behind the batches before it.
+        let to = self.to(origin, rank);
+        to.are_answered(if asks { u32::MAX } else { batches });
+        if until == Until::Epoch {
+            // None is needed: they are done before the next one begins there.
+            to.posted = 0;
         }
-        // Those that a target has to know to be complete are still to be told of.
-        to.unanswered = until == Until::Here && self.members().are_checked();
-        to.unanswered_gets = false;
-        to.lock_pending = false;
-        let asked = self
-            .ask(origin, rank, head)
-            .map(|answer| settling.answer = Some(answer));
-        (settling, copied.and(asked))
+        // When all of that has been waited for.
+        to.in_flight &= until != Until::There;
+        (settling, copied.and(sent))
     }
 
     /// Completes what is under way to these ranks.
@@ -598,10 +596,12 @@ impl Window {
                 to.locked = false;
                 to.lock_pending = false;
                 to.granted = false;
-                to.posted = 0;
+                to.are_answered(u32::MAX);
                 to.unanswered = false;
                 to.unanswered_gets = false;
                 requests.extend(to.replies.drain(..));
+                requests.extend(to.acknowledgements.drain(..));
+                requests.extend(to.leaving.drain(..));
                 requested.append(&mut to.requested);
                 match self.ask(&mut origin, rank, Head::of(Code::Unlock, 0)) {
                     Ok(answer) => answers.push(answer),
@@ -618,10 +618,17 @@ impl Window {
     async fn settle_if_busy(&self, ranks: &[u32]) -> Result<()> {
         let busy: Vec<u32> = {
             let mut origin = self.origin().lock();
-            let failed = origin.failed.is_some();
-            let mut is_busy =
-                |rank: u32| failed || origin.outbox.get_mut(rank).is_some_and(|to| !to.is_idle());
-            ranks.iter().copied().filter(|&rank| is_busy(rank)).collect()
+            let mut busy: Vec<u32> = Vec::new();
+            for &rank in ranks {
+                let ended = self.complete_now(&mut origin, rank, Until::There);
+                if let Err(error) = ended {
+                    origin.failed.get_or_insert(error);
+                }
+                if origin.failed.is_some() || origin.outbox.get_mut(rank).is_some_and(|to| !to.is_idle()) {
+                    busy.push(rank);
+                }
+            }
+            busy
         };
         match busy[..] {
             [] => Ok(()),

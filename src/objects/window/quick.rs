@@ -219,7 +219,7 @@ impl Window {
             let mut origin = self.origin().lock();
             origin.epochs.passive(rank, "a flush")?;
             if let Some(rank) = rank
-                && let Err(error) = self.copy_now(&mut origin, rank, until)
+                && let Err(error) = self.complete_now(&mut origin, rank, until)
             {
                 // The general way says so, when what was begun nevertheless has ended.
                 origin.failed.get_or_insert(error);
@@ -244,7 +244,7 @@ impl Window {
         }
         let mut origin = self.origin().lock();
         let Lock { exclusive, unchecked } = origin.epochs.locked(rank)?;
-        if let Err(error) = self.copy_now(&mut origin, rank, Until::There) {
+        if let Err(error) = self.complete_now(&mut origin, rank, Until::There) {
             // The general way gives the lock back all the same.
             origin.failed.get_or_insert(error);
         }

@@ -5,7 +5,7 @@
 use super::collected::SHORT;
 use super::members::Way;
 use super::message::{self, Code, Head};
-use super::{Flavor, Window};
+use super::{Flavor, Origin, Window, mailbox};
 use crate::data::datatype::{Datatype, Runs};
 use crate::data::memory::Memory;
 use crate::data::op::Op;
@@ -74,7 +74,14 @@ impl Window {
             data: operands.map_or(0, |operands| operands.len) as u32,
             ..Head::of(code, 0)
         };
-        let asks = self.asks_always();
+        if let Some(result) = result {
+            // SAFETY: the caller's promises.
+            let fetched =
+                unsafe { self.fetch_now(&mut origin, rank, (head, run), operands.as_slice(), result) };
+            if fetched {
+                return true;
+            }
+        }
         let to = self.to(&mut origin, rank);
         if !to.has_room() || to.batch.len() + head.len_with(&[run]) > self.limits().batch() {
             return false;
@@ -96,16 +103,88 @@ impl Window {
             unsafe { message::pack(&Memory::run(operands.address, operands.len), &mut to.batch) };
         }
         message::fill(&mut to.batch);
-        to.sent[phase] += 1;
+        to.count(phase);
         let Some(reply) = reply else {
             to.unanswered = true;
             return true;
         };
         // A first one that is waited for is not kept back.
         let alone = to.replies.is_empty();
-        to.unanswered |= asks;
+        to.answered = to.batches();
         to.replies.push(reply);
         if alone && let Err(error) = self.post_batch(&mut origin, rank) {
+            origin.failed.get_or_insert(error);
+        }
+        true
+    }
+
+    /// Compares an element of a predefined datatype at a displacement in a rank's memory with `compare`, and swaps it for `value` if they are equal;
+    /// `result` gets what it was. All of that only if it is done at once.
+    ///
+    /// # Safety
+    /// As for [`Window::compare_and_swap`]; the datatype is one that this allows, and the memories have its size.
+    pub unsafe fn swap_now(
+        &self,
+        rank: u32,
+        disp: i64,
+        datatype: &Datatype,
+        [value, compare, result]: [Piece; 3],
+    ) -> bool {
+        let Some(at) = self.offset_within(rank, disp, datatype.size()) else {
+            return false;
+        };
+        let mut origin = self.origin().lock();
+        if origin.epochs.access(rank).is_err() {
+            return false;
+        }
+        let run = Runs {
+            at,
+            len: 1,
+            count: 1,
+            stride: 0,
+        };
+        let head = Head {
+            datatype: datatype.handle() as u16,
+            data: (value.len + compare.len) as u32,
+            ..Head::of(Code::CompareAndSwap, 0)
+        };
+        // SAFETY: the caller's promises.
+        unsafe { self.fetch_now(&mut origin, rank, (head, run), &[value, compare], result) }
+    }
+
+    /// Has a rank do an operation at once that fetches something, behind what is in the batch.
+    ///
+    /// # Safety
+    /// The operands are readable, and as many as the head says; the result is writable.
+    unsafe fn fetch_now(
+        &self,
+        origin: &mut Origin,
+        rank: u32,
+        (head, run): (Head, Runs),
+        operands: &[Piece],
+        result: Piece,
+    ) -> bool {
+        if result.len > mailbox::ROOM {
+            return false;
+        }
+        let to = self.to(origin, rank);
+        if !to.has_nothing_or_only_unsent() || !self.may_ask(origin, rank) {
+            return false;
+        }
+        let batch = &mut self.to(origin, rank).batch;
+        let before = batch.len();
+        head.append_with(&[run], batch);
+        for operand in operands {
+            // SAFETY: the caller's promise.
+            unsafe { message::pack(&Memory::run(operand.address, operand.len), batch) };
+        }
+        message::fill(batch);
+        // SAFETY: as above.
+        let Some(done) = (unsafe { self.ask_now(origin, rank, Some(result)) }) else {
+            self.to(origin, rank).batch.truncate(before);
+            return false;
+        };
+        if let Err(error) = done {
             origin.failed.get_or_insert(error);
         }
         true
@@ -185,7 +264,7 @@ impl Window {
         // SAFETY: the caller's promise.
         unsafe { message::pack(&Memory::run(here.address, here.len), &mut to.batch) };
         message::fill(&mut to.batch);
-        to.sent[phase] += 1;
+        to.count(phase);
         to.unanswered = true;
         true
     }

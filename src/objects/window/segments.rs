@@ -1,7 +1,7 @@
 //! Memory that the processes of a window share: a file without a name, which one of them makes and all map, each at an address of its own.
 //!
 //! It has *control lines* of each process: words for its lock, for updates of its memory, and for synchronisation; and, where they are not too many,
-//! words for each two of them. Behind these may be its *segment*, the memory that it exposes:
+//! words for each two of them. Where processes do not see each other's memory, each has a [`mailbox`]. Behind these may be its *segment*, the memory that it exposes:
 //!
 //! - `MPI_Win_allocate_shared` (MPI 5.0 section 12.2.3): all processes of the window share one file, or there is no window. The segments follow one
 //!   another by rank, without a gap, so that all of them can be used as one array; where all processes allow it
@@ -17,8 +17,9 @@
 
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use super::mailbox::{self, Mailbox};
 use crate::base::error::Result;
 use crate::base::settings::Access;
 use crate::err;
@@ -27,6 +28,7 @@ use crate::objects::collective;
 use crate::objects::collective::shared::{self, Sizes};
 use crate::objects::communicator::Communicator;
 use crate::objects::communicator::sharers::{Places, RECORD, Sharers, Who};
+use crate::system::process::Process;
 use crate::system::shared_memory::{self, Finding, Map};
 
 const PAGE: usize = 4096;
@@ -40,18 +42,31 @@ const AT_LOCK: usize = 2 * LINE;
 const AT_DRAWN: usize = 2 * LINE + 8;
 const AT_FIRST: usize = 2 * LINE + 16;
 const AT_GIVEN: usize = 2 * LINE + 24;
-const AT_OFFER: usize = 2 * LINE + 32;
+const AT_PROCESS: usize = 2 * LINE + 4;
+const AT_BEGUN: usize = 2 * LINE + 40;
+const AT_CLOCK: usize = 2 * LINE + 48;
 const AT_FENCES: usize = 3 * LINE;
 const AT_MODE: usize = 3 * LINE + 8;
+const AT_SENT: usize = 3 * LINE + 16;
 const AT_BUSY: usize = 4 * LINE;
 const AT_OTHERS_BUSY: usize = 4 * LINE + 4;
 const _: () = assert!(RECORD <= LINE && AT_OTHERS_BUSY < CONTROL);
 
-/// So many processes at most have words for each two of them: how often one has posted to another one, and how often that one has
-/// completed.
+/// So many processes at most have words for each two of them: how often one has posted to another one, how often that one has completed, and when
+/// a message said so last.
 const PAIRED: usize = 64;
 /// The bytes of these.
-const PAIR: usize = 16;
+const PAIR: usize = 24;
+/// So many at most have words for their fences: how many operations each has sent to each other one. More wait for each other in fewer steps by a
+/// barrier.
+pub(super) const FENCED: usize = 8;
+/// The bytes of these: for every other fence the same.
+const SENT: usize = 16;
+/// As many have mailboxes, each with a bell in a cache line before it.
+const ASKING: usize = PAIRED;
+const BOX: usize = LINE + mailbox::BYTES;
+const _: () =
+    assert!(ASKING <= mailbox::TARGETS as usize && mailbox::TARGETS <= u64::BITS && BOX.is_multiple_of(LINE));
 
 /// The segment of a process in the shared memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,6 +126,8 @@ pub struct Segments {
     segments: Box<[Segment]>,
     /// Where the control lines begin.
     control: usize,
+    /// Where the mailboxes begin, if there are any.
+    mailboxes: Option<usize>,
     /// Where the segments begin.
     data: usize,
     /// Whether each process can be woken by all others.
@@ -200,17 +217,35 @@ fn lay_out(wishes: &[Wish]) -> Result<(Box<[Segment]>, usize)> {
     Ok((segments.into(), end))
 }
 
-/// Where the control lines of so many processes begin, and where they end, with the words of pairs behind them, at a page.
-fn lay_out_control(size: usize) -> (usize, usize) {
-    let records = (size.div_ceil(64) * 8).next_multiple_of(LINE);
+/// Where what is before the segments of so many processes begins, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Layout {
+    /// The control lines; behind them are the words of pairs, and those of fences.
+    control: usize,
+    /// The mailboxes, if there are any.
+    mailboxes: Option<usize>,
+    /// The end, at a page.
+    data: usize,
+}
+
+/// `sees`: each process sees the segments of all others, and need not ask them.
+fn lay_out_control(size: usize, sees: bool) -> Layout {
+    let control = (size.div_ceil(64) * 8).next_multiple_of(LINE);
     let pairs = if size <= PAIRED { size * size * PAIR } else { 0 };
-    let end = records + size * CONTROL + pairs;
-    (records, end.next_multiple_of(PAGE))
+    let fenced = if size <= FENCED { size * size * SENT } else { 0 };
+    let end = (control + size * CONTROL + pairs + fenced).next_multiple_of(LINE);
+    let asks = !sees && size <= ASKING;
+    let boxes = if asks { size * BOX } else { 0 };
+    Layout {
+        control,
+        mailboxes: asks.then_some(end),
+        data: (end + boxes).next_multiple_of(PAGE),
+    }
 }
 
 /// Of a file of so many processes, with so many bytes of segments; `None`: the address space has no room.
 fn sizes(size: usize, bytes: usize) -> Option<Sizes> {
-    let (_, data) = lay_out_control(size);
+    let Layout { data, .. } = lay_out_control(size, bytes != 0);
     Some(Sizes {
         bytes: data.checked_add(bytes)?,
         at_first: data,
@@ -330,7 +365,12 @@ impl Segments {
             // A mapping begins at a page: what has to be aligned more is allocated by each process for itself.
             let fits = wishes.iter().all(|wish| wish.alignment <= PAGE as u64);
             let (segments, bytes) = lay_out(&wishes).ok().filter(|_| fits && !wishes.is_empty())?;
-            Some((segments, sizes(ranks.len(), bytes.max(1))?))
+            let mut sizes = sizes(ranks.len(), bytes.max(1))?;
+            if Some(sizes.bytes) == control.map(|control| control.bytes) {
+                // The length says which of the two a file is.
+                sizes.bytes += PAGE;
+            }
+            Some((segments, sizes))
         };
         let chosen = |said: &[u8]| {
             let shares = willing && access(instance) != Access::Attach;
@@ -355,7 +395,11 @@ impl Segments {
 
     /// Of a new file, or one as the others have left it, that has the right length.
     fn new(map: Map, window: &Communicator, ranks: Vec<u32>, segments: Box<[Segment]>) -> Segments {
-        let (records, data) = lay_out_control(ranks.len());
+        let Layout {
+            control: records,
+            mailboxes,
+            data,
+        } = lay_out_control(ranks.len(), !segments.is_empty());
         let places = Places {
             bits: 0,
             records,
@@ -376,13 +420,16 @@ impl Segments {
         let sample = instance.engine().sample();
         let sharers = Sharers::new(map, instance, places, who, doorbell);
         sharers.offer_sample(sample.filter(|_| instance.settings().cma));
-        Segments {
+        let segments = Segments {
             sharers,
             segments,
             control: records,
+            mailboxes,
             data,
             wakes: false,
-        }
+        };
+        segments.own_control().is_of(Process::here());
+        segments
     }
 
     /// Called when all processes have mapped it.
@@ -417,6 +464,32 @@ impl Segments {
         })
     }
 
+    /// How many operations a process has sent to another one by messages before a fence with a number, if there are such words. By places.
+    pub(super) fn sent(&self, from: u32, to: u32, fence: u64) -> Option<&AtomicU64> {
+        let size = self.sharers.size() as usize;
+        let (from, to) = (from as usize, to as usize);
+        if size > FENCED || from >= size || to >= size {
+            return None;
+        }
+        let first = self.control + size * CONTROL + size * size * PAIR;
+        let at = first + (from * size + to) * SENT + (fence & 1) as usize * 8;
+        Some(self.sharers.map().u64(at))
+    }
+
+    /// Where the bell of the mailboxes of those who ask a process is, if there are mailboxes: a bit for each of them, by places.
+    pub(super) fn place_of_bell(&self, place: u32) -> Option<usize> {
+        assert!(place < self.sharers.size(), "one of those who share it");
+        Some(self.mailboxes? + place as usize * BOX)
+    }
+
+    /// The mailbox of a process, if there are any.
+    pub(super) fn mailbox(&self, place: u32) -> Option<Mailbox<'_>> {
+        Some(Mailbox::new(
+            self.sharers.map(),
+            self.place_of_bell(place)? + LINE,
+        ))
+    }
+
     /// The control lines of a rank, if it shares the memory.
     #[inline]
     pub fn control(&self, rank: u32) -> Option<Control<'_>> {
@@ -427,6 +500,16 @@ impl Segments {
     #[inline]
     pub fn own_control(&self) -> Control<'_> {
         self.control_at(self.sharers.mine())
+    }
+
+    /// Whether the process of a place has ended, as far as that can be told.
+    #[cold]
+    pub(super) fn has_ended(&self, place: u32) -> bool {
+        place < self.sharers.size()
+            && self
+                .control_at(place)
+                .process()
+                .is_some_and(|process| process.has_ended())
     }
 
     /// Those of all processes.
@@ -519,13 +602,41 @@ impl<'a> Control<'a> {
         self.at + AT_FENCES
     }
 
+    /// How many operations the process has sent to all others by messages before a fence with a number.
+    pub(super) fn sent(&self, fence: u64) -> &'a AtomicU64 {
+        self.map.u64(self.at + AT_SENT + (fence & 1) as usize * 8)
+    }
+
     /// The place, from 1, of the process that was the last one to get the lock.
     #[inline]
     pub fn holder(&self) -> &'a AtomicU32 {
         self.map.u32(self.at + AT_HOLDER)
     }
 
-    /// Taken by those who update the process's memory and can't do that by atomic operations of the processor.
+    /// The process says who it is, before others see its lines.
+    fn is_of(&self, process: Option<Process>) {
+        let Some(Process { pid, begun, clock }) = process else {
+            return;
+        };
+        self.map.u64(self.at + AT_BEGUN).store(begun, Ordering::Relaxed);
+        self.map.u64(self.at + AT_CLOCK).store(clock, Ordering::Relaxed);
+        // Release: pairs with the acquire in `process`.
+        self.map.u32(self.at + AT_PROCESS).store(pid, Ordering::Release);
+    }
+
+    /// The process, which is in this one's pid namespace, as all who share memory are.
+    fn process(&self) -> Option<Process> {
+        let pid = self.map.u32(self.at + AT_PROCESS).load(Ordering::Acquire);
+        (pid != 0).then(|| Process {
+            pid,
+            begun: self.map.u64(self.at + AT_BEGUN).load(Ordering::Relaxed),
+            clock: self.map.u64(self.at + AT_CLOCK).load(Ordering::Relaxed),
+        })
+    }
+
+    /// Taken by those who update the process's memory and can't do that by atomic operations of the processor: the place, from 1, of who has it
+    /// ([`holder`](super::holder)).
+    #[inline]
     pub fn lock(&self) -> &'a AtomicU32 {
         self.map.u32(self.at + AT_LOCK)
     }
@@ -557,11 +668,6 @@ impl<'a> Control<'a> {
         unsafe { AtomicU32::from_ptr(self.map.base().as_ptr().add(self.at + AT).cast()) }
     }
 
-    /// What the process offers to another one (`collected`).
-    pub(super) fn offer(&self) -> &'a AtomicU64 {
-        self.map.u64(self.at + AT_OFFER)
-    }
-
     /// The process's place among those that share the memory.
     pub fn place(&self) -> u32 {
         self.place
@@ -584,7 +690,12 @@ impl<'a> Pair<'a> {
         self.map.u64(self.at + 8)
     }
 
-    /// Where these are, for a wait.
+    /// The last time of these that a message says so, behind operations that the other has sent.
+    pub fn told(&self) -> &'a AtomicU64 {
+        self.map.u64(self.at + 16)
+    }
+
+    /// Where the first two are, for a wait.
     pub fn places(&self) -> [usize; 2] {
         [self.at, self.at + 8]
     }
@@ -633,11 +744,24 @@ mod tests {
 
     #[test]
     fn control_lines_do_not_overlap_the_bits() {
-        for size in [1, 2, 63, 64, 65, 512, 600, 40_000] {
-            let (records, data) = lay_out_control(size);
-            assert!(size.div_ceil(64) * 8 <= records && records.is_multiple_of(LINE));
+        for (size, sees) in [1, 2, 63, 64, 65, 512, 600, 40_000]
+            .into_iter()
+            .flat_map(|size| [(size, false), (size, true)])
+        {
+            let Layout {
+                control,
+                mailboxes,
+                data,
+            } = lay_out_control(size, sees);
+            assert!(size.div_ceil(64) * 8 <= control && control.is_multiple_of(LINE));
             let pairs = if size <= PAIRED { size * size * PAIR } else { 0 };
-            assert!(records + size * CONTROL + pairs <= data && data.is_multiple_of(PAGE));
+            let fenced = if size <= FENCED { size * size * SENT } else { 0 };
+            let end = control + size * CONTROL + pairs + fenced;
+            assert!(end <= data && data.is_multiple_of(PAGE));
+            assert_eq!(mailboxes.is_some(), size <= ASKING && !sees);
+            assert!(
+                mailboxes.is_none_or(|at| end <= at && at.is_multiple_of(LINE) && at + size * BOX <= data)
+            );
         }
         assert_eq!(sizes(2, usize::MAX), None);
     }

@@ -3,6 +3,8 @@
 //! It is done while this process makes progress, under the engine's lock. Operations of one process are done in their order; those of one
 //! that waits for the lock are kept until it is granted. What can't be answered with a short message is a task.
 
+mod long;
+
 use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
@@ -12,7 +14,6 @@ use super::access::Place;
 use super::conflicts::{self, Conflicts};
 use super::direct::{self, Combine};
 use super::message::{self, ACKNOWLEDGE, Code, EXCLUSIVE, FETCHED, FLUSHED, HOLDS_OTHERS, Head, Parsed};
-use super::outbox::of_data;
 use super::queue::{Queue, Waiting};
 use super::runs::{self, Groups};
 use super::{Exposed, Window};
@@ -21,13 +22,10 @@ use crate::base::error::{Error, Result};
 use crate::data::datatype::{Datatype, Runs, Unit};
 use crate::data::memory::Memory;
 use crate::data::op::{Op, check_compare_and_swap, compare_and_swap};
-use crate::engine::Received;
 use crate::engine::dispatch::{Incoming, Outlet, Serve};
 use crate::engine::matching::Envelope;
-use crate::engine::request::Outcome;
 use crate::err;
 use crate::identity::PeerIndex;
-use crate::instance::Completion;
 
 /// What a process knows as a target.
 #[derive(Default)]
@@ -45,6 +43,8 @@ pub struct Served {
     granted: VecDeque<Waiting>,
     /// How many tasks send from the window's memory or receive into it.
     under_way: usize,
+    /// Room for what is received to be combined.
+    rooms: Vec<Vec<u8>>,
     origins: FxHashMap<u32, FromOrigin>,
     /// What conflicts, if that is checked.
     conflicts: Option<Conflicts>,
@@ -94,6 +94,16 @@ impl Served {
         origin.failed.get_or_insert(error);
     }
 
+    /// Whether operations of an origin may be done now that do not come by a message: none wait that came before, and no fence lies between.
+    pub fn may_begin(&self, rank: u32, phase: usize) -> bool {
+        let waits = || {
+            self.origins
+                .get(&rank)
+                .is_some_and(|origin| origin.held.is_some())
+        };
+        phase == self.phase && !self.phaseless && self.conflicts.is_none() && !waits()
+    }
+
     /// A task begins for an origin that uses the window's memory.
     fn begins(&mut self, from: From) {
         self.under_way += 1;
@@ -109,8 +119,6 @@ enum Rest {
     Waits,
     /// It waits, with the operation, until all tasks for the origin have ended.
     WaitsForTasks,
-    /// It was taken back.
-    Void,
     /// It makes no sense.
     Nonsense,
 }
@@ -148,6 +156,10 @@ impl Serve for Window {
         };
         outlet.happened();
         done
+    }
+
+    fn rung(&self) -> bool {
+        self.serve_mailboxes()
     }
 
     fn lost(&self, outlet: &mut Outlet<'_>, peer: PeerIndex) {
@@ -227,7 +239,6 @@ impl Window {
                     (origin.held, origin.waits_for_tasks) = (Some(held), true);
                     return true;
                 }
-                Rest::Void => return true,
                 Rest::Nonsense => return false,
             }
         }
@@ -276,14 +287,6 @@ impl Window {
                 served.granted.extend(granted);
                 return Rest::Next;
             }
-            Code::Offer => {
-                let number = parsed.data.array().map(u64::from_le_bytes);
-                return match number.map(|number| self.decides(from.rank, number)) {
-                    Some(true) => Rest::Next,
-                    Some(false) => Rest::Void,
-                    None => Rest::Nonsense,
-                };
-            }
             Code::Flush => {
                 if head.flags & (FLUSHED | FETCHED) != 0 {
                     served.end_accesses_of(from.rank, head.flags & FLUSHED == 0);
@@ -294,6 +297,10 @@ impl Window {
             Code::Put => self.on_put(outlet, from, parsed),
             Code::PutLong => match self.on_put_long(served, outlet, from, parsed) {
                 // It counts as done when its task has ended.
+                Some(Ok(())) => return Rest::Next,
+                done => done,
+            },
+            Code::AccumulateLong => match self.on_accumulate_long(served, outlet, from, parsed) {
                 Some(Ok(())) => return Rest::Next,
                 done => done,
             },
@@ -452,65 +459,29 @@ impl Window {
     }
 
     fn on_put(&self, outlet: &mut Outlet<'_>, from: From, parsed: &Parsed<'_>) -> Option<Result<()>> {
-        let done = match self.groups(parsed, Unit::BYTE)? {
+        let done = self.store(parsed)?;
+        self.acknowledge_one(outlet, from, &parsed.head);
+        Some(done)
+    }
+
+    /// Stores the data of an operation. `None`: it makes no sense.
+    pub(super) fn store(&self, parsed: &Parsed<'_>) -> Option<Result<()>> {
+        match self.groups(parsed, Unit::BYTE)? {
             Ok((groups, len)) if len == parsed.data.len() as u64 => {
                 // SAFETY: the runs are within what this process exposes, which the user leaves to the window's operations, and the data
                 // has as many bytes.
                 unsafe { direct::scatter(parsed.data, self.exposed().base(), &groups) };
-                Ok(())
+                Some(Ok(()))
             }
-            Ok(_) => return None,
-            Err(error) => Err(error),
-        };
-        self.acknowledge_one(outlet, from, &parsed.head);
-        Some(done)
+            Ok(_) => None,
+            Err(error) => Some(Err(error)),
+        }
     }
 
     fn acknowledge_one(&self, outlet: &mut Outlet<'_>, from: From, head: &Head) {
         if head.flags & ACKNOWLEDGE != 0 {
             outlet.send(from.peer, self.envelope(head.tag as i32), &[]);
         }
-    }
-
-    /// The message with the data comes next.
-    fn on_put_long(
-        &self,
-        served: &mut Served,
-        outlet: &mut Outlet<'_>,
-        from: From,
-        parsed: &Parsed<'_>,
-    ) -> Option<Result<()>> {
-        let memory = self
-            .groups(parsed, Unit::BYTE)?
-            .and_then(|(groups, _)| runs::memory(self.exposed().base(), &groups));
-        let (memory, done) = match memory {
-            Ok(memory) => (memory, Ok(())),
-            // It is received all the same, and lost.
-            Err(error) => (Memory::empty(), Err(error)),
-        };
-        let (window, tag) = (self.me.upgrade()?, parsed.head.tag as i32);
-        let acknowledges = parsed.head.flags & ACKNOWLEDGE != 0;
-        let uses_memory = done.is_ok();
-        if uses_memory {
-            served.begins(from);
-        }
-        outlet.begin(Box::pin(async move {
-            let communicator = window.communicator();
-            // SAFETY: the memory belongs to the window, which this task holds.
-            let received = unsafe { communicator.receive(Some(from.rank), Some(of_data(tag)), memory) };
-            if let Ok(Received::Later(request)) = received {
-                // What went wrong, the origin knows: it has lost this process, or was told.
-                let _ = Completion::of(communicator.instance().clone(), request).await;
-            }
-            if uses_memory {
-                window.task_ended(from);
-            }
-            if acknowledges {
-                window.tell(from.rank, tag)?;
-            }
-            Ok(Outcome::EMPTY)
-        }));
-        Some(done)
     }
 
     /// Forgets an origin that is lost. What it has left behind in the window is not known, but nobody waits for its lock any more.
@@ -538,8 +509,8 @@ impl Window {
             }
         };
         let base = self.exposed().base();
-        if len <= AT_ONCE as u64 {
-            let mut bytes = [0; AT_ONCE];
+        if len <= COPIED {
+            let mut bytes = [0; COPIED as usize];
             let bytes = &mut bytes[..len as usize];
             // SAFETY: the runs are within what this process exposes, which the user leaves to the window's operations.
             unsafe { direct::gather(RawRoom::from(&mut *bytes), base, &groups) };
@@ -561,56 +532,23 @@ impl Window {
         }
     }
 
-    /// Sends memory as the answer to an operation, by a task, which has the bytes where they are not the window's.
-    fn send_later(
+    /// Loads what an operation fetches, `most` bytes at most. `None`: it makes no sense.
+    pub(super) fn load(
         &self,
-        outlet: &mut Outlet<'_>,
-        from: From,
-        head: &Head,
-        memory: Memory,
-        bytes: Option<Vec<u8>>,
-    ) -> Option<()> {
-        let (window, tag) = (self.me.upgrade()?, head.tag as i32);
-        outlet.begin(Box::pin(async move {
-            let communicator = window.communicator();
-            // SAFETY: the memory belongs to the window or is `bytes`, both of which this task holds until the send has ended.
-            let sending = unsafe { communicator.send(from.rank, tag, memory, false, false) };
-            if let Ok(Some(request)) = sending {
-                // What went wrong, the origin knows: it has lost this process.
-                let _ = Completion::of(communicator.instance().clone(), request).await;
+        parsed: &Parsed<'_>,
+        most: u64,
+        into: &mut SmallVec<[u8; 64]>,
+    ) -> Option<Result<()>> {
+        match self.groups(parsed, Unit::BYTE)? {
+            Ok((groups, len)) if len <= most => {
+                into.resize(len as usize, 0);
+                // SAFETY: the runs are within what this process exposes, which the user leaves to the window's operations.
+                unsafe { direct::gather(RawRoom::from(&mut into[..]), self.exposed().base(), &groups) };
+                Some(Ok(()))
             }
-            match bytes {
-                Some(bytes) => drop(bytes),
-                None => window.task_ended(from),
-            }
-            Ok(Outcome::EMPTY)
-        }));
-        Some(())
-    }
-
-    /// A task that uses the window's memory has ended.
-    fn task_ended(&self, from: From) {
-        let mut engine = self.communicator().instance().engine();
-        let mut outlet = engine.outlet();
-        let mut served = self.served().lock();
-        served.under_way -= 1;
-        served.arrived[from.phase] += 1;
-        let origin = served.origins.entry(from.rank).or_default();
-        origin.under_way -= 1;
-        if origin.under_way == 0 {
-            if origin.lost {
-                self.forget(&mut served, &mut outlet, from.rank);
-            } else if std::mem::take(&mut origin.waits_for_tasks) {
-                self.resume(&mut served, &mut outlet, from.rank);
-                self.grant(&mut served, &mut outlet);
-            }
+            Ok(_) => None,
+            Err(error) => Some(Err(error)),
         }
-        outlet.happened();
-    }
-
-    /// Whether no task uses the window's memory.
-    pub(super) fn has_no_tasks(&self) -> bool {
-        self.served().lock().under_way == 0
     }
 
     /// Answers an operation with some bytes.
@@ -630,30 +568,38 @@ impl Window {
         parsed: &Parsed<'_>,
         fetches: bool,
     ) -> Option<Result<()>> {
+        let mut before = SmallVec::new();
+        let done = self.update(parsed, fetches.then_some(&mut before))?;
+        match fetches {
+            true => self.answer(outlet, from, &parsed.head, &before)?,
+            false => self.acknowledge_one(outlet, from, &parsed.head),
+        }
+        Some(done)
+    }
+
+    /// Combines the data of an operation with what is there; `before` gets what that was, and nothing after an error. `None`: it makes no sense.
+    pub(super) fn update(
+        &self,
+        parsed: &Parsed<'_>,
+        before: Option<&mut SmallVec<[u8; 64]>>,
+    ) -> Option<Result<()>> {
         let head = &parsed.head;
         let component = Datatype::predefined(head.datatype.into())?;
         let op = Op::predefined(head.op.into())?;
         op.check_accumulate(component).ok()?;
         let (groups, len) = match self.groups(parsed, Unit::element(component))? {
             Ok(found) => found,
-            Err(error) => {
-                match fetches {
-                    true => self.answer(outlet, from, head, &[])?,
-                    false => self.acknowledge_one(outlet, from, head),
-                }
-                return Some(Err(error));
-            }
+            Err(error) => return Some(Err(error)),
         };
         // `MPI_NO_OP` needs no operands. A batch has no more than so many bytes (see `origin`).
         let has_operands = parsed.data.len() as u64 == len || parsed.data.is_empty() && op.is_no_op();
         if !has_operands || len > FETCHED_MAX {
             return None;
         }
-        let mut before: SmallVec<[u8; 64]> = SmallVec::new();
-        if fetches {
+        let old = before.map(|before| {
             before.resize(len as usize, 0);
-        }
-        let old = fetches.then(|| before.as_mut_ptr());
+            before.as_mut_ptr()
+        });
         self.with_sharing(self.communicator().rank(), |sharing| {
             let combine = Combine {
                 op,
@@ -666,10 +612,6 @@ impl Window {
                 direct::accumulate_groups(combine, self.exposed().base(), &groups, parsed.data.as_ptr(), old)
             };
         });
-        match fetches {
-            true => self.answer(outlet, from, head, &before)?,
-            false => self.acknowledge_one(outlet, from, head),
-        }
         Some(Ok(()))
     }
 
@@ -679,8 +621,16 @@ impl Window {
         from: From,
         parsed: &Parsed<'_>,
     ) -> Option<Result<()>> {
-        let head = &parsed.head;
-        let component = Datatype::predefined(head.datatype.into())?;
+        let mut before = SmallVec::new();
+        let done = self.swap(parsed, &mut before)?;
+        self.answer(outlet, from, &parsed.head, &before)?;
+        Some(done)
+    }
+
+    /// Compares one element with the second half of an operation's data, and swaps it for the first; `before` as for [`Window::update`]. `None`: it
+    /// makes no sense.
+    pub(super) fn swap(&self, parsed: &Parsed<'_>, before: &mut SmallVec<[u8; 64]>) -> Option<Result<()>> {
+        let component = Datatype::predefined(parsed.head.datatype.into())?;
         check_compare_and_swap(component).ok()?;
         let size = component.size() as usize;
         let (value, compare) = (parsed.data.first(size), parsed.data.skip(size));
@@ -689,37 +639,32 @@ impl Window {
         }
         let (groups, len) = match self.groups(parsed, Unit::element(component))? {
             Ok(found) => found,
-            Err(error) => {
-                self.answer(outlet, from, head, &[])?;
-                return Some(Err(error));
-            }
+            Err(error) => return Some(Err(error)),
         };
-        let mut before = [0; 16];
-        let before = before.get_mut(..size)?;
         let [group] = &groups[..] else { return None };
         if len != size as u64 {
             return None;
         }
+        before.resize(size, 0);
         let target = runs::place(self.exposed().base(), group.at);
         self.with_sharing(self.communicator().rank(), |sharing| {
             let (value, compare) = (value.as_ptr(), compare.as_ptr());
-            // SAFETY: as in `on_accumulate`, for one element.
+            // SAFETY: as in `update`, for one element.
             unsafe { compare_and_swap(component, value, compare, before.as_mut_ptr(), target, sharing) };
         });
-        self.answer(outlet, from, head, before)?;
         Some(Ok(()))
     }
 }
 
 /// So many groups are looked at together.
 const GROUPS_AT_ONCE: usize = 16;
-/// Up to so many bytes a get is answered without an allocation.
-const AT_ONCE: usize = 4 << 10;
+/// A get of up to so many bytes is answered from a copy, a longer one from the window's memory.
+pub const COPIED: u64 = 4 << 10;
 /// The most bytes that an operation fetches.
 const FETCHED_MAX: u64 = 64 << 10;
 
 /// An error in a message: its class, and its words.
-fn told(error: &Error) -> Vec<u8> {
+pub(super) fn told(error: &Error) -> Vec<u8> {
     let mut told = (error.class as u32).to_le_bytes().to_vec();
     told.extend_from_slice(error.to_string().as_bytes());
     told.truncate(256);

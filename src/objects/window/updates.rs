@@ -17,7 +17,10 @@
 //!
 //! The word of a process is for one of its threads, which changes it by plain stores. The others count themselves.
 //!
-//! The mode never goes back: programs that accumulate much in a window do it again. What uses the window's memory without being an accumulate
+//! Whoever has the lock may die with it, and another one takes it over ([`holder`](super::holder)). It does not know whether the fence has been
+//! made, so a mode that is closing becomes that of atomic operations again, which is right at any time before it is closed.
+//!
+//! Otherwise the mode never goes back: programs that accumulate much in a window do it again. What uses the window's memory without being an accumulate
 //! (puts and gets) does not take part.
 //!
 //! The words are a parameter, so that a model can bring its own (`models/src/updates.rs`).
@@ -85,12 +88,20 @@ fn close(words: &impl Words) -> bool {
             return false;
         }
     }
-    // Whoever has set the mode has also made the fence, and not given the lock away in between.
+    // Whoever has set the mode has also made the fence, and not given the lock away in between; if it has died instead, see `is_taken_over`.
     let closed = !words.is_any_busy();
     if closed {
         words.set_mode(LOCKED);
     }
     closed
+}
+
+/// The lock, which the caller has now, was that of a process that has died.
+#[cold]
+pub fn is_taken_over(words: &impl Words) {
+    if words.mode() == CLOSING {
+        words.set_mode(ATOMIC);
+    }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -286,6 +297,22 @@ mod tests {
         replaces_by_another(&shared);
         leave(&Process(&shared, 0));
         assert!(!excludes_all(&Process(&shared, 1), false) && excludes_all(&Process(&shared, 1), true));
+    }
+
+    /// Who dies while it closes may not have made the fence: whoever takes the lock over closes it anew.
+    #[test]
+    fn what_was_half_closed_is_closed_anew() {
+        let shared = Shared::default();
+        let [dead, other] = [0, 1].map(|place| Process(&shared, place));
+        dead.set_mode(CLOSING);
+        assert!(!enter(&other));
+        is_taken_over(&other);
+        assert!(enter(&other));
+        assert!(!excludes_all(&other, true));
+        assert!(!enter(&other) && excludes_all(&other, true));
+        // What is closed stays so.
+        is_taken_over(&other);
+        assert!(!enter(&other) && excludes_all(&other, false));
     }
 
     /// A process that is not busy updates one element, and then many.

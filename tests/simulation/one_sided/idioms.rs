@@ -310,6 +310,44 @@ fn nothing_is_written_before_the_lock_is_granted() {
     });
 }
 
+/// Two ranks lock all, and each gets the lock of its neighbour first, then the one that the other has. In between two others want these locks for
+/// themselves: who locks all does not wait behind them.
+#[test]
+fn those_who_lock_all_do_not_wait_for_each_other() {
+    check("those_who_lock_all_do_not_wait_for_each_other", 8, |seed| {
+        let options = Options {
+            windows: Access::Messages,
+            ..options(seed)
+        };
+        // More than a request needs to arrive.
+        let a_while = 1 << 20;
+        Simulation::new(seed, 4, options).run(|rank| async move {
+            let me = rank.me().number();
+            let words = Words::new(&rank, 1).await;
+            if me < 2 {
+                let [first, second] = [2 + me, 3 - me];
+                words.window.lock_all(false).await.expect("no epoch");
+                words.update(first, 0, SUM, 1).await.expect("all live");
+                words.barrier().await;
+                rank.pause(a_while).await;
+                words.update(second, 0, SUM, 1).await.expect("all live");
+                rank.pause(a_while).await;
+                words.window.unlock_all().await.expect("all live");
+            } else {
+                words.barrier().await;
+                let other = 5 - me;
+                words.window.lock(true, other, false).await.expect("no epoch");
+                let found = words.update(other, 0, SUM, 10).await.expect("all live");
+                assert_eq!(found, 2, "the other two had that lock before");
+                words.window.unlock(other).await.expect("all live");
+            }
+            words.barrier().await;
+            assert_eq!(words.word(0), if me < 2 { 0 } else { 12 });
+            words.free().await;
+        });
+    });
+}
+
 /// A rank stores data at another one, completes that, and sets a flag; who sees the flag sees the data. The reader looks by operations, or in
 /// its own memory.
 #[test]
