@@ -166,6 +166,17 @@ impl Outlet<'_> {
     }
 }
 
+/// What the header of a message for who serves a context says.
+fn words_of_service(context: Context, arg: u64) -> Words {
+    Words {
+        kind: MessageKind::SERVICE,
+        flags: 0,
+        tag: 0,
+        context: context.bits(),
+        arg,
+    }
+}
+
 impl Engine {
     /// Passes the messages of a context to a server from now on.
     pub fn serve(&mut self, context: Context, server: Arc<dyn Serve>) {
@@ -242,13 +253,7 @@ impl Engine {
                 payload.len()
             ));
         }
-        let words = Words {
-            kind: MessageKind::SERVICE,
-            flags: 0,
-            tag: 0,
-            context: context.bits(),
-            arg,
-        };
+        let words = words_of_service(context, arg);
         if self.send_copied(to, words, payload) {
             payload.clear();
             return Ok(());
@@ -302,13 +307,7 @@ impl Engine {
         if len <= limits.buffered || len > limits.message || HEADER_BYTES + head.len() > limits.header {
             return None;
         }
-        let words = Words {
-            kind: MessageKind::SERVICE,
-            flags: 0,
-            tag: 0,
-            context: context.bits(),
-            arg,
-        };
+        let words = words_of_service(context, arg);
         let header = peer.header(state.name.rank, words);
         let mut first = [0; HEADER_BYTES + LONGER_BY];
         let first = first.get_mut(..HEADER_BYTES + head.len())?;

@@ -1,7 +1,8 @@
 //! Memory that the processes of a window share: a file without a name, which one of them makes and all map, each at an address of its own.
 //!
 //! It has *control lines* of each process: words for its lock, for updates of its memory, and for synchronisation; and, where they are not too many,
-//! words for each two of them. Where processes do not see each other's memory, each has a [`mailbox`]. Behind these may be its *segment*, the memory that it exposes:
+//! words for each two of them. Where processes do not see each other's memory, each has a [`mailbox`]. Behind these may be its *segment*, the
+//! memory that it exposes:
 //!
 //! - `MPI_Win_allocate_shared` (MPI 5.0 section 12.2.3): all processes of the window share one file, or there is no window. The segments follow one
 //!   another by rank, without a gap, so that all of them can be used as one array; where all processes allow it
@@ -59,7 +60,7 @@ const PAIRED: usize = 64;
 const PAIR: usize = 24;
 /// So many at most have words for their fences: how many operations each has sent to each other one. More wait for each other in fewer steps by a
 /// barrier.
-pub(super) const FENCED: usize = 8;
+const FENCED: usize = 8;
 /// The bytes of these: for every other fence the same.
 const SENT: usize = 16;
 /// As many have mailboxes, each with a bell in a cache line before it.

@@ -583,10 +583,7 @@ impl Window {
         parsed: &Parsed<'_>,
         before: Option<&mut SmallVec<[u8; 64]>>,
     ) -> Option<Result<()>> {
-        let head = &parsed.head;
-        let component = Datatype::predefined(head.datatype.into())?;
-        let op = Op::predefined(head.op.into())?;
-        op.check_accumulate(component).ok()?;
+        let (op, component) = combined_by(&parsed.head)?;
         let (groups, len) = match self.groups(parsed, Unit::element(component))? {
             Ok(found) => found,
             Err(error) => return Some(Err(error)),
@@ -654,6 +651,14 @@ impl Window {
         });
         Some(Ok(()))
     }
+}
+
+/// How an operation combines elements, and of which datatype. `None`: not as an accumulate may.
+fn combined_by(head: &Head) -> Option<(&'static Op, &'static Datatype)> {
+    let component = Datatype::predefined(head.datatype.into())?;
+    let op = Op::predefined(head.op.into())?;
+    op.check_accumulate(component).ok()?;
+    Some((op, component))
 }
 
 /// So many groups are looked at together.

@@ -4,7 +4,7 @@ use super::super::direct::{self, Combine};
 use super::super::message::{ACKNOWLEDGE, Head, Parsed};
 use super::super::outbox::of_data;
 use super::super::runs;
-use super::{From, Served, Window};
+use super::{From, Served, Window, combined_by};
 use crate::base::error::Result;
 use crate::data::datatype::{Datatype, Runs, Unit};
 use crate::data::memory::Memory;
@@ -65,9 +65,7 @@ impl Window {
         parsed: &Parsed<'_>,
     ) -> Option<Result<()>> {
         let head = &parsed.head;
-        let component = Datatype::predefined(head.datatype.into())?;
-        let op = Op::predefined(head.op.into())?;
-        op.check_accumulate(component).ok()?;
+        let (op, component) = combined_by(head)?;
         let (found, done) = match self.groups(parsed, Unit::element(component))? {
             Ok((_, len)) if len > COMBINED_MAX => return None,
             Ok(found) => (Some(found), Ok(())),
