@@ -5,7 +5,7 @@ use crate::base::error::{Error, Result};
 use crate::err;
 
 /// The version of all that processes send each other: a change of any message increases it.
-const VERSION: u8 = 6;
+const VERSION: u8 = 7;
 
 /// See the module.
 #[derive(Clone, PartialEq, Eq, Debug)]

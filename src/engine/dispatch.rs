@@ -9,7 +9,10 @@ use rustc_hash::FxHashMap;
 use super::matching::Envelope;
 use super::peer::{ConnectionState, Payload};
 use super::request::{Outcome, RequestId, SendStage, SendWork, Work};
-use super::wire::{FLAG_CANCELLED, FLAG_PIPELINED, FLAG_SYNC, HEADER_BYTES, Header, MessageKind};
+use super::wire::{
+    FLAG_CANCELLED, FLAG_COLLECTIVE, FLAG_FOLLOWED, FLAG_PIPELINED, FLAG_SYNC, HEADER_BYTES, Header,
+    MessageKind,
+};
 use super::{EAGER_UNDER_BACKPRESSURE, Engine, EngineState, Operation};
 use crate::base::bytes::RawBytes;
 use crate::base::error::{Error, Result};
@@ -86,7 +89,9 @@ pub(super) type Services = FxHashMap<u64, Option<Arc<dyn Serve>>>;
 pub(super) struct Bell {
     context: u64,
     map: Arc<Map>,
+    /// Where its words begin.
     at: usize,
+    words: usize,
     server: Arc<dyn Serve>,
 }
 
@@ -94,7 +99,8 @@ impl Bell {
     /// Lets the server do what others want. `false`: nothing.
     #[inline]
     pub(super) fn look(&self) -> bool {
-        self.map.u64(self.at).load(Ordering::Relaxed) != 0 && self.server.rung()
+        let rings = |word| self.map.u64(self.at + word * 8).load(Ordering::Relaxed) != 0;
+        (0..self.words).any(rings) && self.server.rung()
     }
 }
 
@@ -166,14 +172,46 @@ impl Outlet<'_> {
     }
 }
 
+/// An ordinary message without contents that comes behind one for who serves a context, and with it: both take one message of the lane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Behind {
+    /// Its tag.
+    pub tag: i32,
+    /// Whether it is one of a collective operation.
+    pub collective: bool,
+}
+
 /// What the header of a message for who serves a context says.
-fn words_of_service(context: Context, arg: u64) -> Words {
+fn words_of_service(context: Context, arg: u64, behind: Option<Behind>) -> Words {
+    let flags = match behind {
+        None => 0,
+        Some(Behind {
+            collective: false, ..
+        }) => FLAG_FOLLOWED,
+        Some(Behind { collective: true, .. }) => FLAG_FOLLOWED | FLAG_COLLECTIVE,
+    };
     Words {
         kind: MessageKind::SERVICE,
-        flags: 0,
-        tag: 0,
+        flags,
+        tag: behind.map_or(0, |behind| behind.tag),
         context: context.bits(),
         arg,
+    }
+}
+
+/// The header of the message that comes behind one for who serves a context.
+fn behind(header: &Header<PeerIndex>) -> Header<PeerIndex> {
+    let context = Context::of_bits(header.context);
+    let context = match header.flags & FLAG_COLLECTIVE {
+        0 => context,
+        _ => context.collective(),
+    };
+    Header {
+        kind: MessageKind::EAGER,
+        flags: 0,
+        context: context.bits(),
+        arg: u64::from(header.arg as u32),
+        ..*header
     }
 }
 
@@ -183,8 +221,8 @@ impl Engine {
         self.state.services.insert(context.bits(), Some(server));
     }
 
-    /// From now on looks in each call of progress at the word at an offset, for who serves a context.
-    pub fn watch_bell(&mut self, context: Context, map: Arc<Map>, at: usize) {
+    /// From now on looks in each call of progress at some words from an offset on, for who serves a context.
+    pub fn watch_bell(&mut self, context: Context, map: Arc<Map>, at: usize, words: usize) {
         let context = context.bits();
         if let Some(Some(server)) = self.state.services.get(&context) {
             let server = server.clone();
@@ -192,6 +230,7 @@ impl Engine {
                 context,
                 map,
                 at,
+                words,
                 server,
             });
         }
@@ -233,12 +272,20 @@ impl Engine {
         self.state.post_max()
     }
 
-    /// Sends a message for whoever serves a context. The payload is taken, and room for the next one left.
+    /// Sends a message for whoever serves a context. The payload is taken, and room for the next one left. If it can go at once, the message `behind` it goes
+    /// with it, from the rank in the low half of `arg`. Returns whether that is so: otherwise the caller sends it next, and can wait for its end.
     ///
     /// # Errors
     /// `MPI_ERR_INTERN` where the payload is longer than one message of its lane, or of any if it is not connected; the peer's error where it is
     /// lost.
-    pub fn post(&mut self, to: PeerIndex, context: Context, arg: u64, payload: &mut Vec<u8>) -> Result<()> {
+    pub fn post(
+        &mut self,
+        to: PeerIndex,
+        context: Context,
+        arg: u64,
+        payload: &mut Vec<u8>,
+        behind: Option<Behind>,
+    ) -> Result<bool> {
         if let ConnectionState::Lost(error) = &self.state.peer(to).link {
             return Err(error.clone());
         }
@@ -253,17 +300,18 @@ impl Engine {
                 payload.len()
             ));
         }
-        let words = words_of_service(context, arg);
+        let words = words_of_service(context, arg, behind);
         if self.send_copied(to, words, payload) {
             payload.clear();
-            return Ok(());
+            return Ok(behind.is_some());
         }
+        let words = words_of_service(context, arg, None);
         let mut room = self.state.spare.pop().unwrap_or_default();
         room.clear();
         let payload = std::mem::replace(payload, room);
         self.state.queue_reply(to, words, Payload::Owned(payload));
         self.flush_unless_refused(to);
-        Ok(())
+        Ok(false)
     }
 
     /// The most bytes of memory that [`Engine::post_from`] sends to a peer, or [`Engine::post`] with [`LONGER_BY`] others; 0: its lane can't do
@@ -307,7 +355,7 @@ impl Engine {
         if len <= limits.buffered || len > limits.message || HEADER_BYTES + head.len() > limits.header {
             return None;
         }
-        let words = words_of_service(context, arg);
+        let words = words_of_service(context, arg, None);
         let header = peer.header(state.name.rank, words);
         let mut first = [0; HEADER_BYTES + LONGER_BY];
         let first = first.get_mut(..HEADER_BYTES + head.len())?;
@@ -407,7 +455,8 @@ impl EngineState {
     fn on_service(&mut self, header: &Header<PeerIndex>, payload: RawBytes) -> bool {
         // No server can change the table while the engine is locked.
         let services = std::mem::take(&mut self.services);
-        let makes_sense = services.get(&header.context).is_some_and(|server| {
+        let served = services.get(&header.context);
+        let makes_sense = served.is_some_and(|server| {
             server.as_ref().is_none_or(|server| {
                 server.message(&mut Incoming {
                     outlet: Outlet(self),
@@ -416,7 +465,11 @@ impl EngineState {
                 })
             })
         });
+        let is_served = served.is_some_and(Option::is_some);
         self.services = services;
-        makes_sense
+        match makes_sense && is_served && header.flags & FLAG_FOLLOWED != 0 {
+            true => self.on_eager(&behind(header), RawBytes::from(&[][..])),
+            false => makes_sense,
+        }
     }
 }

@@ -40,7 +40,7 @@ impl MessageKind {
     /// The last message to a process of another job, unless the two meet again.
     pub const BYE: MessageKind = MessageKind(12);
 
-    /// For whoever serves the context ([`super::dispatch::Serve`]); `arg` is the server's.
+    /// For whoever serves the context ([`super::dispatch::Serve`]); `arg` is the server's, its low half the sender's rank in the communicator.
     pub const SERVICE: MessageKind = MessageKind(13);
 
     /// Its number in a header.
@@ -55,6 +55,10 @@ pub const FLAG_SYNC: u8 = 1;
 pub const FLAG_PIPELINED: u8 = 1;
 /// Flag of `CancelReply`: the message was taken back.
 pub const FLAG_CANCELLED: u8 = 1;
+/// Flag of `Service`: an eager message without contents comes with it, behind it, of the same sender and with its tag, in its context.
+pub const FLAG_FOLLOWED: u8 = 1;
+/// Flag of `Service`, with the former: in the context for collective operations.
+pub const FLAG_COLLECTIVE: u8 = 2;
 /// Flag of every kind: the sender of this message holds as many bytes of unexpected messages of its receiver as it
 /// accepts, and asks for requests to send (`Rts`) in place of eager messages.
 pub const FLAG_BACKPRESSURE: u8 = 0x80;

@@ -2,7 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;
 
 use super::buffer::{Buffer, Graveyard};
@@ -29,6 +29,8 @@ pub struct Rank {
     graveyard: Graveyard,
     /// Whether the program wants to be polled when time has passed, even if its engine has done nothing.
     turn: Arc<AtomicBool>,
+    /// How many turns it was given.
+    turns: Arc<AtomicU64>,
 }
 
 impl Rank {
@@ -48,6 +50,7 @@ impl Rank {
             network: network.clone(),
             graveyard: graveyard.clone(),
             turn: Arc::default(),
+            turns: Arc::default(),
         }
     }
 
@@ -122,11 +125,14 @@ impl Rank {
 
     /// Lets the others go on, and time pass if it can.
     pub async fn turn(&self) {
-        let mut polled = false;
+        // A poll may also come of what the program has done itself: a loop of that would keep time from passing.
+        let mut asked = None;
         poll_fn(|_| {
-            if std::mem::replace(&mut polled, true) {
+            let turns = self.turns.load(Ordering::Relaxed);
+            if asked.is_some_and(|then| then != turns) {
                 return Poll::Ready(());
             }
+            asked = Some(turns);
             self.turn.store(true, Ordering::Relaxed);
             Poll::Pending
         })
@@ -196,6 +202,8 @@ impl Rank {
 
     /// Whether its program waits in [`Rank::turn`]; the answer is given once.
     pub(super) fn takes_turn(&self) -> bool {
-        self.turn.swap(false, Ordering::Relaxed)
+        let takes = self.turn.swap(false, Ordering::Relaxed);
+        self.turns.fetch_add(u64::from(takes), Ordering::Relaxed);
+        takes
     }
 }

@@ -198,7 +198,11 @@ impl Area {
     /// Compares every byte.
     #[track_caller]
     pub fn check(&self, expected: &Area, what: &dyn std::fmt::Debug) {
-        if let Some(at) = (0..self.bytes.len()).find(|&at| self.bytes[at] != expected.bytes[at]) {
+        let len = self.bytes.len();
+        // In debug code much sooner done than byte by byte.
+        if self.bytes != expected.bytes[..len] {
+            let at = (0..len).find(|&at| self.bytes[at] != expected.bytes[at]);
+            let at = at.expect("they differ");
             panic!(
                 "{what:?}, layout {}: the byte {} from the address is {:#x} and not {:#x}",
                 self.layout.kind,

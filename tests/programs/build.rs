@@ -55,6 +55,23 @@ pub fn library_folder() -> Result<PathBuf, Failed> {
     Ok(folder)
 }
 
+/// Lines that are the same for all processes of a run: from the file `name` if it is of that run, or else made, and kept there.
+pub fn kept_for(run: &str, name: &str, make: impl Fn() -> Vec<String>) -> Result<Vec<String>, Failed> {
+    let file = folder()?.join(name);
+    let text = fs::read_to_string(&file).unwrap_or_default();
+    if let Some((of, lines)) = text.split_once('\n')
+        && of == run
+    {
+        return Ok(lines.lines().map(str::to_owned).collect());
+    }
+    let made = make();
+    // Whole, or not at all.
+    let new = file.with_extension(std::process::id().to_string());
+    fs::write(&new, format!("{run}\n{}", made.join("\n")))?;
+    fs::rename(&new, &file)?;
+    Ok(made)
+}
+
 /// Held until the file is dropped.
 fn lock(path: &Path) -> Result<File, Failed> {
     let file = File::create(path)?;
@@ -69,7 +86,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
 /// What every C file of ours is compiled with.
 const FLAGS: &[&str] = &[
     "-std=gnu11",
-    "-O3",
+    "-O1",
     "-g",
     "-Wall",
     "-Wextra",

@@ -112,7 +112,7 @@ pub fn trials() -> Vec<Trial> {
         one("spawn_errors", 2, &["many"], WAYS[0], "spawn_errors: ok")
     }));
     for way in ["WEFT_LANES=shm,ofi", "tcp;ofi_rxm", "shm", "sockets"] {
-        for (mode, cycles) in [("meet", "100"), ("visit", "24")] {
+        for (mode, cycles) in [("meet", "40"), ("visit", "16")] {
             let name = format!("dynamic::cycles::{mode}::{way}");
             trials.push(Trial::test(name, move || {
                 one("cycles", 1, &[mode, cycles], way, "cycles: ok")

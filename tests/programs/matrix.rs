@@ -256,15 +256,21 @@ const PROVIDERS: &[&[&str]] = &[
     &["udp;ofi_rxd"],
 ];
 
-/// What this machine's libfabric offers.
+/// What this machine's libfabric offers. Loading it takes a fifth of a second; under nextest each test is a process, and the first one
+/// keeps the answer for the others of its run.
 fn offered() -> &'static [String] {
     static OFFERED: OnceLock<Vec<String>> = OnceLock::new();
-    OFFERED.get_or_init(|| {
-        let settings = weft::base::settings::Settings::read(|_| None).expect("defaults are valid");
-        let survey =
-            weft::system::fabric::select::survey(&settings, true).expect("libfabric lists its providers");
-        survey.into_iter().map(|candidate| candidate.provider).collect()
+    OFFERED.get_or_init(|| match std::env::var("NEXTEST_RUN_ID") {
+        Ok(run) => build::kept_for(&run, "offered", ask_libfabric).expect("a file for what libfabric offers"),
+        Err(_) => ask_libfabric(),
     })
+}
+
+fn ask_libfabric() -> Vec<String> {
+    let settings = weft::base::settings::Settings::read(|_| None).expect("defaults are valid");
+    let survey =
+        weft::system::fabric::select::survey(&settings, true).expect("libfabric lists its providers");
+    survey.into_iter().map(|candidate| candidate.provider).collect()
 }
 
 /// The name of one provider of the matrix here, if it is offered.

@@ -28,6 +28,7 @@ const PROGRAMS: &[&str] = &[
     "rma_threads",
     "rma_bulk",
     "rma_sessions",
+    "rma_random",
 ];
 
 /// The program about accesses that conflict, and with how many ranks it runs.
@@ -139,6 +140,7 @@ pub fn trials() -> Vec<Trial> {
             trials.push(Trial::test(name, move || die(death, way)));
         }
     }
+    trials.push(Trial::test("onesided::rma_mailbox", asks_by_mailbox));
     for mode in ["atomic", "closed"] {
         let name = format!("onesided::half_done::{mode}");
         trials.push(Trial::test(name, move || half_done(mode)));
@@ -165,6 +167,21 @@ fn run(program: &str, way: &str, numbers: &[u32], brief: bool) -> Outcome {
                 job = job.env("WEFT_TEST_BRIEF", "1");
             }
             job.run()?.is_well(program, ranks)?;
+        }
+    }
+    Ok(())
+}
+
+/// Between processes that each have a processor, and wait long: `tests/c/rma_mailbox.c`.
+fn asks_by_mailbox() -> Outcome {
+    let program = "rma_mailbox";
+    for _ in 0..repeat() {
+        let ended = Job::new(&build::program(program)?, 2)
+            .over("WEFT_LANES=shm WEFT_SPIN_US=1000000")
+            .run()?;
+        ended.is_well(program, 2)?;
+        for line in ended.stdout.lines().filter(|line| line.starts_with("skipped:")) {
+            eprintln!("{program}: {line}");
         }
     }
     Ok(())

@@ -12,14 +12,15 @@ use weft::sim::{Options, Rank, Simulation, check, join_all, skewed};
 const RANKS: u32 = 6;
 /// Messages of each pair.
 const MESSAGES: u32 = 6;
-const BYTES_MAX: u32 = 4000;
+const BYTES_MAX: usize = 4000;
 
 /// Content and length of the message of a pair and number.
 fn content(seed: u64, source: u32, destination: u32, number: u32) -> Vec<u8> {
     let mut rng =
         Rng::with_seed(seed ^ u64::from(source) << 48 ^ u64::from(destination) << 32 ^ u64::from(number));
-    let len = rng.u32(..BYTES_MAX);
-    (0..len).map(|_| rng.u8(..)).collect()
+    let mut bytes = vec![0; rng.usize(..BYTES_MAX)];
+    rng.fill(&mut bytes);
+    bytes
 }
 
 async fn send(rank: Rank, seed: u64, mut rng: Rng, to: u32, number: u32) -> Result<Outcome> {
@@ -38,7 +39,7 @@ async fn send(rank: Rank, seed: u64, mut rng: Rng, to: u32, number: u32) -> Resu
 
 /// `honest`: neither is the one that sends rubbish, who asks for the wrong data, too, and gets it.
 async fn receive(rank: Rank, seed: u64, honest: bool, from: u32, number: u32) -> Result<Outcome> {
-    let buffer = rank.blank(BYTES_MAX as usize);
+    let buffer = rank.blank(BYTES_MAX);
     // SAFETY: the buffer is kept until the receive has ended.
     let received = unsafe {
         rank.world()

@@ -46,7 +46,8 @@ fn content(message: &Planned) -> Vec<u8> {
     }
     bytes.extend_from_slice(&(message.bytes as u64).to_le_bytes());
     let mut rng = Rng::with_seed(u64::from(message.source) << 32 | u64::from(message.number));
-    bytes.resize_with(message.bytes.max(HEAD), || rng.u8(..));
+    bytes.resize(message.bytes.max(HEAD), 0);
+    rng.fill(&mut bytes[HEAD..]);
     bytes.truncate(message.bytes);
     bytes
 }

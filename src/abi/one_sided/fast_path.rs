@@ -11,6 +11,7 @@ use crate::data::datatype::Datatype;
 use crate::data::kind::MemoryKind;
 use crate::data::op::{self, Op, can_compare_and_swap};
 use crate::data::pieces::Piece;
+use crate::objects::window::Until;
 
 /// Bytes of some elements of a predefined datatype that are one run from the buffer's address on, if they are.
 #[inline(always)]
@@ -134,14 +135,13 @@ pub unsafe fn update(
         window.begin_loads();
     }
     let rank = u32::try_from(rank).ok()?;
-    let there = (rank, disp as i64, len);
-    let done = window.update_at(there, number as u64, |target, sharing| {
-        let (operands, before) = (origin.cast(), result.map(|result| result.cast()));
-        // SAFETY: the caller's buffers; the target's memory, which the user leaves to the window's operations.
-        unsafe { op.update(datatype, operands, target, number as u64, before, sharing) };
-    });
-    if done.is_some() || !window.is_unseen(rank) {
-        return done;
+    if !window.is_unseen(rank) {
+        let there = (rank, disp as i64, len);
+        return window.update_at(there, number as u64, |target, sharing| {
+            let (operands, before) = (origin.cast(), result.map(|result| result.cast()));
+            // SAFETY: the caller's buffers; the target's memory, which the user leaves to the window's operations.
+            unsafe { op.update(datatype, operands, target, number as u64, before, sharing) };
+        });
     }
     let operands = (!op.is_no_op()).then(|| piece(origin.cast_mut(), len));
     let memories = [operands, result.map(|result| piece(result, len))];
@@ -195,15 +195,14 @@ pub unsafe fn compare_and_swap(
 
 /// `MPI_Win_flush` and its relatives: of a rank, or of all.
 #[inline(always)]
-pub fn flush(rank: Option<c_int>, win: MPI_Win) -> bool {
+pub fn flush(rank: Option<c_int>, win: MPI_Win, until: Until) -> bool {
     let Some(window) = WINDOWS.hold(win) else {
         return false;
     };
-    match rank.map(u32::try_from) {
-        None => window.flush_quickly(None),
-        Some(Ok(rank)) => window.flush_quickly(Some(rank)),
-        Some(Err(_)) => false,
-    }
+    let Ok(rank) = rank.map(u32::try_from).transpose() else {
+        return false;
+    };
+    window.flush_quickly(rank) || (until == Until::There && window.flush_asking(rank))
 }
 
 /// `MPI_Win_lock` without an assertion.
@@ -219,7 +218,7 @@ pub fn lock(exclusive: bool, rank: c_int, win: MPI_Win) -> bool {
 #[inline(always)]
 pub fn unlock(rank: c_int, win: MPI_Win) -> bool {
     match (WINDOWS.hold(win), u32::try_from(rank)) {
-        (Some(window), Ok(rank)) => window.unlock_quickly(rank),
+        (Some(window), Ok(rank)) => window.unlock_quickly(rank) || window.unlock_asking(rank),
         _ => false,
     }
 }
@@ -235,5 +234,5 @@ pub fn lock_all(win: MPI_Win) -> bool {
 pub fn unlock_all(win: MPI_Win) -> bool {
     WINDOWS
         .hold(win)
-        .is_some_and(|window| window.unlock_all_quickly())
+        .is_some_and(|window| window.unlock_all_quickly() || window.unlock_all_asking())
 }

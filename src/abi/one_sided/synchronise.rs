@@ -185,7 +185,7 @@ mpi! {
 
     /// Section 12.5.4.
     small fn MPI_Win_flush(rank: c_int, win: MPI_Win) win(win) {
-        match fast_path::flush(Some(rank), win) {
+        match fast_path::flush(Some(rank), win, Until::There) {
             true => Ok(()),
             false => flush(Some(rank), win, Until::There),
         }
@@ -193,7 +193,7 @@ mpi! {
 
     /// Section 12.5.4.
     small fn MPI_Win_flush_all(win: MPI_Win) win(win) {
-        match fast_path::flush(None, win) {
+        match fast_path::flush(None, win, Until::There) {
             true => Ok(()),
             false => flush(None, win, Until::There),
         }
@@ -201,7 +201,7 @@ mpi! {
 
     /// Section 12.5.4.
     small fn MPI_Win_flush_local(rank: c_int, win: MPI_Win) win(win) {
-        match fast_path::flush(Some(rank), win) {
+        match fast_path::flush(Some(rank), win, Until::Here) {
             true => Ok(()),
             false => flush(Some(rank), win, Until::Here),
         }
@@ -209,7 +209,7 @@ mpi! {
 
     /// Section 12.5.4.
     small fn MPI_Win_flush_local_all(win: MPI_Win) win(win) {
-        match fast_path::flush(None, win) {
+        match fast_path::flush(None, win, Until::Here) {
             true => Ok(()),
             false => flush(None, win, Until::Here),
         }

@@ -1,7 +1,8 @@
 //! What waits for a lane, and messages of the layers above.
 
 use super::*;
-use crate::engine::dispatch::{Incoming, Outlet, Serve};
+use crate::engine::dispatch::{Behind, Incoming, Outlet, Serve};
+use crate::engine::wire::{FLAG_COLLECTIVE, FLAG_FOLLOWED};
 
 fn send(scene: &mut Scene) -> RequestId {
     let send = Send {
@@ -81,11 +82,16 @@ fn other_layers_serve_contexts() {
     };
     assert_eq!((header.kind, header.tag), (MessageKind::EAGER, 9));
     assert_eq!((header.context, &payload[..]), (40, &b"cba"[..]));
-    assert!(scene.engine.post(PEER, context, 1, &mut b"x".to_vec()).is_ok());
     assert!(
         scene
             .engine
-            .post(PEER, context, 1, &mut vec![0; 1 << 20])
+            .post(PEER, context, 1, &mut b"x".to_vec(), None)
+            .is_ok()
+    );
+    assert!(
+        scene
+            .engine
+            .post(PEER, context, 1, &mut vec![0; 1 << 20], None)
             .is_err()
     );
     assert_eq!(scene.heard().len(), 1);
@@ -94,9 +100,61 @@ fn other_layers_serve_contexts() {
     scene.says(MessageKind::SERVICE, 0, (0, 40, 7), b"abc");
     scene.heard();
     assert!(
-        scene.engine.post(PEER, context, 1, &mut b"x".to_vec()).is_err(),
+        scene
+            .engine
+            .post(PEER, context, 1, &mut b"x".to_vec(), None)
+            .is_err(),
         "it is lost"
     );
+}
+
+/// An ordinary message without contents goes with one for a server, and is matched behind it.
+#[test]
+fn a_message_comes_behind_one_for_a_server() {
+    let mut scene = Scene::new(|_| ());
+    let context = Context::of_bits(40);
+    scene.engine.serve(context, Arc::new(Reverses(None)));
+    let behind = |collective| Some(Behind { tag: 9, collective });
+    for (collective, flags) in [(false, FLAG_FOLLOWED), (true, FLAG_FOLLOWED | FLAG_COLLECTIVE)] {
+        let posted = scene
+            .engine
+            .post(PEER, context, 7, &mut b"x".to_vec(), behind(collective));
+        assert_eq!(posted, Ok(true));
+        let heard = scene.heard();
+        let [(header, payload)] = &heard[..] else {
+            panic!("one message: {}", heard.len());
+        };
+        assert_eq!(
+            (header.kind, header.flags, header.tag),
+            (MessageKind::SERVICE, flags, 9)
+        );
+        assert_eq!((header.context, header.arg, &payload[..]), (40, 7, &b"x"[..]));
+    }
+    let mut receive = |context| {
+        let pattern = Pattern {
+            context,
+            source: Some(7),
+            tag: Some(9),
+        };
+        // SAFETY: it has no memory.
+        match unsafe { scene.engine.receive(pattern, Some(PEER), Memory::empty()) } {
+            Ok(Received::Later(request)) => request,
+            _ => panic!("nothing has come"),
+        }
+    };
+    let (ordinary, collective) = (receive(context), receive(context.collective()));
+    let ended = |scene: &Scene| [ordinary, collective].map(|request| scene.engine.is_complete(request));
+    scene.says(MessageKind::SERVICE, 0, (9, 40, 7), b"abc");
+    assert_eq!(ended(&scene), [Some(false), Some(false)]);
+    scene.says(MessageKind::SERVICE, FLAG_FOLLOWED, (9, 40, 7), b"abc");
+    assert_eq!(ended(&scene), [Some(true), Some(false)]);
+    scene.says(
+        MessageKind::SERVICE,
+        FLAG_FOLLOWED | FLAG_COLLECTIVE,
+        (9, 40, 7),
+        b"abc",
+    );
+    assert_eq!(ended(&scene), [Some(true), Some(true)]);
 }
 
 /// A message of a context that is served no longer is ignored, where that was asked for; one that nobody serves makes no sense.

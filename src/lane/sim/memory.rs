@@ -221,12 +221,8 @@ fn updated(update: &Update, before: &[u8], operands: &[u8], comparands: &[u8]) -
 pub(super) unsafe fn gather(pieces: &[Piece]) -> Vec<u8> {
     // SAFETY: the caller's pieces are valid.
     let slice = |piece: &Piece| unsafe { std::slice::from_raw_parts(piece.address, piece.len) };
-    pieces
-        .iter()
-        .filter(|piece| piece.len > 0)
-        .flat_map(slice)
-        .copied()
-        .collect()
+    let pieces = pieces.iter().filter(|piece| piece.len > 0);
+    pieces.map(slice).collect::<Vec<&[u8]>>().concat()
 }
 
 /// Puts bytes into pieces that have room for exactly these bytes.

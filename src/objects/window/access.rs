@@ -383,7 +383,7 @@ impl Window {
             drop(origin);
             return Ok(request.then(|| {
                 // The wait for it will have nothing to wait for.
-                self.take_turn();
+                self.take_turn(false);
                 self.ended_request()
             }));
         }

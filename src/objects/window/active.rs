@@ -1,12 +1,13 @@
 //! Active target communication (MPI 5.0 sections 12.5.1 and 12.5.2): fences, and epochs among groups.
 //!
-//! A fence tells each process how many operations of others it has to expect (a reduce-scatter of what each has sent to whom), and waits
-//! for these. So operations need no acknowledgements. A process that has left a fence may send operations of the next phase while another
+//! A fence tells each process how many operations of others it has to expect, and waits for these: by a reduce-scatter of what each has sent to
+//! whom, or where the processes are few (two), by a message to each, with which the operations go that have not been sent yet. So operations need no
+//! acknowledgements. A process that has left a fence may send operations of the next phase while another
 //! one still waits for some of the last: these wait at the target, which knows them by their phase, of which there are never more than two.
 //! Where a process may also access another one's memory by itself, or by its lane, nobody leaves a fence before all have come so far.
 //!
 //! The epochs of groups are opened and ended by small messages in the window's context, which arrive after the operations that were sent
-//! before them.
+//! before them, or with them.
 //!
 //! Where all are on one host, no messages say this, but words in the memory that they share: how many fences each process has come to, how many
 //! operations each has sent to each other one before, how often each has posted to another one, and how often that one has completed. Whoever waits
@@ -19,14 +20,19 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::task::Poll;
 
+use smallvec::SmallVec;
+
 use super::epoch::Ranks;
+use super::message::{Code, Head};
 use super::outbox::{COMPLETE, FENCE, LAST, POST};
 use super::passive::Until;
 use super::segments::Segments;
+use super::target::Ended;
 use super::{Origin, Window};
 use crate::base::error::Result;
 use crate::data::memory::Memory;
 use crate::engine::Received;
+use crate::engine::dispatch::Behind;
 use crate::engine::request::RequestId;
 use crate::err;
 use crate::objects::collective;
@@ -43,6 +49,8 @@ mod assertion {
 
 /// An epoch that ends at so many processes at most asks each to do what is short.
 const ASKED: usize = 8;
+/// So many processes at most tell each other of a fence directly. Among more, a reduce-scatter takes fewer messages.
+pub(super) const FEW: u32 = 2;
 
 /// What those sleep for who wait for a process's fences: no ticket of a lock.
 const FENCES: u32 = 1 << 30;
@@ -144,7 +152,7 @@ impl Window {
             .sum();
         self.origin().lock().outbox.next_phase();
         let arrived = match met {
-            Ok(()) => self.wait_for_arrivals(expected).await,
+            Ok(()) => self.wait_for_arrivals(expected).await.map(drop),
             Err(error) => Err(error),
         };
         self.end_phase(&arrived);
@@ -167,18 +175,20 @@ impl Window {
         if let Some(words) = words.filter(|_| self.members().all_mapped()) {
             let fenced = self.meet_by_words(words).await;
             self.origin().lock().epochs.fenced(succeeds);
-            self.take_turn();
+            self.take_turn(false);
             return fenced;
         }
         fence(Ordering::SeqCst);
         let precedes = assert & assertion::NO_PRECEDE == 0;
         let mut result = Ok(());
+        let few = self.communicator().size() <= FEW;
         if precedes {
-            result = self.settle_epoch(None).await;
+            result = self.settle_epoch(None, few && words.is_none()).await;
         }
         // A process that has failed still takes part, so that the others do not wait for it.
         let fenced = match (words, precedes && self.may_use_messages()) {
             (Some(words), counts) => self.count_by_words(words, counts).await,
+            (None, true) if few => self.all_arrived_of_few().await,
             (None, true) => self.all_arrived().await,
             (None, false) => collective::barrier(&self.communicator().collective()).await,
         };
@@ -203,7 +213,7 @@ impl Window {
             sent
         };
         let arrived = match collective::sum_of_each(&communicator.collective(), sent).await {
-            Ok(expected) => self.wait_for_arrivals(expected).await,
+            Ok(expected) => self.wait_for_arrivals(expected).await.map(drop),
             Err(error) => Err(error),
         };
         self.end_phase(&arrived);
@@ -217,8 +227,88 @@ impl Window {
         Ok(())
     }
 
+    /// The same among few processes. Each tells each other one, behind the operations that it has not sent to it yet, that it has come so far, and,
+    /// if it has sent any operations to anyone, how many to this one.
+    async fn all_arrived_of_few(self: &Arc<Self>) -> Result<()> {
+        let communicator = self.communicator();
+        let (mine, size) = (communicator.rank(), communicator.size());
+        let operation = communicator.collective();
+        let others = (1..size).map(|distance| (mine + distance) % size);
+        let mut sends: SmallVec<[_; FEW as usize]> = SmallVec::new();
+        let (mut result, own, any) = {
+            let mut origin = self.origin().lock();
+            let phase = origin.outbox.phase;
+            let sent_to =
+                |origin: &mut Origin, rank| origin.outbox.get_mut(rank).map_or(0, |to| to.sent[phase]);
+            let any = (0..size).any(|rank| sent_to(&mut origin, rank) != 0);
+            let own = sent_to(&mut origin, mine);
+            let mut result = self.post_batch(&mut origin, mine);
+            for rank in others.clone() {
+                let told = match any {
+                    true => {
+                        let number = sent_to(&mut origin, rank);
+                        self.count_behind(&mut origin, rank, number, operation.tag())
+                    }
+                    false => Ok(false),
+                };
+                let has_gone = *told.as_ref().unwrap_or(&false);
+                result = result.and(told.map(drop));
+                if !has_gone {
+                    // Who waits for it hears of it, also after an error. SAFETY: it has no memory.
+                    sends.push(unsafe { operation.send(rank, Memory::empty()) });
+                }
+            }
+            origin.outbox.next_phase();
+            self.release(origin);
+            (result, own, any)
+        };
+        for rank in others {
+            // SAFETY: it has no memory.
+            let come = unsafe { operation.receive_now(rank, Memory::empty()) }.await;
+            result = result.and(come.map(drop));
+        }
+        for send in sends {
+            let sent = send.await;
+            result = result.and(sent.map(drop));
+        }
+        let arrived = match result {
+            Ok(()) => self.wait_for_arrivals(own).await,
+            Err(error) => Err(error),
+        };
+        let arrived = arrived.map(|ended| ended.counted || any);
+        self.end_phase(&arrived);
+        // As in `all_arrived`, but where no operation goes by messages, all of which each has said, nobody waits for any.
+        if arrived? && !self.members().are_apart() {
+            collective::barrier(&communicator.collective()).await?;
+        }
+        if !self.members().are_apart() {
+            self.origin().lock().outbox.all_done(None);
+        }
+        Ok(())
+    }
+
+    /// Sends the operations to a rank that have not been sent yet, how many there are in this phase, and if possible the message of a fence. Returns
+    /// whether that was.
+    fn count_behind(&self, origin: &mut Origin, rank: u32, number: u64, tag: i32) -> Result<bool> {
+        let head = Head {
+            data: size_of_val(&number) as u32,
+            ..Head::of(Code::Count, 0)
+        };
+        self.append(origin, rank, head, &[], |batch| {
+            batch.extend(number.to_le_bytes())
+        })?;
+        let behind = Behind {
+            tag,
+            collective: true,
+        };
+        let posted = self.post_with(origin, rank, Some(behind));
+        // They are done before any of the next phase, and need no answer.
+        self.to(origin, rank).posted = 0;
+        posted
+    }
+
     /// What became of the wait for the operations of a phase.
-    fn end_phase(&self, arrived: &Result<()>) {
+    fn end_phase<T>(&self, arrived: &Result<T>) {
         if arrived.is_err() {
             // Others may be in either phase from now on.
             let mut engine = self.communicator().instance().engine();
@@ -227,8 +317,9 @@ impl Window {
     }
 
     /// Completes what is under way to these ranks, or all, at the end of an epoch: what is short and has not been sent is done at once where that
-    /// can be.
-    async fn settle_epoch(self: &Arc<Self>, ranks: Option<&[u32]>) -> Result<()> {
+    /// can be. `later`: what has not been sent may be sent with what the caller tells the target.
+    async fn settle_epoch(self: &Arc<Self>, ranks: Option<&[u32]>, later: bool) -> Result<()> {
+        let later = later && !self.may_fail_there();
         let busy: Vec<u32> = {
             let mut origin = self.origin().lock();
             let all = ranks.is_none().then(|| origin.outbox.ranks());
@@ -239,7 +330,10 @@ impl Window {
                 }
             }
             let failed = origin.failed.is_some();
-            let mut is_busy = |rank| failed || origin.outbox.get_mut(rank).is_some_and(|to| !to.is_idle());
+            let mut is_busy = |rank| {
+                let to = origin.outbox.get_mut(rank);
+                failed || to.is_some_and(|to| !(to.is_idle() || later && to.needs_no_wait()))
+            };
             ranks.iter().copied().filter(|&rank| is_busy(rank)).collect()
         };
         match busy[..] {
@@ -249,15 +343,17 @@ impl Window {
     }
 
     /// Waits until so many operations of all processes have been done in this phase, and begins the next.
-    async fn wait_for_arrivals(self: &Arc<Self>, expected: u64) -> Result<()> {
+    async fn wait_for_arrivals(self: &Arc<Self>, expected: u64) -> Result<Ended> {
         let communicator = self.communicator();
         let group = communicator.group();
         poll_fn(|_| {
             let mut engine = communicator.instance().engine();
-            if let Some(()) = self.next_phase(&mut engine.outlet(), expected) {
-                // What has come ahead may have to be answered, and the program need not call MPI again soon.
-                engine.progress(false);
-                return Poll::Ready(Ok(()));
+            if let Some(ended) = self.next_phase(&mut engine.outlet(), expected) {
+                if ended.ahead {
+                    // It may have to be answered, and the program need not call MPI again soon.
+                    engine.progress(false);
+                }
+                return Poll::Ready(Ok(ended));
             }
             match group.iter().find_map(|process| engine.loss_of(process)) {
                 Some(error) => Poll::Ready(Err(error.clone())),
@@ -380,24 +476,28 @@ impl Window {
         let mut result = Ok(());
         if !self.members().all_mapped() {
             fence(Ordering::SeqCst);
-            result = self.settle_epoch(Some(&ranks)).await;
+            result = self.settle_epoch(Some(&ranks), true).await;
         }
         for &rank in &ranks {
             let sent = {
                 let mut origin = self.origin().lock();
                 let to = origin.outbox.get_mut(rank);
-                to.is_some_and(|to| std::mem::take(&mut to.told))
+                to.is_some_and(|to| to.told || !to.batch.is_empty())
             };
             // Behind what was sent.
             let told = match words {
-                None => self.tell(rank, COMPLETE),
+                None => self.tell_behind(rank, COMPLETE),
                 Some(_) if !sent => Ok(()),
                 Some(words) => {
                     tell_by_words(words, rank);
-                    self.tell(rank, LAST)
+                    self.tell_behind(rank, LAST)
                 }
             };
             result = result.and(told);
+            if let Some(to) = self.origin().lock().outbox.get_mut(rank) {
+                // The next epoch begins there when they are done.
+                (to.told, to.posted) = (false, 0);
+            }
             if let Some(words) = words {
                 complete_by_words(words, rank);
             }
@@ -429,7 +529,7 @@ impl Window {
             }
             if self.members().all_mapped() {
                 self.origin().lock().epochs.waited();
-                self.take_turn();
+                self.take_turn(false);
                 return result;
             }
             let told = self.hear_of_completion(words, &exposed_to, &mut completes);

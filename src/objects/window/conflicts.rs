@@ -94,7 +94,7 @@ impl Access {
             Code::Get => (Code::Get, false),
             Code::AccumulateLong => (Code::Accumulate, true),
             code @ (Code::Accumulate | Code::GetAccumulate | Code::CompareAndSwap) => (code, true),
-            Code::Lock | Code::Unlock | Code::Flush => return None,
+            Code::Lock | Code::Unlock | Code::Flush | Code::Count => return None,
         };
         Some(Access {
             origin,

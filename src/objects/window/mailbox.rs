@@ -3,7 +3,7 @@
 //!
 //! Where the kernel copies ([`Way::Attach`]), a system call takes longer than the target needs if it is in a call of MPI, and updates of
 //! elements are always the target's. So the operations, a batch as in messages ([`super::message`]), are written into this process's mailbox, and
-//! a bit of the target's bell says that there is something. A target that makes progress looks at its bell, does the operations, and writes into
+//! a word of the target's bell says that there is something. A target that makes progress looks at its bell, does the operations, and writes into
 //! the same lines what they fetch or what is wrong with them. If it does not begin soon, the operations are withdrawn, go another way, and nobody
 //! is asked for a while. Whether they are done or withdrawn is decided by who is the first to change the mailbox's state.
 //!
@@ -41,6 +41,8 @@ const AT_PHASE: usize = 12;
 /// So often it is looked whether a target has begun: some microseconds, as long as a system call takes where the system checks much. A target that
 /// is in a call of MPI needs less than one.
 const LOOKS: u32 = 128;
+/// So many of these are without a pause.
+const SOON: u32 = 32;
 /// From then on other processes run in between, and after so many looks it is asked whether the target exists.
 const LIVES: u32 = 1 << 12;
 /// After so many times in a row that a target has not begun the pauses do not become longer: 2 to the power of that.
@@ -91,6 +93,77 @@ impl Stage {
             2 => Stage::Done,
             _ => Stage::Left,
         }
+    }
+}
+
+/// The bytes of a bell.
+pub const BELL: usize = WORDS as usize * 8;
+const WORDS: u32 = 8;
+
+/// Some words, of which a process sets one when it has asked for something: that of its place modulo their number. What is set may be lost if
+/// several processes share a word; then who has set it withdraws what it asks for.
+#[derive(Clone, Copy)]
+pub struct Bell<'a> {
+    map: &'a Map,
+    at: usize,
+    /// How many processes there are.
+    size: u32,
+}
+
+impl<'a> Bell<'a> {
+    /// # Panics
+    /// If it is not within the mapping.
+    pub(super) fn new(map: &'a Map, at: usize, size: u32) -> Bell<'a> {
+        assert!(map.has(at, BELL), "within the mapping");
+        Bell { map, at, size }
+    }
+
+    pub(super) fn at(self) -> usize {
+        self.at
+    }
+
+    /// So many words are ever set.
+    pub(super) fn words(self) -> usize {
+        self.size.min(WORDS) as usize
+    }
+
+    #[inline]
+    fn word(self, word: u32) -> &'a AtomicU64 {
+        self.map.u64(self.at + word as usize * 8)
+    }
+
+    /// Whether somebody has said so since the last answer.
+    #[inline]
+    fn rings(self) -> bool {
+        (0..self.words() as u32).any(|word| self.word(word).load(Ordering::Relaxed) != 0)
+    }
+
+    /// Said by the process at a place. No instruction that locks: it would wait until what was written before can be seen.
+    #[inline]
+    fn ring(self, place: u32) {
+        // Release: who sees it sees what is asked for.
+        self.word(place % WORDS).store(1, Ordering::Release);
+    }
+
+    /// Calls with the places whose words are set. `true`: for one of them, something was done.
+    #[inline]
+    fn answer(self, mut serve: impl FnMut(u32) -> bool) -> bool {
+        let mut any = false;
+        for word in 0..self.words() as u32 {
+            if self.word(word).load(Ordering::Acquire) == 0 {
+                continue;
+            }
+            let mut serve_all = || {
+                let places = (word..self.size).step_by(WORDS as usize);
+                places.fold(false, |any, place| serve(place) | any)
+            };
+            // At once, as somebody waits.
+            any |= serve_all();
+            // What was asked for before the word is clear is seen below.
+            self.word(word).swap(0, Ordering::AcqRel);
+            any |= serve_all();
+        }
+        any
     }
 }
 
@@ -215,6 +288,8 @@ pub struct Asking {
     refused: u32,
     /// How many times nobody is asked.
     pause: u32,
+    /// Whether a target has done something since it was last looked.
+    done: bool,
 }
 
 impl Asking {
@@ -225,8 +300,15 @@ impl Asking {
         pays
     }
 
+    /// Whether a target has done something since the last call of this.
+    #[inline]
+    pub(super) fn take_done(&mut self) -> bool {
+        std::mem::take(&mut self.done)
+    }
+
     fn ended(&mut self, done: bool) {
         if done {
+            self.done = true;
             self.refused = 0;
         } else {
             self.refused = (self.refused + 1).min(REFUSED);
@@ -262,7 +344,7 @@ impl Window {
         let sharers = segments.sharers();
         let mailbox = segments.mailbox(sharers.mine())?;
         let target = sharers.place_of_rank(rank)?;
-        let bell = segments.place_of_bell(target)?;
+        let bell = segments.bell(target)?;
         let phase = origin.outbox.phase;
         origin.asking.asked += 1;
         let name = Name {
@@ -274,10 +356,7 @@ impl Window {
             return None;
         }
         mailbox.ask(name, phase, &to.batch);
-        sharers
-            .map()
-            .u64(bell)
-            .fetch_or(1 << sharers.mine(), Ordering::AcqRel);
+        bell.ring(sharers.mine());
         let done = self.wait_for_answer(segments, mailbox, name);
         origin.asking.ended(done);
         if !done {
@@ -312,7 +391,10 @@ impl Window {
             }
             // Who is asked may ask this process.
             self.serve_mailboxes_of(segments);
-            std::hint::spin_loop();
+            // A processor's pause is about as long as an answer takes.
+            if looks > SOON {
+                std::hint::spin_loop();
+            }
             // It has begun, and is not running. Others may need this process meanwhile.
             if looks > LOOKS {
                 self.communicator().instance().engine().progress(false);
@@ -332,40 +414,30 @@ impl Window {
 
     #[inline]
     fn serve_mailboxes_of(&self, segments: &Segments) -> bool {
-        let sharers = segments.sharers();
-        let Some(bell) = segments.place_of_bell(sharers.mine()) else {
-            return false;
-        };
-        let bell = sharers.map().u64(bell);
-        bell.load(Ordering::Relaxed) != 0 && self.answer_bell(segments, bell)
+        let bell = segments.bell(segments.sharers().mine());
+        bell.is_some_and(|bell| bell.rings() && self.answer_bell(segments, bell))
     }
 
     #[inline(never)]
-    fn answer_bell(&self, segments: &Segments, bell: &AtomicU64) -> bool {
-        let ranks = &segments.sharers().who().ranks;
-        let mut any = false;
+    fn answer_bell(&self, segments: &Segments, bell: Bell<'_>) -> bool {
+        let sharers = segments.sharers();
         let served = self.served().lock();
-        // Acquire: what was said before the bit was set.
-        let mut rung = bell.swap(0, Ordering::Acquire);
-        while rung != 0 {
-            let place = rung.trailing_zeros();
-            rung &= rung - 1;
-            let Some(&rank) = ranks.get(place as usize) else {
-                break;
+        bell.answer(|place| {
+            let (Some(&rank), Some(mailbox)) =
+                (sharers.who().ranks.get(place as usize), segments.mailbox(place))
+            else {
+                return false;
             };
-            let Some(mailbox) = segments.mailbox(place) else {
-                break;
+            let Some((name, phase, batch)) = mailbox.begin(sharers.mine()) else {
+                return false;
             };
-            if let Some((name, phase, batch)) = mailbox.begin(segments.sharers().mine()) {
-                any = true;
-                let mut fetched = SmallVec::new();
-                match self.at_once(&served, rank, phase as usize, batch, &mut fetched) {
-                    None => mailbox.refuse(name),
-                    Some(done) => mailbox.end(name, done.map(|()| &fetched[..])),
-                }
+            let mut fetched = SmallVec::new();
+            match self.at_once(&served, rank, phase as usize, batch, &mut fetched) {
+                None => mailbox.refuse(name),
+                Some(done) => mailbox.end(name, done.map(|()| &fetched[..])),
             }
-        }
-        any
+            true
+        })
     }
 
     /// Does the operations of a batch of a rank. `None`: nothing, as something before has to be done first.
@@ -392,7 +464,12 @@ impl Window {
                     Code::Accumulate => self.update(&parsed, None),
                     Code::GetAccumulate => self.update(&parsed, Some(fetched)),
                     Code::CompareAndSwap => self.swap(&parsed, fetched),
-                    Code::PutLong | Code::AccumulateLong | Code::Lock | Code::Unlock | Code::Flush => None,
+                    Code::PutLong
+                    | Code::AccumulateLong
+                    | Code::Lock
+                    | Code::Unlock
+                    | Code::Flush
+                    | Code::Count => None,
                 }
             });
             match done {
@@ -432,6 +509,35 @@ mod tests {
         assert_eq!(mailbox.stage(), Stage::Done);
         assert!(mailbox.failure().is_ok());
         assert_eq!(mailbox.bytes().first(3).to_vec(), b"abc");
+    }
+
+    #[test]
+    fn a_bell_calls_those_of_its_word() {
+        let map = map();
+        let bell = Bell::new(&map, 64, 20);
+        let answered = |bell: Bell<'_>| {
+            let mut places = Vec::new();
+            let any = bell.answer(|place| {
+                places.push(place);
+                place == 19
+            });
+            (any, places)
+        };
+        assert!(!bell.rings() && answered(bell) == (false, Vec::new()));
+        bell.ring(11);
+        assert!(bell.rings());
+        assert_eq!(answered(bell), (true, vec![3, 11, 19, 3, 11, 19]));
+        assert!(!bell.rings());
+        // One that rings while it is answered is seen, too.
+        bell.ring(0);
+        let mut calls = 0;
+        bell.answer(|_| {
+            calls += 1;
+            bell.ring(8);
+            true
+        });
+        assert_eq!((calls, bell.rings()), (6, true));
+        assert_eq!(Bell::new(&map, 64, 2).words(), 2);
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub enum Code {
     Flush = 9,
     /// Combines the data of the message with the tag + 1, which comes next, with what is there.
     AccumulateLong = 10,
+    /// Says how many operations its origin has sent before its fence: the data, 8 bytes.
+    Count = 11,
 }
 
 /// Of [`Code::Lock`]: an exclusive lock.
@@ -133,6 +135,7 @@ impl Head {
             8 => Code::Unlock,
             9 => Code::Flush,
             10 => Code::AccumulateLong,
+            11 => Code::Count,
             _ => return None,
         };
         // Tags are those of messages.

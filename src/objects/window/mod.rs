@@ -402,11 +402,11 @@ impl Window {
             (Ok(members), None) => {
                 let members = self.members.get_or_init(|| members);
                 if let Some(segments) = members.segments()
-                    && let Some(at) = segments.place_of_bell(segments.sharers().mine())
+                    && let Some(bell) = segments.bell(segments.sharers().mine())
                 {
                     let (communicator, map) = (&self.communicator, segments.sharers().map().clone());
                     let mut engine = communicator.instance().engine();
-                    engine.watch_bell(communicator.context(), map, at);
+                    engine.watch_bell(communicator.context(), map, bell.at(), bell.words());
                 }
                 Ok(self)
             }

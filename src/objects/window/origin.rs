@@ -20,6 +20,7 @@ use crate::data::datatype::Runs;
 use crate::data::memory::Memory;
 use crate::data::op::Op;
 use crate::data::pieces::Piece as Run;
+use crate::engine::dispatch::Behind;
 use crate::engine::request::{Outcome, RequestId};
 use crate::engine::{Received, Tried};
 use crate::err;
@@ -487,19 +488,21 @@ impl Window {
         Ok(())
     }
 
-    /// Sends the batch for a rank.
+    /// Sends the batch for a rank, if there is one.
     pub(super) fn post_batch(&self, origin: &mut Origin, rank: u32) -> Result<()> {
+        match self.to(origin, rank).batch.is_empty() {
+            true => Ok(()),
+            false => self.post_with(origin, rank, None).map(drop),
+        }
+    }
+
+    /// Sends the batch for a rank, and an ordinary message `behind` it if both can go at once. Returns whether that was so.
+    pub(super) fn post_with(&self, origin: &mut Origin, rank: u32, behind: Option<Behind>) -> Result<bool> {
         let arg = self.arg(origin);
         let to = self.to(origin, rank);
-        if to.batch.is_empty() {
-            return Ok(());
-        }
         let communicator = self.communicator();
-        let posted =
-            communicator
-                .instance()
-                .engine()
-                .post(to.peer, communicator.context(), arg, &mut to.batch);
+        let mut engine = communicator.instance().engine();
+        let posted = engine.post(to.peer, communicator.context(), arg, &mut to.batch, behind);
         // Not so after an error.
         to.has_sent_batch();
         posted
@@ -518,6 +521,28 @@ impl Window {
                 Intern,
                 "rank {rank} has answered an operation of the window before it was asked"
             )),
+        }
+    }
+
+    /// Sends a message without contents to a rank, with the operations that have not been sent yet.
+    pub(super) fn tell_behind(&self, rank: u32, tag: i32) -> Result<()> {
+        let has_gone = {
+            let mut origin = self.origin().lock();
+            let to = origin.outbox.get_mut(rank);
+            let behind = Behind {
+                tag,
+                collective: false,
+            };
+            match to.is_some_and(|to| !to.batch.is_empty()) {
+                true => self.post_with(&mut origin, rank, Some(behind)),
+                false => Ok(false),
+            }
+        };
+        match has_gone {
+            Ok(true) => Ok(()),
+            Ok(false) => self.tell(rank, tag),
+            // Who waits for it hears of it all the same.
+            Err(error) => self.tell(rank, tag).and(Err(error)),
         }
     }
 

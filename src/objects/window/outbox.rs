@@ -353,8 +353,16 @@ impl ToTarget {
 
     /// Whether nothing was sent that is still under way, as far as anything is known of that before a target is asked.
     pub fn has_nothing_sent(&self) -> bool {
-        !self.in_flight
-            && self.awaits_nothing()
+        !self.in_flight && self.has_nothing_to_wait_for()
+    }
+
+    /// Whether nothing is under way whose end this process has to wait for when an epoch ends, but that the batch is not sent.
+    pub fn needs_no_wait(&self) -> bool {
+        !self.has_collected() && self.has_nothing_to_wait_for()
+    }
+
+    fn has_nothing_to_wait_for(&self) -> bool {
+        self.awaits_nothing()
             && self.requested.is_empty()
             && !self.unanswered_gets
             && self.jobs == 0

@@ -141,7 +141,7 @@ impl Window {
             .give_locks_back(lock.exclusive, lock.unchecked, &[rank])
             .await;
         self.origin().lock().epochs.unlock(rank);
-        self.take_turn();
+        self.take_turn(false);
         ended
     }
 
@@ -157,7 +157,7 @@ impl Window {
         };
         let ended = self.give_locks_back(false, unchecked, &ranks).await;
         self.origin().lock().epochs.unlock_all();
-        self.take_turn();
+        self.take_turn(false);
         ended
     }
 

@@ -13,6 +13,8 @@ use crate::data::op::{MANY, Sharing};
 
 /// One of so many calls with nothing to wait for makes progress, for what comes by messages to this process.
 const STEPS: u32 = 256;
+/// And one of so many in which others have done something for this process.
+const ASKED_STEPS: u32 = 16;
 
 /// From so many elements on it pays to combine them as reductions do, where nobody else updates them, rather than each by itself.
 const SOME: u64 = 8;
@@ -136,11 +138,82 @@ impl Window {
     pub fn flush_quickly(&self, rank: Option<u32>) -> bool {
         let members = self.members();
         let is_known = rank.is_none_or(|rank| rank < members.size());
-        if !is_known || !self.open.is_locked(rank) || !members.all_mapped() || !self.is_off_turn() {
+        if !is_known || !self.open.is_locked(rank) || !members.all_mapped() || !self.is_off_turn(STEPS) {
             return false;
         }
         ordering::complete_stores();
         true
+    }
+
+    /// [`Window::flush`] of a rank, or all, where targets do at once what was begun, and are asked for something. It makes no progress but what
+    /// waiting for them takes.
+    #[inline(never)]
+    pub fn flush_asking(&self, rank: Option<u32>) -> bool {
+        if !self.may_be_asking(rank) {
+            return false;
+        }
+        let mut origin = self.origin().lock();
+        if origin.epochs.passive(rank, "a flush").is_err() || !self.has_asked(&mut origin, rank) {
+            return false;
+        }
+        fence(Ordering::SeqCst);
+        self.is_off_turn(ASKED_STEPS)
+    }
+
+    /// [`Window::unlock`], likewise.
+    #[inline(never)]
+    pub fn unlock_asking(&self, rank: u32) -> bool {
+        if !self.may_be_asking(Some(rank)) {
+            return false;
+        }
+        let mut origin = self.origin().lock();
+        let Some(exclusive) = origin.epochs.only_lock(rank) else {
+            return false;
+        };
+        if !self.has_asked(&mut origin, Some(rank)) || !self.is_off_turn(ASKED_STEPS) {
+            return false;
+        }
+        fence(Ordering::SeqCst);
+        self.members().unlock(rank, exclusive);
+        origin.epochs.end_access();
+        true
+    }
+
+    /// [`Window::unlock_all`], likewise.
+    #[inline(never)]
+    pub fn unlock_all_asking(&self) -> bool {
+        if !self.may_be_asking(None) {
+            return false;
+        }
+        let mut origin = self.origin().lock();
+        if !origin.epochs.has_locked_all()
+            || !self.has_asked(&mut origin, None)
+            || !self.is_off_turn(ASKED_STEPS)
+        {
+            return false;
+        }
+        fence(Ordering::SeqCst);
+        (0..self.members().size()).for_each(|rank| self.members().unlock(rank, false));
+        origin.epochs.end_access();
+        true
+    }
+
+    /// Whether all processes are on this host, but this one does not see the memory of all.
+    fn may_be_asking(&self, rank: Option<u32>) -> bool {
+        let members = self.members();
+        members.all_here() && !members.all_mapped() && rank.is_none_or(|rank| rank < members.size())
+    }
+
+    /// Completes what was begun at a rank, or at all, if that is possible at once. `false`: it is not, or they were asked for nothing.
+    fn has_asked(&self, origin: &mut Origin, rank: Option<u32>) -> bool {
+        let ranks = rank.map_or(0..self.members().size(), |rank| rank..rank + 1);
+        for rank in ranks {
+            if let Err(error) = self.complete_now(origin, rank, Until::There) {
+                // The general way says so.
+                origin.failed.get_or_insert(error);
+            }
+        }
+        origin.failed.is_none() && origin.outbox.is_idle(rank) && origin.asking.take_done()
     }
 
     /// [`Window::lock`], where locks are in shared memory and this one is free.
@@ -158,7 +231,7 @@ impl Window {
     #[inline(always)]
     pub fn unlock_quickly(&self, rank: u32) -> bool {
         let members = self.members();
-        if !members.all_mapped() || !self.is_off_turn() {
+        if !members.all_mapped() || !self.is_off_turn(STEPS) {
             return false;
         }
         let mut origin = self.origin().lock();
@@ -193,7 +266,7 @@ impl Window {
     /// [`Window::unlock_all`], where nothing goes by messages.
     pub fn unlock_all_quickly(&self) -> bool {
         let members = self.members();
-        if !members.are_locked_nearby() || !members.all_mapped() || !self.is_off_turn() {
+        if !members.are_locked_nearby() || !members.all_mapped() || !self.is_off_turn(STEPS) {
             return false;
         }
         let mut origin = self.origin().lock();
@@ -215,7 +288,7 @@ impl Window {
     /// `MPI_ERR_RMA_SYNC`.
     #[inline]
     pub fn flush_now(&self, rank: Option<u32>, until: Until) -> Result<bool> {
-        {
+        let asked = {
             let mut origin = self.origin().lock();
             origin.epochs.passive(rank, "a flush")?;
             if let Some(rank) = rank
@@ -227,9 +300,10 @@ impl Window {
             if origin.failed.is_some() || !origin.outbox.is_idle(rank) {
                 return Ok(false);
             }
-        }
+            origin.asking.take_done()
+        };
         fence(Ordering::SeqCst);
-        self.take_turn();
+        self.take_turn(asked);
         Ok(true)
     }
 
@@ -256,16 +330,17 @@ impl Window {
             self.members().unlock(rank, exclusive);
         }
         origin.epochs.unlock(rank);
+        let asked = origin.asking.take_done();
         drop(origin);
-        self.take_turn();
+        self.take_turn(asked);
         Ok(true)
     }
 
-    /// Counts a call that makes no progress. `false`: it is one that does.
+    /// Counts a call that makes no progress. `false`: it is one that does, as one of so many `steps`.
     #[inline(always)]
-    fn is_off_turn(&self) -> bool {
+    fn is_off_turn(&self, steps: u32) -> bool {
         let turn = self.turns.load(Ordering::Relaxed).wrapping_add(1);
-        let is_off = !turn.is_multiple_of(STEPS);
+        let is_off = !turn.is_multiple_of(steps);
         if is_off {
             // If two threads count one call together, that does not matter.
             self.turns.store(turn, Ordering::Relaxed);
@@ -274,11 +349,12 @@ impl Window {
     }
 
     /// A call that may have had nothing to wait for makes progress now and then; always where others can send operations of this window, as a
-    /// program may wait for one in a loop of such calls.
-    pub(super) fn take_turn(&self) {
+    /// program may wait for one in a loop of such calls. `asked`: this one has done something, and has looked at what others ask for meanwhile.
+    pub(super) fn take_turn(&self, asked: bool) {
         let turn = self.turns.load(Ordering::Relaxed).wrapping_add(1);
         self.turns.store(turn, Ordering::Relaxed);
-        if turn.is_multiple_of(STEPS) || !self.members().all_mapped() {
+        let steps = if asked { ASKED_STEPS } else { 1 };
+        if turn.is_multiple_of(STEPS) || (turn.is_multiple_of(steps) && !self.members().all_mapped()) {
             self.communicator().instance().step();
         }
     }

@@ -21,13 +21,16 @@ impl Window {
             return false;
         };
         let way = self.members().way(rank);
+        let mut origin = self.origin().lock();
+        // Elsewhere the target has to call MPI for the epoch to end.
+        let holds_locks = !origin.epochs.is_active();
         // SAFETY: the caller's promises; the bytes are within the rank's memory.
         unsafe {
             match way {
-                Way::Attach { .. } if here.len <= SHORT && self.collects() => {
-                    self.begin_to_collect(rank, here, at, puts)
+                Way::Attach { .. } if here.len <= SHORT && holds_locks => {
+                    self.begin_to_collect(&mut origin, rank, here, at, puts)
                 }
-                _ => puts && self.put_into_batch(rank, here, at, way != Way::Messages),
+                _ => puts && self.put_into_batch(&mut origin, rank, here, at, way != Way::Messages),
             }
         }
     }
@@ -210,20 +213,21 @@ impl Window {
         (end <= member.size).then_some(at)
     }
 
-    /// Whether locks are held, so that the target need not call MPI for the epoch to end.
-    fn collects(&self) -> bool {
-        !self.origin().lock().epochs.is_active()
-    }
-
     /// # Safety
     /// As for [`Window::collect`].
-    unsafe fn begin_to_collect(&self, rank: u32, here: Piece, at: u64, puts: bool) -> bool {
-        let mut origin = self.origin().lock();
+    unsafe fn begin_to_collect(
+        &self,
+        origin: &mut Origin,
+        rank: u32,
+        here: Piece,
+        at: u64,
+        puts: bool,
+    ) -> bool {
         if origin.epochs.access(rank).is_err() {
             return false;
         }
         // SAFETY: the caller's promises.
-        let collected = unsafe { self.collect(&mut origin, rank, here, at, puts) };
+        let collected = unsafe { self.collect(origin, rank, here, at, puts) };
         if let Err(error) = collected {
             // It may be one of an operation before.
             origin.failed.get_or_insert(error);
@@ -236,17 +240,23 @@ impl Window {
     ///
     /// # Safety
     /// The memory is readable.
-    unsafe fn put_into_batch(&self, rank: u32, here: Piece, at: u64, active: bool) -> bool {
+    unsafe fn put_into_batch(
+        &self,
+        origin: &mut Origin,
+        rank: u32,
+        here: Piece,
+        at: u64,
+        active: bool,
+    ) -> bool {
         let len = here.len as u64;
-        let mut origin = self.origin().lock();
         if len > self.limits().short() || origin.epochs.access(rank).is_err() {
             return false;
         }
-        if active && !origin.epochs.is_active() || self.ensure_lock(&mut origin, rank).is_err() {
+        if active && !origin.epochs.is_active() || self.ensure_lock(origin, rank).is_err() {
             return false;
         }
         let phase = origin.outbox.phase;
-        let to = self.to(&mut origin, rank);
+        let to = self.to(origin, rank);
         let run = Runs {
             at,
             len,

@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::access::Place;
+use super::active::FEW;
 use super::conflicts::{self, Conflicts};
 use super::direct::{self, Combine};
 use super::message::{self, ACKNOWLEDGE, Code, EXCLUSIVE, FETCHED, FLUSHED, HOLDS_OTHERS, Head, Parsed};
@@ -32,6 +33,8 @@ use crate::identity::PeerIndex;
 pub struct Served {
     /// How many operations were done, by their phases.
     arrived: [u64; 2],
+    /// How many were said to come, where their origins say that with them, if any has said that it has sent some.
+    counted: [Option<u64>; 2],
     /// The phase that this process is in: fences end it.
     phase: usize,
     /// Batches of the next phase.
@@ -111,6 +114,15 @@ impl Served {
     }
 }
 
+/// What is known when a phase has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Ended {
+    /// Some origin has said with its operations how many it has sent.
+    pub counted: bool,
+    /// Some of the next phase had come, and were done.
+    pub ahead: bool,
+}
+
 /// What becomes of the rest of a batch.
 enum Rest {
     /// It is done next.
@@ -177,19 +189,27 @@ impl Serve for Window {
 }
 
 impl Window {
-    /// Begins the next phase, once all operations of this one are done: what has come ahead is done now. `None`: more have to come.
-    pub(super) fn next_phase(&self, outlet: &mut Outlet<'_>, expected: u64) -> Option<()> {
+    /// Begins the next phase, once all operations of this one are done: so many, and those that others have said with them. What has come ahead is
+    /// done now. `None`: more have to come.
+    pub(super) fn next_phase(&self, outlet: &mut Outlet<'_>, expected: u64) -> Option<Ended> {
         let mut served = self.served().lock();
         let phase = served.phase;
+        let counted = served.counted[phase];
+        let expected = expected.checked_add(counted.unwrap_or(0))?;
         let left = served.arrived[phase].checked_sub(expected)?;
-        served.arrived[phase] = left;
+        (served.arrived[phase], served.counted[phase]) = (left, None);
         served.phase = 1 - phase;
         served.end_accesses();
-        for (from, batch) in std::mem::take(&mut served.ahead) {
+        let ahead = std::mem::take(&mut served.ahead);
+        let ended = Ended {
+            counted: counted.is_some(),
+            ahead: !ahead.is_empty(),
+        };
+        for (from, batch) in ahead {
             // If it makes no sense, its sender loses its operations, which it will wait for.
             self.deliver(&mut served, outlet, from, batch[..].into());
         }
-        Some(())
+        Some(ended)
     }
 
     /// After a fence that has failed nothing waits for its phase any more.
@@ -292,6 +312,18 @@ impl Window {
                     served.end_accesses_of(from.rank, head.flags & FLUSHED == 0);
                 }
                 self.acknowledge(served, outlet, from, head.tag);
+                return Rest::Next;
+            }
+            Code::Count => {
+                let Some(number) = parsed.data.array().map(u64::from_le_bytes) else {
+                    return Rest::Nonsense;
+                };
+                let is_used = self.communicator().size() <= FEW;
+                let counted = &mut served.counted[from.phase];
+                // Each other process says so once before a fence.
+                if !is_used || number > COUNTED_MAX || counted.replace(number).is_some() {
+                    return Rest::Nonsense;
+                }
                 return Rest::Next;
             }
             Code::Put => self.on_put(outlet, from, parsed),
@@ -597,6 +629,19 @@ impl Window {
             before.resize(len as usize, 0);
             before.as_mut_ptr()
         });
+        // Mostly it is one word; and here nobody else updates it.
+        if let ([group], Some(single)) = (&groups[..], op.single(component))
+            && group.units() == 1
+            && !self.is_shared()
+        {
+            let target = runs::place(self.exposed().base(), group.at);
+            if (target as usize).is_multiple_of(single.size()) {
+                let old = old.unwrap_or(std::ptr::null_mut());
+                // SAFETY: as below, for one element, which is aligned.
+                unsafe { single.update(parsed.data.as_ptr(), target, old) };
+                return Some(Ok(()));
+            }
+        }
         self.with_sharing(self.communicator().rank(), |sharing| {
             let combine = Combine {
                 op,
@@ -665,6 +710,8 @@ fn combined_by(head: &Head) -> Option<(&'static Op, &'static Datatype)> {
 const GROUPS_AT_ONCE: usize = 16;
 /// A get of up to so many bytes is answered from a copy, a longer one from the window's memory.
 pub const COPIED: u64 = 4 << 10;
+/// The most operations that a process can say to have sent before a fence: more than it can have.
+const COUNTED_MAX: u64 = 1 << 48;
 /// The most bytes that an operation fetches.
 const FETCHED_MAX: u64 = 64 << 10;
 

@@ -79,7 +79,9 @@ pub async fn program(rank: Rank, seed: u64, forgets: bool, model: Rc<RefCell<Mod
 /// What a process sends in a step.
 fn content(seed: u64, step: usize, number: usize, bytes: usize) -> Vec<u8> {
     let mut rng = Rng::with_seed(seed ^ (step as u64) << 48 ^ (number as u64) << 32);
-    (0..bytes).map(|_| rng.u8(..)).collect()
+    let mut content = vec![0; bytes];
+    rng.fill(&mut content);
+    content
 }
 
 /// An error of the operation where this is not so: what a collective operation gives is undefined while one of its processes dies.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use parking_lot::Mutex;
+use weft::engine::dispatch::Behind;
 use weft::identity::{Context, PeerIndex};
 use weft::objects::window::{Exposed, Part, Target, Users, Window};
 use weft::sim::{Buffer, Rank, Simulation, check};
@@ -78,7 +79,7 @@ fn operation(rng: &mut Rng, address: u64, into: &mut Vec<u8>) {
     } else {
         8 * rng.u32(..6)
     };
-    let code = [rng.u8(..12), [1, 3, 4, 5, 6][rng.usize(..5)]][rng.usize(..2)];
+    let code = [rng.u8(..13), [1, 3, 4, 5, 6][rng.usize(..5)]][rng.usize(..2)];
     let op = [33, 60, 61, rng.u8(..)][rng.usize(..4)];
     let datatype: u16 = [601, 583, 592, rng.u16(..)][rng.usize(..4)];
     into.extend([code, rng.u8(..4), op, number]);
@@ -148,7 +149,15 @@ fn only_the_window_is_written() {
                             _ => ATTACKER.into(),
                         };
                         let context = contexts[usize::from(rng.u32(..40) == 0)];
-                        let posted = rank.instance().engine().post(victim, context, arg, &mut payload);
+                        // A valid one would only be a message that nobody receives.
+                        let behind = (rng.u32(..40) == 0).then(|| Behind {
+                            tag: -1,
+                            collective: rng.bool(),
+                        });
+                        let posted =
+                            rank.instance()
+                                .engine()
+                                .post(victim, context, arg, &mut payload, behind);
                         // The victim may have had enough.
                         if posted.is_err() {
                             break;

@@ -352,57 +352,69 @@ fn those_who_lock_all_do_not_wait_for_each_other() {
 /// its own memory.
 #[test]
 fn a_flag_comes_after_the_data() {
-    check("a_flag_comes_after_the_data", 60, |seed| {
-        let size = 2 + seed as u32 % 4;
-        let len = [1, 3, 40, 1500][(seed / 4 % 4) as usize];
-        Simulation::new(seed, size, options(seed)).run(|rank| async move {
-            let me = rank.me().number();
-            let words = Words::new(&rank, 2 + len).await;
-            words.window.lock_all(seed % 3 == 0).await.expect("no epoch");
-            let (next, last) = ((me + 1) % size, (me + size - 1) % size);
-            for round in 1..4u64 {
-                let data: Vec<u64> = (0..len as u64).map(|at| at * round + u64::from(me)).collect();
-                words.write(next, 2, &data).await.expect("all live");
-                words.update(next, 0, REPLACE, round).await.expect("all live");
-                loop {
-                    // As programs do that read their own memory.
-                    let flag = match seed % 2 {
-                        0 => words.update(me, 0, NO_OP, 0).await.expect("all live"),
-                        _ => {
-                            words.window.sync();
-                            rank.turn().await;
-                            // SAFETY: of an atomic update by somebody else, in one simulated process.
-                            unsafe {
-                                words
-                                    .memory
-                                    .memory()
-                                    .contiguous()
-                                    .expect("one run")
-                                    .address
-                                    .cast::<u64>()
-                                    .read_volatile()
-                            }
+    check("a_flag_comes_after_the_data", 60, puts_data_and_a_flag);
+}
+
+/// With this one, a process found something to do at each look at its own flag, and time did not pass.
+#[test]
+fn who_waits_for_a_flag_lets_time_pass() {
+    puts_data_and_a_flag(780_910_590);
+}
+
+fn puts_data_and_a_flag(seed: u64) {
+    let size = 2 + seed as u32 % 4;
+    let len = [1, 3, 40, 1500][(seed / 4 % 4) as usize];
+    Simulation::new(seed, size, options(seed)).run(|rank| async move {
+        let me = rank.me().number();
+        let words = Words::new(&rank, 2 + len).await;
+        words
+            .window
+            .lock_all(seed.is_multiple_of(3))
+            .await
+            .expect("no epoch");
+        let (next, last) = ((me + 1) % size, (me + size - 1) % size);
+        for round in 1..4u64 {
+            let data: Vec<u64> = (0..len as u64).map(|at| at * round + u64::from(me)).collect();
+            words.write(next, 2, &data).await.expect("all live");
+            words.update(next, 0, REPLACE, round).await.expect("all live");
+            loop {
+                // As programs do that read their own memory.
+                let flag = match seed % 2 {
+                    0 => words.update(me, 0, NO_OP, 0).await.expect("all live"),
+                    _ => {
+                        words.window.sync();
+                        rank.turn().await;
+                        // SAFETY: of an atomic update by somebody else, in one simulated process.
+                        unsafe {
+                            words
+                                .memory
+                                .memory()
+                                .contiguous()
+                                .expect("one run")
+                                .address
+                                .cast::<u64>()
+                                .read_volatile()
                         }
-                    };
-                    assert!(flag <= round);
-                    if flag == round {
-                        break;
                     }
-                    rank.turn().await;
+                };
+                assert!(flag <= round);
+                if flag == round {
+                    break;
                 }
-                words.window.sync();
-                for at in 0..len {
-                    assert_eq!(
-                        words.word(2 + at),
-                        at as u64 * round + u64::from(last),
-                        "word {at} in round {round}"
-                    );
-                }
-                // The other one may overwrite it now.
-                words.barrier().await;
+                rank.turn().await;
             }
-            words.window.unlock_all().await.expect("all live");
-            words.free().await;
-        });
+            words.window.sync();
+            for at in 0..len {
+                assert_eq!(
+                    words.word(2 + at),
+                    at as u64 * round + u64::from(last),
+                    "word {at} in round {round}"
+                );
+            }
+            // The other one may overwrite it now.
+            words.barrier().await;
+        }
+        words.window.unlock_all().await.expect("all live");
+        words.free().await;
     });
 }
