@@ -85,7 +85,7 @@ pub trait Serve: Send + Sync {
 /// Who serves which context, by its bits. `None`: somebody did, and the messages of processes that don't know are ignored.
 pub(super) type Services = FxHashMap<u64, Option<Arc<dyn Serve>>>;
 
-/// A word in shared memory that is not zero when another process wants something of a server. Nobody is woken for it.
+/// Words in shared memory, of which one is not zero when another process wants something of a server. Nobody is woken for it.
 pub(super) struct Bell {
     context: u64,
     map: Arc<Map>,

@@ -23,7 +23,7 @@ const PROGRAMS: &[&str] = &[
     "rma_large",
     "rma_requests",
     "rma_passive",
-    "rma_offers",
+    "rma_asked",
     "rma_errors",
     "rma_threads",
     "rma_bulk",

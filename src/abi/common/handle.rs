@@ -104,8 +104,9 @@ impl<T> Table<T> {
         }
     }
 
-    /// The object of a handle, if it has one, without counting a reference. As long as the result lives, the caller must
-    /// not wait, but for what another process does at once, or call a user's function. The engine may be locked meanwhile, but not the other way round.
+    /// The object of a handle, if it has one, without counting a reference. As long as the result lives, the caller must not
+    /// call a user's function, and wait for nothing but what another process does at once (mailboxes of windows). The
+    /// engine may be locked meanwhile, but not the other way round.
     #[inline(always)]
     pub fn hold(&self, handle: usize) -> Option<Held<'_, T>> {
         if let Some(predefined) = self.predefined.get(handle.wrapping_sub(FIRST_PREDEFINED)) {

@@ -49,7 +49,7 @@ static void put_and_get(struct window *w, long *cells, int rounds, int held)
         for (int i = 0; gets && i < number; i++)
             if (gap == 1 || i % 2 == 0)
                 SAME(values[i], cells[at + i], "what was got");
-        /* Now and then the target has time to find what was offered to it long ago. */
+        /* Now and then the target has time to find what it was asked for long ago. */
         if (random_below(8) == 0)
             compute(20e-6);
     }
@@ -90,5 +90,5 @@ int main(int argc, char **argv)
         }
         close_window(&w);
     }
-    return end("rma_offers");
+    return end("rma_asked");
 }
